@@ -1,0 +1,101 @@
+"""Uncaught exceptions: shown as Python shows them, without frames of ours, and told to the host."""
+import sys
+import traceback
+
+from _codebox import door
+
+# Most text of a message or traceback that is sent; what is printed is not cut.
+_TEXT = 64 << 10
+
+
+def _ours(tb):
+    return tb.tb_frame.f_code.co_filename.startswith(("<codebox>", "<reactor>"))
+
+
+def _without_ours(tb):
+    while tb is not None and _ours(tb):
+        tb = tb.tb_next
+    kept = tb
+    while tb is not None:
+        following = tb.tb_next
+        while following is not None and _ours(following):
+            following = following.tb_next
+        if following is not tb.tb_next:
+            tb.tb_next = following
+        tb = following
+    return kept
+
+
+def _clean(exc, seen):
+    if exc is None or id(exc) in seen:
+        return
+    seen.add(id(exc))
+    exc.__traceback__ = _without_ours(exc.__traceback__)
+    _clean(exc.__cause__, seen)
+    _clean(exc.__context__, seen)
+    for inner in getattr(exc, "exceptions", ()) if isinstance(exc, BaseExceptionGroup) else ():
+        _clean(inner, seen)
+
+
+def status_of(exc):
+    """The exit status of a SystemExit, whose message, if it has one, is printed."""
+    code = exc.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return int(code) & 0xFFFFFFFF
+    try:
+        print(code, file=sys.stderr)
+    except Exception:
+        pass
+    return 1
+
+
+def uncaught(exc):
+    """Shows an exception through `sys.excepthook`, tells the host and returns the exit status."""
+    _clean(exc, set())
+    tb = exc.__traceback__
+    sys.last_exc = exc
+    sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, tb
+    try:
+        _tell(exc)
+    except Exception:
+        pass
+    hook = getattr(sys, "excepthook", sys.__excepthook__)
+    try:
+        hook(type(exc), exc, tb)
+    except SystemExit as again:
+        return status_of(again)
+    except BaseException as second:
+        second.__traceback__ = _without_ours(second.__traceback__)
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(second), second, second.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(type(exc), exc, tb)
+    return 130 if isinstance(exc, KeyboardInterrupt) else 1
+
+
+def _tell(exc):
+    lines = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=200, compact=True).format()
+    text = "".join(lines)
+    line = None
+    main = sys.modules.get("__main__")
+    path = getattr(main, "__file__", None) or "<string>"
+    if isinstance(exc, SyntaxError) and exc.__traceback__ is None:
+        line = exc.lineno
+    tb = exc.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_code.co_filename in (path, "<string>", "<stdin>"):
+            line = tb.tb_lineno
+        tb = tb.tb_next
+    try:
+        value = str(exc)
+    except Exception:
+        value = "<exception str() failed>"
+    door.tell(
+        "error",
+        name=type(exc).__name__,
+        value=value[:_TEXT],
+        traceback=text[-_TEXT:],
+        line=line,
+    )

@@ -1,0 +1,51 @@
+"""Makes a started interpreter into what an image is taken of; runs once, at the end of an image's making."""
+import gc
+import importlib
+import os
+import platform
+import sys
+import warnings
+
+from _codebox import door, loop, mend, missing, start
+
+# Free memory that an image leaves in the guest's heap, so that a short program need not grow it.
+_HEADROOM = 4 << 20
+
+
+def prepare(modules):
+    """Imports `modules`, installs every hook and leaves no trace of this call."""
+    # A library's warning about its own import is nobody's who starts from the image.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in modules:
+            importlib.import_module(name)
+    mend.install()
+    loop.install()
+    missing.install()
+    if "matplotlib" in sys.modules:
+        _settle_matplotlib()
+    door.tell("facts", facts={"version": platform.python_version(), "modules": sorted(set(sys.modules))})
+    missing.watch_imports()
+    start.install()
+    os.chdir("/work")
+    sys.modules.pop("__main__", None)
+    for path in [p for p in sys.path_importer_cache if not p.startswith("/usr/local/lib/")]:
+        del sys.path_importer_cache[path]
+    gc.collect()
+    gc.freeze()
+    bytearray(_HEADROOM)
+
+
+def _settle_matplotlib():
+    """Reads the font list once; what it would write for next time belongs to no image."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.font_manager
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure()
+    plt.plot([0, 1])
+    plt.title("a")
+    figure.canvas.draw()
+    plt.close("all")

@@ -1,0 +1,42 @@
+"""An event loop for an interpreter without sockets: the selector loop without its wake-up pipe.
+
+The pipe is there to wake a loop from another thread or from a signal handler; there are neither.
+"""
+import asyncio
+import selectors
+from asyncio import base_events, events, selector_events
+
+
+class EventLoop(selector_events.BaseSelectorEventLoop):
+    """asyncio's selector loop; `asyncio.run` and everything on top of it work as elsewhere."""
+
+    def __init__(self, selector=None):
+        super().__init__(selector or selectors.SelectSelector())
+
+    def _make_self_pipe(self):
+        self._internal_fds += 1
+
+    def _close_self_pipe(self):
+        self._internal_fds -= 1
+
+    def _write_to_self(self):
+        pass
+
+    def _process_self_data(self, data):
+        pass
+
+
+EventLoop.__module__ = "asyncio"
+
+
+class _Policy(getattr(events, "_BaseDefaultEventLoopPolicy", getattr(events, "BaseDefaultEventLoopPolicy", object))):
+    _loop_factory = EventLoop
+
+
+def install():
+    asyncio.EventLoop = asyncio.SelectorEventLoop = EventLoop
+    for name in ("_DefaultEventLoopPolicy", "DefaultEventLoopPolicy"):
+        if hasattr(asyncio, name):
+            setattr(asyncio, name, _Policy)
+    setter = getattr(events, "_set_event_loop_policy", None) or events.set_event_loop_policy
+    setter(_Policy())

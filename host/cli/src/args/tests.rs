@@ -1,0 +1,180 @@
+use std::path::Path;
+use std::time::Duration;
+
+use codebox_core::{Access, ByteSize, Isolation, Limit, LimitKind, Limits};
+use codebox_service::{EnvRequest, Preference};
+
+use super::run::ProgramAt;
+use super::*;
+
+fn parse(line: &[&str]) -> Cli {
+    Cli::try_parse_from(line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+}
+
+fn run(words: &[&str]) -> RunArgs {
+    match parse(&[&["codebox", "run"], words].concat()).command {
+        Command::Run(args) => *args,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn file(name: &str) -> ProgramAt {
+    ProgramAt::File(PathBuf::from(name))
+}
+
+#[test]
+fn words_are_split_as_python_splits_them() {
+    let inline = |code: &str| ProgramAt::Inline(code.to_owned());
+    let table: Vec<(&[&str], ProgramAt, &[&str])> = vec![
+        (&["x.py"], file("x.py"), &[]),
+        (&["x.py", "a", "--flag"], file("x.py"), &["a", "--flag"]),
+        (&["x.py", "--json", "-q"], file("x.py"), &["--json", "-q"]),
+        (&["x.py", "-c", "1"], file("x.py"), &["-c", "1"]),
+        (&["x.py", "--help"], file("x.py"), &["--help"]),
+        (&["x.py", "--", "a", "--b"], file("x.py"), &["a", "--b"]),
+        (&["x.py", "--", "--"], file("x.py"), &["--"]),
+        (&["x.py", "a", "--", "b"], file("x.py"), &["a", "--", "b"]),
+        (&["--", "-x.py", "a"], file("-x.py"), &["a"]),
+        (&["-q", "x.py", "-v"], file("x.py"), &["-v"]),
+        (&["-c", "1"], inline("1"), &[]),
+        (&["-c", "-1"], inline("-1"), &[]),
+        (&["-c", "1", "a", "--b"], inline("1"), &["a", "--b"]),
+        (&["-c", "1", "--", "--b"], inline("1"), &["--b"]),
+        (&["-c", "1", "a", "--", "b"], inline("1"), &["a", "--", "b"]),
+        (&["-"], ProgramAt::Stdin, &[]),
+        (&["-", "a", "-"], ProgramAt::Stdin, &["a", "-"]),
+        (&["x.py", ""], file("x.py"), &[""]),
+    ];
+    for (line, program, args) in table {
+        let told = run(line).program().expect("a program");
+        assert_eq!(told.0, program, "{line:?}");
+        assert_eq!(told.1, args, "{line:?}");
+    }
+}
+
+#[test]
+fn no_program_is_a_failure_that_advises() {
+    let failure = run(&[]).program().expect_err("nothing to run");
+    assert_eq!(failure.exit_status(), 125);
+    assert!(failure.fix().is_some_and(|fix| fix.contains("-c")));
+}
+
+#[cfg(unix)]
+#[test]
+fn arguments_that_are_no_text_are_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let mut args = run(&["x.py"]);
+    args.words.push(std::ffi::OsStr::from_bytes(b"\xff").to_owned());
+    let failure = args.program().expect_err("not UTF-8");
+    assert!(failure.message().contains("\\xFF"), "{}", failure.message());
+}
+
+#[test]
+fn options_become_values() {
+    let args = run(&[
+        "--json",
+        "--timeout",
+        "5s",
+        "--memory=256M",
+        "--max-output",
+        "1M",
+        "--max-open-files",
+        "8",
+        "--cpu-time",
+        "unlimited",
+        "--env",
+        "TOKEN",
+        "--env",
+        "MODE=a=b",
+        "--dir",
+        "./data:/data:ro",
+        "--dir",
+        ".:/work:rw",
+        "--isolation",
+        "wasm",
+        "--out",
+        "here",
+        "--no-confine",
+        "x.py",
+    ]);
+    assert!(args.json && args.no_confine);
+    let limits = args.limits.overrides();
+    assert_eq!(limits.wall, Some(Limit::At(Duration::from_secs(5))));
+    assert_eq!(limits.memory, Some(Limit::At(ByteSize::mib(256))));
+    assert_eq!(limits.cpu, Some(Limit::Unlimited));
+    let required: Vec<_> = limits.required().collect();
+    assert!(required.contains(&LimitKind::OpenFiles) && !required.contains(&LimitKind::Cpu));
+    assert!(matches!(&args.env[0], EnvRequest::FromHost(name) if name.as_str() == "TOKEN"));
+    assert!(matches!(&args.env[1], EnvRequest::Set(_, value) if value == "a=b"));
+    assert_eq!(args.dirs[0].access, Access::ReadOnly);
+    assert_eq!((args.dirs[1].host.as_str(), args.dirs[1].access), (".", Access::ReadWrite));
+    assert_eq!(args.isolation, Preference::Only(Isolation::Wasm));
+    assert_eq!(args.out.as_deref(), Some(Path::new("here")));
+}
+
+#[test]
+fn the_defaults_that_help_names_are_those_that_hold() {
+    let mut cli = <Cli as clap::CommandFactory>::command();
+    let run_command = cli.find_subcommand_mut("run").expect("it is there");
+    let mut line = Vec::new();
+    for arg in run_command.get_arguments() {
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        if let Some((_, default)) = help.split_once("[default: ") {
+            let option = arg.get_long().expect("limits have long names");
+            line.push(format!("--{option}={}", default.trim_end_matches(']')));
+        }
+    }
+    assert_eq!(line.len(), 7, "{line:?}");
+    let words: Vec<&str> = line.iter().map(String::as_str).chain(["x.py"]).collect();
+    let named = run(&words).limits.overrides().over(Limits::default());
+    assert_eq!(named, Limits::default());
+}
+
+#[test]
+fn bad_lines_are_refused() {
+    let bad: &[&[&str]] = &[
+        &[],
+        &["nonsense"],
+        &["run", "--nonsense", "x.py"],
+        &["run", "-q", "-v", "x.py"],
+        &["run", "--timeout", "0", "x.py"],
+        &["run", "--timeout", "-5s", "x.py"],
+        &["run", "--memory", "1e3", "x.py"],
+        &["run", "--max-open-files", "5000000000", "x.py"],
+        &["run", "--dir", "data", "x.py"],
+        &["run", "--dir", ".:work", "x.py"],
+        &["run", "--env", "=x", "x.py"],
+        &["run", "--json", "--json", "x.py"],
+        &["image", "build", "mine"],
+        &["runtime", "install", "a", "b"],
+        &["help"],
+    ];
+    for line in bad {
+        let line = [&["codebox"], *line].concat();
+        assert!(Cli::try_parse_from(&line).is_err(), "{line:?}");
+    }
+}
+
+#[test]
+fn other_commands_parse() {
+    let command = parse(&["codebox", "runtime", "install", "--from", "p.whl"]).command;
+    assert!(matches!(
+        command,
+        Command::Runtime(RuntimeCommand::Install { name, from: Some(_) }) if name == "python"
+    ));
+    let command = parse(&["codebox", "image", "build", "mine", "--import", "a,b.c"]).command;
+    assert!(matches!(
+        command,
+        Command::Image(ImageCommand::Build { import, .. }) if import == ["a", "b.c"]
+    ));
+    assert!(matches!(
+        parse(&["codebox", "-v", "doctor"]),
+        Cli { loudness: LoudnessArgs { verbose: true, .. }, command: Command::Doctor }
+    ));
+    assert!(matches!(parse(&["codebox", "completions", "fish"]).command, Command::Completions { .. }));
+}
+
+#[test]
+fn the_definition_holds_together() {
+    <Cli as clap::CommandFactory>::command().debug_assert();
+}

@@ -1,0 +1,28 @@
+//! Readers of single option values.
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use codebox_core::{Limit, LimitParseError, parse_count};
+use codebox_service::Preference;
+
+/// Reads `--isolation`, listing what it can be.
+pub(super) fn preference() -> impl TypedValueParser<Value = Preference> {
+    PossibleValuesParser::new(["auto", "wasm", "container", "vm"]).try_map(|text| text.parse::<Preference>())
+}
+
+/// Reads a count that has to fit 32 bits.
+pub(super) fn small_count(text: &str) -> Result<Limit<NonZeroU32>, LimitParseError> {
+    let small = |count: NonZeroU64| {
+        NonZeroU32::try_from(count).map_err(|_| LimitParseError {
+            what: "count",
+            text: text.to_owned(),
+            rule: "it is too large",
+            fix: "write a whole number above 0, or unlimited",
+        })
+    };
+    match parse_count(text)? {
+        Limit::Unlimited => Ok(Limit::Unlimited),
+        Limit::At(count) => small(count).map(Limit::At),
+    }
+}

@@ -1,0 +1,38 @@
+//! What each command does: asks the service, shows the answer, gives the exit status.
+
+use crate::answer;
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+use crate::host::Host;
+use crate::reference::reference;
+use crate::voice::Voice;
+
+mod doctor;
+mod image;
+mod run;
+mod runtime;
+mod state;
+
+/// Does `command` and gives the process's exit status, having told of any failure.
+pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host) -> u8 {
+    let done = match command {
+        Command::Run(args) if args.json => return run::run_as_json(*args, voice, host),
+        Command::Run(args) => run::run(*args, voice, host),
+        Command::Runtime(command) => runtime::runtime(command, voice, host),
+        Command::Image(command) => image::image(command, voice, host),
+        Command::Doctor => doctor::doctor(host),
+        Command::Completions { shell } => completions(shell),
+        Command::HelpMarkdown => answer::print(&reference()),
+    };
+    done.unwrap_or_else(|failure| {
+        voice.fail(&failure);
+        failure.exit_status()
+    })
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<u8, Failure> {
+    let mut command = <Cli as clap::CommandFactory>::command();
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, "codebox", &mut script);
+    answer::print(&String::from_utf8_lossy(&script))
+}

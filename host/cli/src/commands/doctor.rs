@@ -1,0 +1,67 @@
+//! `codebox doctor`, and how checks are shown.
+
+use std::fmt::Write;
+
+use clap::builder::styling::{AnsiColor, Style};
+use codebox_core::exit;
+use codebox_service::{Check, CheckState, worst};
+
+use crate::answer;
+use crate::failure::Failure;
+use crate::host::Host;
+use crate::render::Escaped;
+
+pub(super) fn doctor(host: &dyn Host) -> Result<u8, Failure> {
+    show(&host.checks())
+}
+
+/// Prints checks and answers the exit status: a check that failed is a failure of codebox's.
+pub(super) fn show(checks: &[Check]) -> Result<u8, Failure> {
+    let printed = answer::print(&lines(checks))?;
+    match worst(checks) {
+        CheckState::Fail => Ok(exit::FAILURE),
+        CheckState::Ok | CheckState::Warn => Ok(printed),
+    }
+}
+
+fn lines(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let style = style(check.state);
+        let state = check.state.as_str();
+        let (name, detail) = (Escaped(&check.name), Escaped(&check.detail));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{style}{state:4}{style:#}  {name}: {detail}");
+        if let Some(fix) = &check.fix {
+            let _ = writeln!(text, "      fix: {}", Escaped(fix));
+        }
+    }
+    text
+}
+
+const fn style(state: CheckState) -> Style {
+    match state {
+        CheckState::Ok => AnsiColor::Green.on_default(),
+        CheckState::Warn => AnsiColor::Yellow.on_default(),
+        CheckState::Fail => AnsiColor::Red.on_default().bold(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_say_what_to_do() {
+        let checks = [
+            Check::ok("runtime python", "installed"),
+            Check::fail("landlock", "the kernel\nlacks it", "use a newer kernel"),
+        ];
+        let mut plain = anstream::StripStream::new(Vec::new());
+        std::io::Write::write_all(&mut plain, lines(&checks).as_bytes()).expect("a vector");
+        assert_eq!(
+            String::from_utf8(plain.into_inner()).expect("UTF-8"),
+            "ok    runtime python: installed\nfail  landlock: the kernel\\nlacks it\n      fix: use a newer kernel\n"
+        );
+    }
+}

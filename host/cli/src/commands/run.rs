@@ -1,0 +1,168 @@
+//! `codebox run`.
+
+use std::io::{self, Read};
+
+use codebox_core::{HostPath, Isolation, ResultKind, RunReport, Stdin, exit, wire};
+use codebox_service::{Admitted, Plan, Program, Request, admit, plan, prepare, probe};
+
+use crate::answer;
+use crate::args::{ProgramAt, RunArgs};
+use crate::exit::PIPE;
+use crate::failure::Failure;
+use crate::host::{Confinement, Host};
+use crate::progress::progress;
+use crate::render::{explanation, notes};
+use crate::streams::{Reader, Streams};
+use crate::voice::Voice;
+
+/// Runs a program with its output as it comes, then says what there is to say.
+pub(super) fn run(args: RunArgs, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
+    let done = perform(args, Streams::live(), voice, host)?;
+    if done.reader == Reader::Gone {
+        return Ok(PIPE);
+    }
+    for line in notes(&done.report, done.out.as_ref()) {
+        voice.note(line);
+    }
+    explain(&done.report, voice);
+    Ok(done.report.exit_status())
+}
+
+/// Runs a program and prints one JSON document, be it the report or codebox's own failure.
+pub(super) fn run_as_json(args: RunArgs, voice: Voice, host: &dyn Host) -> u8 {
+    let report = match perform(args, Streams::collected(), voice, host) {
+        Ok(done) => done.report,
+        Err(failure) => return answer::print_failure(&failure),
+    };
+    explain(&report, voice);
+    match answer::print_json(&wire::v1::RunReport::from(&report)) {
+        Ok(0) => report.exit_status(),
+        Ok(status) => status,
+        Err(failure) => {
+            voice.fail(&failure);
+            exit::FAILURE
+        }
+    }
+}
+
+fn explain(report: &RunReport, voice: Voice) {
+    for line in explanation(report) {
+        voice.explain(line);
+    }
+}
+
+/// A run that came to an end.
+struct Done {
+    report: RunReport,
+    out: Option<HostPath>,
+    reader: Reader,
+}
+
+/// The way of a run, from arguments to a report.
+///
+/// `SIGINT` keeps its default: it ends the process, and with it the guest, which lives inside. What a killed
+/// process leaves behind is swept at the next start. Catching it would take a signal handler, and none that
+/// is safe works behind the walls that stand while a guest runs.
+fn perform(args: RunArgs, mut streams: Streams, voice: Voice, host: &dyn Host) -> Result<Done, Failure> {
+    let confinement = if args.no_confine { Confinement::Off } else { Confinement::On };
+    let request = request(args)?;
+    let admitted = admit(request, &host.policy()?, host.surroundings())?;
+    // Has no thread of its own, so it can exist before the process confines itself.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|error| no_runtime(&error))?;
+    let backends = host.backends()?;
+    let probed: Vec<_> = backends.iter().map(|backend| runtime.block_on(probe(*backend))).collect();
+    let plan = choose(&admitted, &probed, voice, host)?;
+    let backend =
+        backends.iter().find(|backend| backend.id() == plan.choice.backend).ok_or_else(|| lost_backend(&plan))?;
+    let prepared = runtime.block_on(prepare(&admitted, &plan, *backend))?;
+    let walls = match host.confine(&admitted, prepared.spec(), confinement) {
+        Ok(walls) => walls,
+        Err(failure) => {
+            // The failure that is told of is the first one.
+            let _closed = runtime.block_on(prepared.close());
+            return Err(failure);
+        }
+    };
+    let mut report = runtime.block_on(prepared.exec(&mut streams.io))?;
+    report.enforcement.walls.extend(walls);
+    let reader = streams.finish();
+    // A thread may still wait for standard input; it ends with the process.
+    runtime.shutdown_background();
+    let out = admitted.out().cloned();
+    Ok(Done { report, out, reader })
+}
+
+/// Chooses where and from what image to run, and gets what that takes.
+fn choose(
+    admitted: &Admitted,
+    probed: &[codebox_service::Probed],
+    voice: Voice,
+    host: &dyn Host,
+) -> Result<Plan, Failure> {
+    let catalog = host.catalog()?;
+    let images = catalog.images()?;
+    let facts: Vec<_> = images.iter().map(|image| image.facts()).collect();
+    let plan = plan(admitted, probed, &facts)?;
+    for other in &plan.choice.rejected {
+        voice.explain(format!("not {}: {}", other.candidate, other.reason));
+    }
+    // Other isolations bring their own runtimes.
+    if plan.choice.isolation == Isolation::Wasm
+        && let Some(image) = images.iter().find(|image| image.name == plan.image.name)
+    {
+        catalog.ensure(&image.runtime, progress(voice).as_ref())?;
+    }
+    Ok(plan)
+}
+
+/// What the user asked for, with the program read if it comes from standard input.
+fn request(args: RunArgs) -> Result<Request, Failure> {
+    let (program, words) = args.program()?;
+    let limits = args.limits.overrides();
+    let (program, stdin) = match program {
+        ProgramAt::Inline(code) => (Program::Inline(code), Stdin::Streamed),
+        ProgramAt::File(path) => (Program::File(path), Stdin::Streamed),
+        ProgramAt::Stdin => (Program::Stdin(program_text(io::stdin())?), Stdin::Empty),
+    };
+    Ok(Request {
+        language: args.lang,
+        args: words,
+        dirs: args.dirs,
+        env: args.env,
+        limits,
+        isolation: args.isolation,
+        image: args.image,
+        out: args.out,
+        stdin,
+        ..Request::new(program)
+    })
+}
+
+fn program_text(mut from: impl Read) -> Result<String, Failure> {
+    let mut text = String::new();
+    match from.read_to_string(&mut text) {
+        Ok(_) => Ok(text),
+        Err(error) => {
+            let kind = match error.kind() {
+                io::ErrorKind::InvalidData => ResultKind::InvalidRequest,
+                _ => ResultKind::InternalError,
+            };
+            let line = format!("cannot read the program from standard input: {error}");
+            Err(Failure::new(kind, line).with_fix("give the program as UTF-8 text"))
+        }
+    }
+}
+
+fn no_runtime(error: &io::Error) -> Failure {
+    let line = format!("cannot start the timer that deadlines need: {error}");
+    Failure::new(ResultKind::InternalError, line)
+}
+
+fn lost_backend(plan: &Plan) -> Failure {
+    let line = format!("the backend {} was chosen and is not there", plan.choice.backend);
+    Failure::new(ResultKind::InternalError, line)
+}
+
+#[cfg(test)]
+mod tests;

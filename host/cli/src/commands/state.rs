@@ -1,0 +1,31 @@
+//! Pieces that the listings of runtimes and images share.
+
+use std::path::Path;
+
+use codebox_service::catalog::{EntryState, Removal};
+
+use crate::render::bytes;
+use crate::voice::Voice;
+
+pub(super) fn state(state: &EntryState) -> String {
+    match state {
+        EntryState::Installed => "installed".to_owned(),
+        EntryState::Missing => "not installed".to_owned(),
+        EntryState::Damaged(why) => format!("damaged: {why}"),
+    }
+}
+
+pub(super) fn size(size: Option<u64>) -> String {
+    size.map_or_else(|| "-".to_owned(), bytes)
+}
+
+pub(super) fn place(path: Option<&Path>) -> String {
+    path.map_or_else(|| "-".to_owned(), |path| path.display().to_string())
+}
+
+pub(super) fn tell_removal(what: &str, name: &str, removal: &Removal, voice: Voice) {
+    match removal {
+        Removal::Removed => voice.note(format!("removed the {what} {name}")),
+        Removal::NothingThere => voice.note(format!("the {what} {name} is not installed")),
+    }
+}

@@ -1,0 +1,65 @@
+//! Exit statuses of the process. Those of guests are in [`codebox_core::exit`].
+
+use codebox_core::exit;
+
+/// The reader of standard output went away; what a shell reports for a tool that `SIGPIPE` ended.
+pub(crate) const PIPE: u8 = 141;
+
+/// Every status and what it means, in the order of the reference.
+pub(crate) const TABLE: &[(Status, &str)] = &[
+    (Status::Guest("the guest's own"), "the guest ended by itself; 1 is an uncaught exception"),
+    (Status::Code(exit::LIMIT), "a limit on output, disk, files or open files ended the guest"),
+    (Status::Code(exit::TIMEOUT), "a time limit ended the guest, wall or processor"),
+    (
+        Status::Code(exit::FAILURE),
+        "codebox itself failed: bad usage, a missing file, a damaged runtime; never the guest's doing",
+    ),
+    (Status::Code(exit::DENIED), "the request asked for something that is not allowed"),
+    (Status::Code(exit::CANCELLED), "the run was cancelled"),
+    (Status::Code(exit::TRAPPED), "the guest trapped"),
+    (Status::Code(exit::MEMORY), "the memory limit ended the guest"),
+    (Status::Code(PIPE), "the reader of standard output went away"),
+    (Status::Guest("128 + n"), "signal n ended the guest"),
+];
+
+/// A row's first column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Statuses that the guest decides.
+    Guest(&'static str),
+    /// A status that codebox gives.
+    Code(u8),
+}
+
+#[cfg(test)]
+mod tests {
+    use codebox_core::{LimitKind, Outcome, ResultKind, TrapKind, exit_status};
+
+    use super::*;
+
+    fn documented(code: u8) -> bool {
+        TABLE.iter().any(|(status, _)| *status == Status::Code(code))
+    }
+
+    #[test]
+    fn every_status_that_codebox_gives_is_in_the_table() {
+        for kind in ResultKind::ALL {
+            assert!(documented(kind.failure_status()), "{kind}");
+        }
+        let limits = LimitKind::ALL.map(Outcome::LimitHit);
+        let others = [Outcome::Cancelled, Outcome::Trapped(TrapKind::StackOverflow)];
+        for outcome in limits.into_iter().chain(others) {
+            assert!(documented(exit_status(&outcome)), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn the_promised_statuses_are_these() {
+        let codes = TABLE.iter().filter_map(|(status, _)| match status {
+            Status::Code(code) => Some(*code),
+            Status::Guest(_) => None,
+        });
+        let promised = [122, 124, 125, 126, 130, 134, 137, 141];
+        assert!(codes.eq(promised));
+    }
+}

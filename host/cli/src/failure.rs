@@ -1,0 +1,140 @@
+use std::error::Error;
+
+use codebox_core::{BackendError, ResultKind, wire};
+use codebox_service::catalog::CatalogError;
+use codebox_service::run::backend_fix;
+use codebox_service::{ConfigError, Denied, PlanError};
+
+/// codebox's own failure: one line, what to do about it, and the kind that decides the exit status.
+///
+/// Every error of the crates below becomes one of these, once, at the edge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    kind: ResultKind,
+    message: String,
+    fix: Option<String>,
+}
+
+impl Failure {
+    /// A failure with nothing to advise.
+    #[must_use]
+    pub fn new(kind: ResultKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), fix: None }
+    }
+
+    /// The failure that `error` and everything behind it tell of.
+    #[must_use]
+    pub fn of(kind: ResultKind, error: &(dyn Error + 'static)) -> Self {
+        Self::new(kind, chain(error))
+    }
+
+    /// The same, with what to do about it.
+    #[must_use]
+    pub fn with_fix(self, fix: impl Into<String>) -> Self {
+        let fix = Some(fix.into()).filter(|fix| !fix.is_empty());
+        Self { fix, ..self }
+    }
+
+    /// The one word for it.
+    #[must_use]
+    pub const fn kind(&self) -> ResultKind {
+        self.kind
+    }
+
+    /// What failed, in one line.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn fix(&self) -> Option<&str> {
+        self.fix.as_deref()
+    }
+
+    /// The process's exit status.
+    #[must_use]
+    pub const fn exit_status(&self) -> u8 {
+        self.kind.failure_status()
+    }
+
+    /// The form that `--json` prints.
+    #[must_use]
+    pub fn to_wire(&self) -> wire::v1::ErrorReport {
+        wire::v1::ErrorReport::new(self.kind, self.message.clone(), self.fix.clone())
+    }
+}
+
+/// Joins an error and its sources in one line, leaving out what a line already says.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut line = one_line(error);
+    let mut next = error.source();
+    while let Some(source) = next {
+        let words = one_line(source);
+        if !line.contains(&words) {
+            line.push_str(": ");
+            line.push_str(&words);
+        }
+        next = source.source();
+    }
+    line
+}
+
+/// Errors of other people's libraries can take several lines.
+fn one_line(error: &(dyn Error + 'static)) -> String {
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.join(" ")
+}
+
+impl From<Denied> for Failure {
+    fn from(denied: Denied) -> Self {
+        Self::of(denied.kind, &denied).with_fix(denied.fix.clone())
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        Self::of(error.kind(), &error).with_fix(error.fix())
+    }
+}
+
+impl From<CatalogError> for Failure {
+    fn from(error: CatalogError) -> Self {
+        Self::of(error.kind(), &error).with_fix(error.fix())
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::of(error.kind(), &error).with_fix(error.fix.clone())
+    }
+}
+
+impl From<BackendError> for Failure {
+    fn from(error: BackendError) -> Self {
+        Self::of(error.kind(), &error).with_fix(backend_fix(&error).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn causes_join_the_line_once() {
+        let error = BackendError::io("read the image", io::Error::other("disk on fire"));
+        let failure = Failure::from(error);
+        assert_eq!(failure.message(), "cannot read the image: disk on fire");
+        assert_eq!(failure.exit_status(), 125);
+    }
+
+    #[test]
+    fn an_empty_fix_is_no_fix() {
+        let failure = Failure::new(ResultKind::Denied, "x").with_fix("");
+        assert_eq!((failure.fix(), failure.exit_status()), (None, 126));
+    }
+}

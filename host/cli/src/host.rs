@@ -1,0 +1,53 @@
+use codebox_core::{Backend, InstanceSpec, Wall};
+use codebox_service::catalog::Catalog;
+use codebox_service::{Admitted, Check, Policy, Surroundings};
+
+use crate::failure::Failure;
+
+/// What the command line needs from the composition root, which alone knows every backend.
+///
+/// Nothing is asked for before a command needs it, so that `codebox --version` opens no file.
+pub trait Host {
+    /// What the user's configuration allows and prefers.
+    ///
+    /// # Errors
+    /// When the configuration cannot be read.
+    fn policy(&self) -> Result<Policy, Failure>;
+
+    /// The environment and directories that requests are read against.
+    fn surroundings(&self) -> &dyn Surroundings;
+
+    /// The runtimes and images.
+    ///
+    /// # Errors
+    /// When their directories cannot be had.
+    fn catalog(&self) -> Result<&dyn Catalog, Failure>;
+
+    /// Every way to run a job, the preferred one first.
+    ///
+    /// # Errors
+    /// When one cannot even be described, which is not the same as being unavailable.
+    fn backends(&self) -> Result<Vec<&dyn Backend>, Failure>;
+
+    /// Gives up what the job does not need, until the process ends, and says what holds.
+    ///
+    /// Called once, on the main thread, after the instance was opened and before it runs anything. The
+    /// walls go into the report.
+    ///
+    /// # Errors
+    /// When a wall could not be completed; the guest is then not run.
+    fn confine(&self, admitted: &Admitted, spec: &InstanceSpec, confinement: Confinement)
+    -> Result<Vec<Wall>, Failure>;
+
+    /// Everything `codebox doctor` looks at, in the order in which it is shown.
+    fn checks(&self) -> Vec<Check>;
+}
+
+/// Whether the process confines itself before it runs a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confinement {
+    /// It does, as far as the system can.
+    On,
+    /// It does not, because the user said so; the walls are reported as off.
+    Off,
+}

@@ -1,0 +1,52 @@
+//! The command line: arguments in, words and an exit status out.
+//!
+//! A thin adapter over `codebox-service`. It reads what the user typed, asks the service to do it, and tells
+//! what came of it. It is one of two places that may print, and it ends the process only by returning from
+//! [`main`]. Which backends exist it does not know: the composition root hands them in as a [`Host`].
+//!
+//! - Standard output belongs to the guest, or to the answer of a command, or, with `--json`, to exactly one
+//!   JSON document. Everything codebox itself says about a run goes to standard error.
+//! - On a terminal the guest's output is made inert; piped, it passes byte for byte.
+//! - File names and error texts are escaped wherever they are shown.
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod answer;
+mod args;
+mod commands;
+mod exit;
+mod failure;
+mod host;
+mod inert;
+mod progress;
+mod reference;
+mod render;
+mod streams;
+mod usage;
+mod voice;
+
+pub use failure::Failure;
+pub use host::{Confinement, Host};
+pub use reference::reference;
+
+use args::Cli;
+use voice::Voice;
+
+/// Does what `args` says, the program's own name being the first, and gives the process's exit status.
+///
+/// Call it on the main thread, before any other thread is started: a run confines the process.
+pub fn main(args: impl IntoIterator<Item = OsString>, host: &dyn Host) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let status = match Cli::try_parse_from(&args) {
+        Ok(cli) => {
+            let voice = Voice::new(cli.loudness.into());
+            commands::dispatch(cli.command, voice, host)
+        }
+        Err(error) => usage::answer(&error, &args),
+    };
+    ExitCode::from(status)
+}

@@ -1,0 +1,181 @@
+//! How long things are told of: a bar on a terminal, plain lines elsewhere, nothing when quiet.
+
+use std::io::{self, IsTerminal};
+use std::sync::{Mutex, PoisonError};
+
+use codebox_service::catalog::{Progress, Silent};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::render::{Escaped, bytes};
+use crate::voice::{Loudness, Voice};
+
+/// The way to show progress on this standard error.
+pub(crate) fn progress(voice: Voice) -> Box<dyn Progress> {
+    match voice.loudness() {
+        Loudness::Quiet => Box::new(Silent),
+        Loudness::Normal | Loudness::Verbose if io::stderr().is_terminal() => Box::new(Bar::new(voice)),
+        Loudness::Normal | Loudness::Verbose => Box::new(Lines::new(move |line| voice.note(line))),
+    }
+}
+
+/// A bar that is drawn over as it moves.
+///
+/// It has no thread of its own to keep it moving: a run confines the process later, which has to happen
+/// before there are threads.
+struct Bar {
+    voice: Voice,
+    current: Mutex<Option<ProgressBar>>,
+}
+
+const MEASURED: &str = "codebox: {msg} {bar:30} {bytes}/{total_bytes} {eta}";
+const UNMEASURED: &str = "codebox: {msg} {spinner} {elapsed}";
+
+impl Bar {
+    const fn new(voice: Voice) -> Self {
+        Self { voice, current: Mutex::new(None) }
+    }
+
+    fn replace(&self, bar: Option<ProgressBar>) {
+        let old = std::mem::replace(&mut *self.current.lock().unwrap_or_else(PoisonError::into_inner), bar);
+        if let Some(old) = old {
+            old.finish_and_clear();
+        }
+    }
+
+    fn with(&self, act: impl FnOnce(&ProgressBar)) {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = current.as_ref() {
+            act(bar);
+        }
+    }
+}
+
+impl Drop for Bar {
+    /// A step that failed leaves no half-drawn bar behind.
+    fn drop(&mut self) {
+        self.replace(None);
+    }
+}
+
+impl Progress for Bar {
+    fn started(&self, what: &str, total_bytes: Option<u64>) {
+        let bar = ProgressBar::with_draw_target(total_bytes, ProgressDrawTarget::stderr());
+        let template = match total_bytes {
+            Some(_) => MEASURED,
+            None => UNMEASURED,
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(Escaped(what).to_string());
+        bar.tick();
+        self.replace(Some(bar));
+    }
+
+    fn advanced(&self, bytes: u64) {
+        self.with(|bar| bar.inc(bytes));
+    }
+
+    fn finished(&self) {
+        self.replace(None);
+    }
+
+    fn note(&self, line: &str) {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match current.as_ref() {
+            Some(bar) => bar.suspend(|| self.voice.note(line)),
+            None => self.voice.note(line),
+        }
+    }
+}
+
+/// One line when something starts, one about every tenth of the way, one when it is done.
+struct Lines<S> {
+    say: S,
+    step: Mutex<Step>,
+}
+
+/// What is going on.
+#[derive(Debug, Default)]
+struct Step {
+    what: String,
+    total: Option<u64>,
+    done: u64,
+    told_tenths: u64,
+}
+
+impl<S: Fn(String) + Send + Sync> Lines<S> {
+    fn new(say: S) -> Self {
+        Self { say, step: Mutex::default() }
+    }
+}
+
+impl<S: Fn(String) + Send + Sync> Progress for Lines<S> {
+    fn started(&self, what: &str, total_bytes: Option<u64>) {
+        let total = total_bytes.filter(|total| *total > 0);
+        let size = total.map(|total| format!(" ({})", bytes(total)));
+        (self.say)(format!("{what}{}", size.unwrap_or_default()));
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner) =
+            Step { what: what.to_owned(), total, ..Step::default() };
+    }
+
+    fn advanced(&self, bytes: u64) {
+        let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
+        step.done = step.done.saturating_add(bytes);
+        let Some(total) = step.total else {
+            return;
+        };
+        let tenths = (u128::from(step.done) * 10 / u128::from(total)).min(10);
+        let tenths = u64::try_from(tenths).unwrap_or(10);
+        // The last tenth is told by the end.
+        if tenths > step.told_tenths && tenths < 10 {
+            step.told_tenths = tenths;
+            (self.say)(format!("{}: {}%", step.what, tenths * 10));
+        }
+    }
+
+    fn finished(&self) {
+        let step = std::mem::take(&mut *self.step.lock().unwrap_or_else(PoisonError::into_inner));
+        if !step.what.is_empty() {
+            (self.say)(format!("{}: done", step.what));
+        }
+    }
+
+    fn note(&self, line: &str) {
+        (self.say)(line.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_valid() {
+        for template in [MEASURED, UNMEASURED] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn plain_lines_come_in_tenths() {
+        let said = Mutex::new(Vec::new());
+        let lines = Lines::new(|line| said.lock().expect("one thread").push(line));
+        lines.started("fetching python", Some(2048));
+        for _ in 0..2048 {
+            lines.advanced(1);
+        }
+        lines.finished();
+        lines.started("compiling python", None);
+        lines.advanced(7);
+        lines.note("this takes a minute");
+        lines.finished();
+        lines.finished();
+        let said = said.lock().expect("one thread");
+        assert_eq!(said[0], "fetching python (2.0 KiB)");
+        assert_eq!(said[1], "fetching python: 10%");
+        assert_eq!(said[9], "fetching python: 90%");
+        assert_eq!(said[10], "fetching python: done");
+        assert_eq!(said[11..], ["compiling python", "this takes a minute", "compiling python: done"]);
+    }
+}

@@ -1,0 +1,13 @@
+//! Values as lines of text. Nothing here writes anything.
+
+mod escaped;
+mod outcome;
+mod provenance;
+mod table;
+mod values;
+
+pub(crate) use escaped::{Escaped, escape_json};
+pub(crate) use outcome::notes;
+pub(crate) use provenance::explanation;
+pub(crate) use table::Table;
+pub(crate) use values::bytes;

@@ -1,0 +1,102 @@
+//! What a user has to know after a run.
+
+use std::path::Path;
+
+use codebox_core::{Captured, DenialKind, FileChanges, HostPath, LimitKind, Outcome, RunReport};
+
+use super::values::{bytes, limit_value, name_and_flag};
+
+/// The most files that are named one by one.
+const MOST_FILES: usize = 20;
+
+/// The lines to say after a run, in order; none if it went as one would expect.
+///
+/// `out` is the directory that the user wanted files in.
+pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(truncation("stdout", &report.stdout));
+    lines.extend(truncation("stderr", &report.stderr));
+    lines.extend(ending(report));
+    for denial in &report.denials {
+        let what = denied(denial.what);
+        lines.push(hinted(format!("denied: {what} {}", denial.detail), &denial.hint));
+    }
+    for missing in &report.missing {
+        lines.push(hinted(format!("not available here: {}", missing.what), &missing.hint));
+    }
+    lines.extend(files(&report.files, out));
+    lines
+}
+
+fn hinted(line: String, hint: &str) -> String {
+    if hint.is_empty() { line } else { format!("{line}; {hint}") }
+}
+
+fn truncation(stream: &str, output: &Captured) -> Option<String> {
+    let dropped = output.dropped;
+    output
+        .is_truncated()
+        .then(|| format!("{stream} was truncated: {dropped} bytes dropped; raise it with --max-output"))
+}
+
+/// Why it ended, where the exit status alone would leave one guessing.
+fn ending(report: &RunReport) -> Option<String> {
+    match &report.outcome {
+        Outcome::Exited(_) => None,
+        Outcome::Signalled(signal) => Some(format!("ended by signal {signal}")),
+        Outcome::Trapped(trap) => Some(format!("trapped: {trap}")),
+        Outcome::Cancelled => Some("cancelled".to_owned()),
+        Outcome::LimitHit(kind) => Some(limit_hit(*kind, report)),
+    }
+}
+
+fn limit_hit(kind: LimitKind, report: &RunReport) -> String {
+    let (name, flag) = name_and_flag(kind);
+    let value = limit_value(kind, &report.limits);
+    let value = value.map(|value| format!(" of {value}")).unwrap_or_default();
+    let raise = flag.map(|flag| format!("; raise it with {flag}"));
+    format!("ended by the {name} limit{value}{}", raise.unwrap_or_default())
+}
+
+const fn denied(kind: DenialKind) -> &'static str {
+    match kind {
+        DenialKind::Fs => "file",
+        DenialKind::Net => "network",
+        DenialKind::Env => "environment variable",
+        DenialKind::Capability => "power",
+        DenialKind::Tool => "tool",
+    }
+}
+
+/// What came out, if the user wanted it out; and what did not, if anything.
+fn files(changes: &FileChanges, out: Option<&HostPath>) -> Vec<String> {
+    let Some(out) = out else {
+        return Vec::new();
+    };
+    let written: Vec<_> = [&changes.created, &changes.modified]
+        .into_iter()
+        .flatten()
+        .filter_map(|file| Some((file.host.as_ref()?, file.size)))
+        .filter(|(host, _)| Path::new(host.as_str()).starts_with(out.as_str()))
+        .collect();
+    let mut lines: Vec<String> = written
+        .iter()
+        .take(MOST_FILES)
+        .map(|(host, size)| format!("wrote {} ({})", host.as_str(), bytes(*size)))
+        .collect();
+    if written.len() > MOST_FILES {
+        let more = written.len() - MOST_FILES;
+        lines.push(format!("wrote {more} more files to {}", out.as_str()));
+    }
+    for skipped in &changes.skipped {
+        let name = String::from_utf8_lossy(&skipped.name);
+        lines.push(format!("did not write {name}: {}", skipped.reason));
+    }
+    if changes.dropped > 0 {
+        lines.push(format!("{} more changes are not listed", changes.dropped));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

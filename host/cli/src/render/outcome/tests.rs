@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use codebox_core::{
+    BackendId, Denial, FileKind, GuestPath, Isolation, Limit, Limits, Missing, OutFile, Provenance, SkippedFile,
+};
+
+use super::*;
+
+fn report(outcome: Outcome) -> RunReport {
+    let provenance = Provenance::new(BackendId::new("wasm"), Isolation::Wasm);
+    RunReport::new(outcome, provenance, Limits::default())
+}
+
+#[test]
+fn nothing_is_said_of_a_plain_run() {
+    assert!(notes(&report(Outcome::Exited(0)), None).is_empty());
+    assert!(notes(&report(Outcome::Exited(3)), None).is_empty());
+}
+
+#[test]
+fn a_limit_names_its_value_and_its_option() {
+    let mut run = report(Outcome::LimitHit(LimitKind::Wall));
+    run.limits.wall = Limit::At(Duration::from_secs(5));
+    assert_eq!(notes(&run, None), ["ended by the wall time limit of 5s; raise it with --timeout"]);
+    let fuel = report(Outcome::LimitHit(LimitKind::Fuel));
+    assert_eq!(notes(&fuel, None), ["ended by the fuel limit"]);
+}
+
+#[test]
+fn what_was_lost_and_lacking_is_told() {
+    let mut run = report(Outcome::Exited(1));
+    run.stdout.dropped = 42;
+    run.denials.push(Denial {
+        what: DenialKind::Fs,
+        detail: "/etc/passwd".to_owned(),
+        hint: "grant it with --dir".to_owned(),
+    });
+    run.missing.push(Missing { what: "threads".to_owned(), hint: String::new() });
+    assert_eq!(
+        notes(&run, None),
+        [
+            "stdout was truncated: 42 bytes dropped; raise it with --max-output",
+            "denied: file /etc/passwd; grant it with --dir",
+            "not available here: threads",
+        ]
+    );
+}
+
+#[test]
+fn files_are_told_of_when_they_were_wanted() {
+    let host = |path: &str| HostPath::unix(path).expect("a host path");
+    let file = |n: usize| OutFile {
+        guest: GuestPath::new(format!("/work/{n}")).expect("a guest path"),
+        host: Some(host(&format!("/out/{n}"))),
+        size: 2048,
+        sha256: None,
+        kind: FileKind::Regular,
+    };
+    let mut run = report(Outcome::Exited(0));
+    run.files.created = (0..MOST_FILES + 2).map(file).collect();
+    run.files.skipped.push(SkippedFile { name: b"/work/\xff".to_vec(), reason: "its name is not UTF-8".to_owned() });
+    assert!(notes(&run, None).is_empty());
+    assert!(!notes(&run, Some(&host("/other")))[0].starts_with("wrote"));
+    let lines = notes(&run, Some(&host("/out")));
+    assert_eq!(lines[0], "wrote /out/0 (2.0 KiB)");
+    assert_eq!(lines[MOST_FILES], "wrote 2 more files to /out");
+    assert!(lines[MOST_FILES + 1].ends_with("its name is not UTF-8"));
+}

@@ -1,0 +1,110 @@
+//! What `--verbose` explains after a run.
+
+use codebox_core::{Enforcement, Limits, Provenance, RunReport, Usage, WallState};
+
+use super::values::{bytes, duration, limit_value};
+
+/// What ran it and why, what it used, and what held.
+pub(crate) fn explanation(report: &RunReport) -> Vec<String> {
+    let mut lines = vec![ran(&report.provenance)];
+    lines.extend(escalation(&report.provenance));
+    lines.push(used(&report.usage));
+    lines.push(held(&report.enforcement, &report.limits));
+    lines.extend(walls(&report.enforcement));
+    lines
+}
+
+fn ran(provenance: &Provenance) -> String {
+    let isolation = provenance.isolation;
+    let mut line = format!("ran in {isolation}");
+    let parts = [
+        ("runtime", &provenance.runtime),
+        ("image", &provenance.image),
+        ("engine", &provenance.engine),
+        ("container", &provenance.container_id),
+    ];
+    for (name, value) in parts {
+        if let Some(value) = value {
+            line.push_str(&format!(", {name} {value}"));
+        }
+    }
+    if !provenance.reason.is_empty() {
+        line.push_str(&format!(": {}", provenance.reason));
+    }
+    line
+}
+
+fn escalation(provenance: &Provenance) -> Option<String> {
+    let from = provenance.escalated_from.as_ref()?;
+    Some(format!("tried {} before: {}", from.isolation, from.reason))
+}
+
+fn used(usage: &Usage) -> String {
+    let Usage { wall, cpu, peak_memory, startup, disk_written, fuel } = usage;
+    let parts = [
+        startup.map(|time| format!("started in {}", duration(time))),
+        Some(format!("ran for {}", duration(*wall))),
+        cpu.map(|time| format!("{} of processor", duration(time))),
+        peak_memory.map(|n| format!("{} of memory at most", bytes(n))),
+        disk_written.map(|n| format!("{} written", bytes(n))),
+        fuel.map(|n| format!("{n} instructions")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn held(enforcement: &Enforcement, limits: &Limits) -> String {
+    let limit = |(kind, held): (&codebox_core::LimitKind, &codebox_core::Held)| {
+        let value = limit_value(*kind, limits)?;
+        Some(format!("{kind} {value} ({})", held.as_str()))
+    };
+    let held: Vec<String> = enforcement.limits.iter().filter_map(limit).collect();
+    if held.is_empty() { "limits: none".to_owned() } else { format!("limits: {}", held.join(", ")) }
+}
+
+fn walls(enforcement: &Enforcement) -> impl Iterator<Item = String> {
+    enforcement.walls.iter().map(|wall| {
+        let state = match wall.state {
+            WallState::Held => "holds",
+            WallState::Partial => "holds in part",
+            WallState::Off => "is off",
+            WallState::Unavailable => "is not available",
+        };
+        format!("the wall {} {state}: {}", wall.name, wall.detail)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use codebox_core::{BackendId, Held, Isolation, LimitKind, Outcome, Wall};
+
+    use super::*;
+
+    #[test]
+    fn tells_where_why_and_how_long() {
+        let mut provenance = Provenance::new(BackendId::new("wasm"), Isolation::Wasm);
+        provenance.image = Some("python-data".to_owned());
+        provenance.reason = "the program imports pandas".to_owned();
+        let mut report = RunReport::new(Outcome::Exited(0), provenance, Limits::default());
+        report.usage.wall = Duration::from_millis(2);
+        report.usage.startup = Some(Duration::from_micros(130));
+        let limits = &mut report.enforcement.limits;
+        limits.insert(LimitKind::Memory, Held::Enforced);
+        limits.insert(LimitKind::Fuel, Held::Unsupported);
+        report.enforcement.walls.push(Wall {
+            name: "seccomp".to_owned(),
+            state: WallState::Off,
+            detail: "switched off".to_owned(),
+        });
+        assert_eq!(
+            explanation(&report),
+            [
+                "ran in wasm, image python-data: the program imports pandas",
+                "started in 130 µs, ran for 2.0 ms",
+                "limits: memory 1 GiB (enforced)",
+                "the wall seccomp is off: switched off",
+            ]
+        );
+    }
+}

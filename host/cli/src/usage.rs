@@ -1,0 +1,122 @@
+//! Answers to command lines that are no request: help, the version, and mistakes.
+
+use std::ffi::OsString;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use codebox_core::{ResultKind, exit};
+
+use crate::answer;
+use crate::args::Cli;
+use crate::failure::Failure;
+use crate::voice::{Loudness, Voice};
+
+/// Says what clap found, and answers the exit status: 0 for help that was asked for, else 125.
+///
+/// Not clap's own 2, which a guest may well end with itself.
+pub(crate) fn answer(error: &clap::Error, args: &[OsString]) -> u8 {
+    let voice = Voice::new(Loudness::Normal);
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let printed = answer::print(&error.render().ansi().to_string());
+            printed.unwrap_or_else(|failure| {
+                voice.fail(&failure);
+                failure.exit_status()
+            })
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // Nothing was asked for; there is nobody to tell if it cannot be shown.
+            let _lost = error.print();
+            exit::FAILURE
+        }
+        _ => {
+            let failure = failure(&error.render().to_string(), args);
+            if wants_json(args) {
+                answer::print_failure(&failure)
+            } else {
+                voice.fail(&failure);
+                failure.exit_status()
+            }
+        }
+    }
+}
+
+/// The failure in clap's several paragraphs: `error: …`, then perhaps `tip: …`, then the usage.
+fn failure(rendered: &str, args: &[OsString]) -> Failure {
+    let mut paragraphs = rendered.split("\n\n");
+    let first = paragraphs.next().unwrap_or_default();
+    let message = one_line(first.trim_start().trim_start_matches("error: "));
+    let tip = paragraphs.find_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
+    let fix = tip.and_then(|tip| tip.lines().next()).map(str::to_owned);
+    let fix = fix.unwrap_or_else(|| format!("see {} --help", command_words(args)));
+    Failure::new(ResultKind::InvalidRequest, message).with_fix(fix)
+}
+
+/// The command that a line names, as far as it can be told: `codebox image build`.
+fn command_words(args: &[OsString]) -> String {
+    let mut command = Cli::command();
+    let mut words = "codebox".to_owned();
+    for word in args.iter().skip(1).filter_map(|arg| arg.to_str()) {
+        match command.find_subcommand(word).cloned() {
+            Some(inner) => {
+                words.push_str(&format!(" {word}"));
+                command = inner;
+            }
+            None if word.starts_with('-') => {}
+            None => break,
+        }
+    }
+    words
+}
+
+fn one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.join(" ")
+}
+
+/// Whether JSON was asked for, as far as a command line that could not be read tells.
+fn wants_json(args: &[OsString]) -> bool {
+    args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn told(line: &[&str]) -> (String, String) {
+        let error = Cli::try_parse_from(line).expect_err("a mistake");
+        let args: Vec<OsString> = line.iter().map(OsString::from).collect();
+        let failure = failure(&error.render().to_string(), &args);
+        assert_eq!(failure.exit_status(), exit::FAILURE);
+        let fix = failure.fix().expect("advice").to_owned();
+        (failure.message().to_owned(), fix)
+    }
+
+    #[test]
+    fn mistakes_take_one_line_and_advise() {
+        let (message, fix) = told(&["codebox", "run", "--timeot", "5s", "x.py"]);
+        assert_eq!(message, "unexpected argument '--timeot' found");
+        assert!(fix.contains("--timeout"), "{fix}");
+
+        let (message, fix) = told(&["codebox", "run", "--memory", "lots", "x.py"]);
+        assert!(message.contains("--memory") && message.contains("lots"), "{message}");
+        assert!(!message.contains('\n'));
+        assert_eq!(fix, "see codebox run --help");
+
+        let (message, fix) = told(&["codebox", "-q", "image", "build", "mine"]);
+        assert_eq!(fix, "see codebox image build --help");
+        assert!(message.contains("--import <MODULES>"), "{message}");
+
+        let (message, _) = told(&["codebox", "run", "--isolation", "jail", "x.py"]);
+        assert!(message.contains("[possible values: auto, wasm, container, vm]"), "{message}");
+    }
+
+    #[test]
+    fn json_is_seen_in_a_broken_line() {
+        let line = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        assert!(wants_json(&line(&["codebox", "run", "--json", "--nope"])));
+        assert!(!wants_json(&line(&["codebox", "run", "--nope", "--", "--json"])));
+    }
+}

@@ -1,0 +1,102 @@
+//! The things a confined process tries, by name.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::raw;
+
+/// Tries `action` and answers what it saw.
+pub fn attempt(action: &str, operands: &[String], pagemap: Option<&File>) -> io::Result<String> {
+    let operand = |index: usize| operands.get(index).map_or("", String::as_str);
+    let (a, b) = (operand(0), operand(1));
+    let done = |()| String::new();
+    match action {
+        "nothing" => Ok(String::new()),
+        "confine" => codebox_confine::confine(&codebox_confine::Rules::default())
+            .map(|_| String::new())
+            .map_err(io::Error::other),
+
+        "read" => fs::read_to_string(a),
+        "list" => Ok(fs::read_dir(a)?.count().to_string()),
+        "stat" => Ok(fs::metadata(a)?.len().to_string()),
+        "write" => OpenOptions::new().append(true).open(a)?.write_all(b"x").map(done),
+        "create" => fs::write(a, "x").map(done),
+        "truncate" => OpenOptions::new().write(true).truncate(true).open(a).map(|_| String::new()),
+        "remove" => fs::remove_file(a).map(done),
+        "mkdir" => fs::create_dir(a).map(done),
+        "rmdir" => fs::remove_dir(a).map(done),
+        "rename" => fs::rename(a, b).map(done),
+        "symlink" => std::os::unix::fs::symlink(a, b).map(done),
+        "link" => fs::hard_link(a, b).map(done),
+        "copy" => Ok(fs::copy(a, b)?.to_string()),
+        "chmod" => fs::set_permissions(a, Permissions::from_mode(0o777)).map(done),
+        "fchmod" => File::open(a)?.set_permissions(Permissions::from_mode(0o700)).map(done),
+        "set-user-id" => File::open(a)?.set_permissions(Permissions::from_mode(0o4755)).map(done),
+        "touch" => File::options().write(true).open(a)?.set_modified(SystemTime::UNIX_EPOCH).map(done),
+        "lock" => File::open(a)?.lock().map(done),
+        "mkfifo" => raw_call(libc::SYS_mknodat, [-100, 0, 0o010_644, 0]),
+
+        "tcp" => TcpStream::connect(a).map(|_| String::new()),
+        "udp" => UdpSocket::bind("127.0.0.1:0").map(|_| String::new()),
+        "unix" => UnixStream::pair().map(|_| String::new()),
+        "netlink" => raw_call(libc::SYS_socket, [16, 3, 0, 0]),
+
+        "exec" => Err(Command::new("/bin/true").exec()),
+        "spawn" => Ok(Command::new("/bin/true").status()?.to_string()),
+        "fork" => raw_call(libc::SYS_clone, [libc::SIGCHLD.into(), 0, 0, 0]),
+        "new-user-thread" => {
+            let flags = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+            raw_call(libc::SYS_clone, [(flags | libc::CLONE_NEWUSER).into(), 0, 0, 0])
+        }
+        "clone3" => raw_call(libc::SYS_clone3, [0; 4]),
+        "call" => raw_call(a.parse().map_err(io::Error::other)?, [0; 4]),
+        "signal-parent" => raw_call(libc::SYS_kill, [parent(), libc::SIGCONT.into(), 0, 0]),
+        "signal-own" => raw_call(libc::SYS_kill, [std::process::id().into(), 0, 0, 0]),
+        "raise-limit" => {
+            // Any address will do for the new limits: the filter looks at its being there.
+            raw_call(libc::SYS_prlimit64, [0, libc::RLIMIT_NOFILE.into(), 1, 0])
+        }
+        "type-into-terminal" => raw_call(libc::SYS_ioctl, [0, libc::TIOCSTI as i64, 0, 0]),
+        "abort" => std::process::abort(),
+
+        "thread" => Ok(thread::spawn(|| "joined").join().unwrap_or("panicked").to_owned()),
+        "sleep" => {
+            let start = Instant::now();
+            thread::sleep(Duration::from_millis(5));
+            Ok((start.elapsed() >= Duration::from_millis(5)).to_string())
+        }
+        "time" => Ok((SystemTime::now() > SystemTime::UNIX_EPOCH).to_string()),
+        "parallelism" => Ok((thread::available_parallelism()?.get() > 0).to_string()),
+        "allocate" => Ok(vec![1_u8; 64 << 20].iter().filter(|&&byte| byte == 1).count().to_string()),
+        "map" => raw::map(libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE).map(done),
+        "map-exec" => {
+            let exec = libc::PROT_READ | libc::PROT_EXEC;
+            raw::map(exec, exec).map(done)
+        }
+        "protect-exec" => {
+            let write = libc::PROT_READ | libc::PROT_WRITE;
+            raw::map(write, libc::PROT_READ | libc::PROT_EXEC).map(done)
+        }
+        "scan-pages" => match pagemap {
+            Some(pagemap) => raw::scan_pages(pagemap.as_raw_fd()).map(done),
+            None => Err(io::ErrorKind::NotFound.into()),
+        },
+        unknown => Err(io::Error::other(format!("no attempt is called {unknown}"))),
+    }
+}
+
+fn raw_call(number: libc::c_long, arguments: [libc::c_long; 4]) -> io::Result<String> {
+    raw::call(number, arguments).map(|answer| answer.to_string())
+}
+
+fn parent() -> libc::c_long {
+    std::os::unix::process::parent_id().into()
+}

@@ -1,0 +1,71 @@
+//! A process that confines itself, says what held, and then tries one thing: the subject of the tests.
+//!
+//! Arguments: `allowed|denied` (executable mappings), `alone|threaded` (whether a thread runs before), the
+//! action and what it takes; `+r PATH` and `+w PATH` among them are grants. Each wall is printed as
+//! `wall NAME STATE DETAIL`, the time it took as `took NANOSECONDS`, and the attempt as `ok ANSWER` or
+//! `errno NUMBER`.
+
+#[cfg(target_os = "linux")]
+mod attempts;
+#[cfg(target_os = "linux")]
+mod raw;
+
+#[cfg(target_os = "linux")]
+fn main() {
+    use codebox_confine::{ExecMappings, Rules};
+
+    let mut rules = Rules::default();
+    let mut rest = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let list = match argument.as_str() {
+            "+r" => &mut rules.read,
+            "+w" => &mut rules.read_write,
+            _ => {
+                rest.push(argument);
+                continue;
+            }
+        };
+        list.push(arguments.next().expect("a grant has a path").into());
+    }
+    let [exec, threads, action, operands @ ..] = rest.as_slice() else {
+        panic!("usage: allowed|denied alone|threaded ACTION [OPERAND …] [+r PATH] [+w PATH]");
+    };
+    rules.exec_mappings = match exec.as_str() {
+        "allowed" => ExecMappings::Allowed,
+        _ => ExecMappings::Denied,
+    };
+    if threads == "threaded" {
+        std::thread::spawn(|| std::thread::sleep(std::time::Duration::MAX));
+    }
+
+    // What an embedder would open before it confines itself.
+    let pagemap = std::fs::File::open("/proc/self/pagemap").ok();
+    let start = std::time::Instant::now();
+    let walls = codebox_confine::confine(&rules);
+    let took = start.elapsed().as_nanos();
+    match walls {
+        Ok(walls) => {
+            for wall in walls {
+                println!("wall {} {:?} {}", wall.name, wall.state, wall.detail);
+            }
+        }
+        Err(error) => {
+            println!("refused {error}");
+            return;
+        }
+    }
+    println!("took {took}");
+    match attempts::attempt(action, operands, pagemap.as_ref()) {
+        Ok(answer) => println!("ok {answer}"),
+        Err(error) => match error.raw_os_error() {
+            Some(number) => println!("errno {number}"),
+            None => println!("error {error}"),
+        },
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("{:?}", codebox_confine::confine(&codebox_confine::Rules::default()));
+}

@@ -1,0 +1,52 @@
+//! What a confined process keeps.
+
+#[cfg(unix)]
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// The places a confined process can still reach; the default is none at all.
+///
+/// Nothing can be granted for execution: a confined process starts no program.
+#[derive(Debug, Default)]
+pub struct Rules {
+    /// Files that can be read, and directories in which everything can be read and listed.
+    pub read: Vec<Place>,
+    /// Files that can be read and written, and directories in which files, directories and symbolic links
+    /// can also be made, renamed and removed. Devices, sockets and named pipes cannot be made.
+    pub read_write: Vec<Place>,
+    /// Directories in which empty directories can be removed and nothing else: for the one that holds the
+    /// process's own scratch directory.
+    pub retire: Vec<Place>,
+    /// Whether memory can still be mapped or made executable.
+    pub exec_mappings: ExecMappings,
+}
+
+/// A file or directory, with all that is below it.
+///
+/// A grant sticks to the object and not to its name: renaming or replacing what stands at the path
+/// afterwards neither widens nor moves it.
+#[derive(Debug)]
+pub enum Place {
+    /// A path, opened by [`confine`](crate::confine) with `O_PATH | O_NOFOLLOW`: links on the way are
+    /// followed, but a last component that is a link is refused.
+    Path(PathBuf),
+    /// What the caller already opened, `O_PATH` being enough: the safe choice where others can write.
+    #[cfg(unix)]
+    Open(OwnedFd),
+}
+
+impl<P: Into<PathBuf>> From<P> for Place {
+    fn from(path: P) -> Self {
+        Place::Path(path.into())
+    }
+}
+
+/// Whether memory can be mapped or made executable after confinement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExecMappings {
+    /// `PROT_EXEC` fails with `EPERM`: all code must be mapped before.
+    #[default]
+    Denied,
+    /// Code images can still be mapped, and so can anything else an attacker writes.
+    Allowed,
+}

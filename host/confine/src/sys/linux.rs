@@ -1,0 +1,19 @@
+//! Linux: Landlock, then seccomp, which takes away the means to change either.
+
+mod arguments;
+mod calls;
+mod domain;
+mod filter;
+mod places;
+mod program;
+
+use crate::{ConfineError, Rules, Wall};
+
+/// Applies both walls; seccomp is last because it forbids the system calls that apply them.
+pub(crate) fn confine(rules: &Rules) -> Result<Vec<Wall>, ConfineError> {
+    let places = places::open(rules)?;
+    let filter = filter::build(rules.exec_mappings)?;
+    let landlock = domain::enter(&places)?;
+    let seccomp = filter::apply(filter)?;
+    Ok(vec![landlock, seccomp])
+}

@@ -1,0 +1,110 @@
+//! System calls that are allowed with some arguments only.
+
+use libc::c_long;
+use seccompiler::SeccompCmpArgLen::{Dword, Qword};
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
+use seccompiler::{BackendError, SeccompCmpArgLen, SeccompCondition, SeccompRule};
+
+use crate::ExecMappings;
+
+/// A system call with the alternatives under which it is allowed.
+pub(super) type Restricted = (c_long, Vec<SeccompRule>);
+
+/// `PAGEMAP_SCAN`: which pages of a mapping were written; it acts on a descriptor opened before.
+const PAGEMAP_SCAN: u32 = 0xc060_6610;
+
+/// Requests that ask or set what concerns the descriptor alone. Notably absent is `TIOCSTI`, which types
+/// into the user's terminal.
+const IOCTLS: &[u32] = &[
+    PAGEMAP_SCAN,
+    libc::TCGETS as u32,
+    libc::TIOCGWINSZ as u32,
+    libc::FIONREAD as u32,
+    libc::FIONBIO as u32,
+    libc::FIOCLEX as u32,
+    libc::FIONCLEX as u32,
+];
+
+/// Notably absent are those that send signals (`F_SETOWN`, `F_SETSIG`, `F_NOTIFY`).
+const FCNTLS: &[i32] = &[
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_SETFL,
+    libc::F_GETLK,
+    libc::F_SETLK,
+    libc::F_SETLKW,
+    libc::F_OFD_GETLK,
+    libc::F_OFD_SETLK,
+    libc::F_OFD_SETLKW,
+    libc::F_ADD_SEALS,
+    libc::F_GET_SEALS,
+];
+
+/// `PR_SET_VMA` names anonymous memory; newer C libraries do so on each allocation.
+const PRCTLS: &[i32] = &[libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA, libc::PR_GET_NO_NEW_PRIVS];
+
+/// Flags of `clone` that make another process, or another view of the system, out of a thread.
+const NOT_A_THREAD: i32 = libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_VFORK
+    | libc::CLONE_PTRACE;
+const THREAD: i32 = libc::CLONE_VM | libc::CLONE_THREAD;
+
+/// The restricted calls, for the process that builds the list.
+pub(super) fn restricted(exec: ExecMappings) -> Result<Vec<Restricted>, BackendError> {
+    let own = u64::from(std::process::id());
+    let threads = when(0, Qword, MaskedEq(bits(NOT_A_THREAD | THREAD)), bits(THREAD))?;
+    // No set-user-id nor set-group-id program is left behind.
+    let ordinary_mode = when(1, Dword, MaskedEq(0o6000), 0)?;
+    // Limits can be asked and not set.
+    let no_new_limit = when(2, Qword, Eq, 0)?;
+    Ok(vec![
+        (libc::SYS_ioctl, one_of(1, IOCTLS.iter().map(|&request| u64::from(request)))?),
+        (libc::SYS_fcntl, one_of(1, FCNTLS.iter().copied().map(bits))?),
+        (libc::SYS_prctl, one_of(0, PRCTLS.iter().copied().map(bits))?),
+        (libc::SYS_clone, vec![threads]),
+        (libc::SYS_tgkill, one_of(0, [own])?),
+        (libc::SYS_kill, one_of(0, [own])?),
+        (libc::SYS_fchmod, vec![ordinary_mode]),
+        (libc::SYS_prlimit64, vec![no_new_limit]),
+        (libc::SYS_mmap, protection(exec)?),
+        (libc::SYS_mprotect, protection(exec)?),
+    ])
+}
+
+/// Memory without the flag is ordinary; memory with it is code.
+fn protection(exec: ExecMappings) -> Result<Vec<SeccompRule>, BackendError> {
+    let flag = bits(libc::PROT_EXEC);
+    let ordinary = when(2, Qword, MaskedEq(flag), 0)?;
+    match exec {
+        ExecMappings::Denied => Ok(vec![ordinary]),
+        ExecMappings::Allowed => Ok(vec![ordinary, when(2, Qword, MaskedEq(flag), flag)?]),
+    }
+}
+
+/// The kernel reads these arguments as 32-bit numbers, so no more of them is compared.
+fn one_of(index: u8, values: impl IntoIterator<Item = u64>) -> Result<Vec<SeccompRule>, BackendError> {
+    values.into_iter().map(|value| when(index, Dword, Eq, value)).collect()
+}
+
+fn when(
+    index: u8,
+    length: SeccompCmpArgLen,
+    comparison: seccompiler::SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompRule, BackendError> {
+    SeccompRule::new(vec![SeccompCondition::new(index, length, comparison, value)?])
+}
+
+/// A C constant as the bits the kernel sees, without sign extension.
+fn bits(constant: i32) -> u64 {
+    u64::from(constant.cast_unsigned())
+}

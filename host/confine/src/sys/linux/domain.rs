@@ -1,0 +1,121 @@
+//! The Landlock domain: the file system, the network and other processes.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, RestrictSelfAttr as _, Ruleset,
+    RulesetAttr as _, RulesetCreatedAttr as _, Scope, make_bitflags,
+};
+
+use super::places::{Access, Kind, OpenPlace};
+use crate::{ConfineError, Wall, WallState};
+
+/// The newest ABI asked for; older kernels give what they have.
+const NEWEST: ABI = ABI::V9;
+/// The first ABI that covers all that the wall promises: files, truncation, device ioctls, TCP, signals and
+/// abstract sockets. What newer ones add, seccomp denies as well.
+const COMPLETE: ABI = ABI::V6;
+
+const READ_FILE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile});
+const READ_DIRECTORY: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+const WRITE_FILE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate});
+const REMOVE_DIRECTORY: BitFlags<AccessFs> = make_bitflags!(AccessFs::{RemoveDir});
+const WRITE_DIRECTORY: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
+    ReadFile | ReadDir | WriteFile | Truncate | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSym | Refer
+});
+
+/// Denies everything the running kernel can deny, but for `places`.
+pub(super) fn enter(places: &[OpenPlace]) -> Result<Wall, ConfineError> {
+    let mut ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .all_threads(true)?;
+    for place in places {
+        ruleset = ruleset.add_rule(PathBeneath::new(place, rights(place.access, place.kind)))?;
+    }
+    let status = ruleset.restrict_self()?;
+    let others = if status.all_threads { Some(0) } else { other_threads() };
+    Ok(describe(status.landlock, others))
+}
+
+fn rights(access: Access, kind: Kind) -> BitFlags<AccessFs> {
+    match (access, kind) {
+        (Access::Read, Kind::File) => READ_FILE,
+        (Access::Read, Kind::Directory) => READ_DIRECTORY,
+        (Access::ReadWrite, Kind::File) => WRITE_FILE,
+        (Access::ReadWrite, Kind::Directory) => WRITE_DIRECTORY,
+        // A file has nothing to remove; the rule then grants what reading would.
+        (Access::Retire, Kind::File) => READ_FILE,
+        (Access::Retire, Kind::Directory) => REMOVE_DIRECTORY,
+    }
+}
+
+/// How many threads the process has beside this one, unless the system does not say.
+///
+/// It opens nothing: a link count is metadata, which Landlock leaves alone.
+fn other_threads() -> Option<u64> {
+    // A directory in /proc has one link for its name, one for itself, and one per thread below it.
+    fs::metadata("/proc/self/task").ok()?.nlink().checked_sub(3)
+}
+
+fn describe(status: LandlockStatus, others: Option<u64>) -> Wall {
+    let (state, detail) = match status {
+        LandlockStatus::NotImplemented => (WallState::Unavailable, "not in this kernel".to_owned()),
+        LandlockStatus::NotEnabled => (WallState::Unavailable, "not enabled at boot".to_owned()),
+        LandlockStatus::Available { effective_abi, kernel_abi: _ } => {
+            let outside = match others {
+                Some(0) => String::new(),
+                Some(others) => format!("; outside: {others} threads started before"),
+                None => "; outside: threads started before, if any".to_owned(),
+            };
+            let complete = effective_abi >= COMPLETE && outside.is_empty();
+            let state = if complete { WallState::Held } else { WallState::Partial };
+            (state, format!("abi {effective_abi}: {}{outside}", covered(effective_abi)))
+        }
+    };
+    Wall { name: "landlock", state, detail }
+}
+
+/// What an ABI covers, in words for the report.
+fn covered(abi: ABI) -> &'static str {
+    match abi {
+        ABI::V1 | ABI::V2 => "file system without truncation",
+        ABI::V3 => "file system",
+        ABI::V4 | ABI::V5 => "file system, tcp",
+        _ => "file system, tcp, signals, abstract unix sockets",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn abi(effective_abi: ABI) -> LandlockStatus {
+        LandlockStatus::Available { effective_abi, kernel_abi: None }
+    }
+
+    #[test]
+    fn an_old_abi_is_partial_and_says_what_it_covers() {
+        let wall = describe(abi(ABI::V4), Some(0));
+        assert_eq!(wall.state, WallState::Partial);
+        assert_eq!(wall.detail, "abi 4: file system, tcp");
+    }
+
+    #[test]
+    fn threads_outside_make_it_partial() {
+        assert_eq!(describe(abi(ABI::V7), Some(0)).state, WallState::Held);
+        let wall = describe(abi(ABI::V7), Some(2));
+        assert_eq!(wall.state, WallState::Partial);
+        assert!(wall.detail.ends_with("; outside: 2 threads started before"), "{}", wall.detail);
+        assert_eq!(describe(abi(ABI::V7), None).state, WallState::Partial);
+    }
+
+    #[test]
+    fn a_kernel_without_landlock_is_unavailable() {
+        let wall = describe(LandlockStatus::NotEnabled, Some(0));
+        assert_eq!(wall.state, WallState::Unavailable);
+    }
+}

@@ -1,0 +1,87 @@
+//! The system call filter: which answer each call gets, and applying it.
+
+use std::io;
+
+use libc::c_long;
+use seccompiler::SeccompAction::{Allow, Errno, KillProcess};
+use seccompiler::{BpfProgram, SeccompAction, TargetArch};
+
+use super::program::{Answer, Table, assemble};
+use super::{arguments, calls};
+use crate::{ConfineError, ExecMappings, Wall, WallState};
+
+/// Builds the filter of this process without applying it, or nothing where no list was made for the
+/// architecture.
+pub(super) fn build(exec: ExecMappings) -> Result<Option<BpfProgram>, ConfineError> {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => TargetArch::x86_64,
+        "aarch64" => TargetArch::aarch64,
+        _ => return Ok(None),
+    };
+    assemble(&table(exec)?, &errno(libc::EPERM), arch).map(Some)
+}
+
+/// Applies a filter to every thread of the process.
+pub(super) fn apply(filter: Option<BpfProgram>) -> Result<Wall, ConfineError> {
+    let Some(filter) = filter else {
+        let arch = std::env::consts::ARCH;
+        return Ok(wall(WallState::Unavailable, format!("no list of system calls for {arch}")));
+    };
+    match seccompiler::apply_filter_all_threads(&filter) {
+        Ok(()) => {
+            let detail = "listed system calls only: no programs, processes, sockets";
+            Ok(wall(WallState::Held, detail.to_owned()))
+        }
+        Err(seccompiler::Error::Seccomp(error)) if is_absent(&error) => {
+            Ok(wall(WallState::Unavailable, "not in this kernel".to_owned()))
+        }
+        Err(error) => Err(ConfineError::ApplyFilter(error)),
+    }
+}
+
+fn table(exec: ExecMappings) -> Result<Table, ConfineError> {
+    let always = [
+        (calls::ALLOWED, Allow),
+        (calls::ALLOWED_LEGACY, Allow),
+        (calls::HOSTILE, KillProcess),
+        (calls::SOCKETS, errno(libc::EACCES)),
+        (calls::ABSENT, errno(libc::ENOSYS)),
+    ];
+    let always = always
+        .into_iter()
+        .flat_map(|(calls, action)| calls.iter().map(move |&call| (number(call), Answer::Always(action.clone()))));
+    let restricted = arguments::restricted(exec)?.into_iter();
+    let restricted = restricted.map(|(call, rules)| (number(call), Answer::AllowedIf(rules)));
+    Ok(always.chain(restricted).collect())
+}
+
+/// The kernel shows a filter the low half of the register.
+fn number(call: c_long) -> u32 {
+    call as u32
+}
+
+fn errno(number: i32) -> SeccompAction {
+    Errno(number.cast_unsigned())
+}
+
+/// A kernel without the system call says the one, a kernel without filters the other.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL))
+}
+
+fn wall(state: WallState, detail: String) -> Wall {
+    Wall { name: "seccomp", state, detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_call_is_listed_twice() {
+        let lists = [calls::ALLOWED, calls::ALLOWED_LEGACY, calls::HOSTILE, calls::SOCKETS, calls::ABSENT];
+        let restricted = arguments::restricted(ExecMappings::Denied).expect("the lists make rules");
+        let listed = lists.iter().map(|list| list.len()).sum::<usize>() + restricted.len();
+        assert_eq!(table(ExecMappings::Denied).expect("a table").len(), listed);
+    }
+}

@@ -1,0 +1,78 @@
+//! Granted places, opened and told apart into files and directories.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::{ConfineError, Place, Rules};
+
+/// What may be done in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    ReadWrite,
+    Retire,
+}
+
+/// What a place is; Landlock refuses directory rights on a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Directory,
+    File,
+}
+
+/// A granted place, held open by a descriptor of its own.
+#[derive(Debug)]
+pub(super) struct OpenPlace {
+    file: File,
+    pub(super) access: Access,
+    pub(super) kind: Kind,
+}
+
+impl AsFd for OpenPlace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Opens every granted place, so that a bad one is found before anything is applied.
+pub(super) fn open(rules: &Rules) -> Result<Vec<OpenPlace>, ConfineError> {
+    let Rules { read, read_write, retire, exec_mappings: _ } = rules;
+    let read = read.iter().map(|place| open_one(place, Access::Read));
+    let read_write = read_write.iter().map(|place| open_one(place, Access::ReadWrite));
+    let retire = retire.iter().map(|place| open_one(place, Access::Retire));
+    read.chain(read_write).chain(retire).collect()
+}
+
+fn open_one(place: &Place, access: Access) -> Result<OpenPlace, ConfineError> {
+    let (file, kind) = match place {
+        Place::Path(path) => open_path(path)?,
+        Place::Open(descriptor) => {
+            let duplicate = || -> io::Result<_> {
+                let file = File::from(descriptor.try_clone()?);
+                let kind = kind(&file.metadata()?);
+                Ok((file, kind))
+            };
+            duplicate().map_err(|source| ConfineError::UsePlace { descriptor: descriptor.as_raw_fd(), source })?
+        }
+    };
+    Ok(OpenPlace { file, access, kind })
+}
+
+fn open_path(path: &Path) -> Result<(File, Kind), ConfineError> {
+    let failed = |source| ConfineError::OpenPlace { path: path.to_owned(), source };
+    let file =
+        OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    // `O_PATH | O_NOFOLLOW` opens a link itself instead of failing.
+    if metadata.is_symlink() {
+        return Err(ConfineError::SymbolicLink { path: path.to_owned() });
+    }
+    Ok((file, kind(&metadata)))
+}
+
+fn kind(metadata: &std::fs::Metadata) -> Kind {
+    if metadata.is_dir() { Kind::Directory } else { Kind::File }
+}

@@ -1,0 +1,78 @@
+//! Runs assembled programs the way the kernel does and compares them with their tables.
+
+use seccompiler::SeccompAction::{Allow, Errno, KillProcess};
+use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition};
+
+use super::*;
+
+/// The answer of `program` to call `number` of architecture `arch` with `first` for its first argument.
+fn run(program: &[sock_filter], arch: u32, number: u32, first: u64) -> u32 {
+    let words = [number, arch, 0, 0, first as u32, (first >> 32) as u32];
+    let mut accumulator = 0;
+    let mut at = 0;
+    loop {
+        let sock_filter { code, jt, jf, k } = program[at].clone();
+        at += 1;
+        let mut branch = |holds: bool| at += usize::from(if holds { jt } else { jf });
+        match u32::from(code) {
+            LOAD => accumulator = words[k as usize / 4],
+            JUMP => at += k as usize,
+            JUMP_IF_AT_LEAST => branch(accumulator >= k),
+            RETURN => return k,
+            code if code == libc::BPF_JMP | libc::BPF_JEQ => branch(accumulator == k),
+            code if code == libc::BPF_ALU | libc::BPF_AND => accumulator &= k,
+            code => panic!("instruction {code:#x} is not known here"),
+        }
+    }
+}
+
+const X86_64: u32 = 0xc000_003e;
+const I386: u32 = 0x4000_0003;
+
+fn first_is(value: u64) -> SeccompRule {
+    let equal = SeccompCmpOp::Eq;
+    let condition = SeccompCondition::new(0, SeccompCmpArgLen::Qword, equal, value);
+    SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
+}
+
+/// Plain answers in runs and gaps, over a thousand numbers so that jumps have to go far.
+fn wide() -> Table {
+    let answer = |number: u32| match number % 7 {
+        0 => None,
+        1 | 2 => Some(Answer::Always(Allow)),
+        3 => Some(Answer::Always(KillProcess)),
+        4 => Some(Answer::Always(Errno(13))),
+        _ => Some(Answer::AllowedIf(vec![first_is(5), first_is(u64::MAX)])),
+    };
+    (0..1000).filter_map(|number| Some((number, answer(number)?))).collect()
+}
+
+#[test]
+fn every_call_gets_the_answer_of_the_table() {
+    let (table, unlisted) = (wide(), Errno(1));
+    let program = assemble(&table, &unlisted, TargetArch::x86_64).expect("a program");
+    for number in (0..1100).chain([0x4000_0000, 0x4000_0001, u32::MAX]) {
+        for first in [0, 5, 0x1_0000_0005, u64::MAX] {
+            let expected = match table.get(&number) {
+                None => unlisted.clone(),
+                Some(Answer::Always(action)) => action.clone(),
+                Some(Answer::AllowedIf(_)) if [5, u64::MAX].contains(&first) => Allow,
+                Some(Answer::AllowedIf(_)) => unlisted.clone(),
+            };
+            let answer = run(&program, X86_64, number, first);
+            assert_eq!(answer, u32::from(expected), "call {number} with {first:#x}");
+        }
+    }
+}
+
+#[test]
+fn another_architecture_kills() {
+    let program = assemble(&wide(), &Errno(1), TargetArch::x86_64).expect("a program");
+    assert_eq!(run(&program, I386, 1, 0), u32::from(KillProcess));
+}
+
+#[test]
+fn an_empty_table_answers_all_alike() {
+    let program = assemble(&Table::new(), &Errno(1), TargetArch::x86_64).expect("a program");
+    assert_eq!(run(&program, X86_64, 0, 0), u32::from(Errno(1)));
+}

@@ -1,0 +1,156 @@
+use std::io;
+
+use thiserror::Error;
+
+use super::{BackendId, Unavailable};
+use crate::limits::LimitKind;
+use crate::outcome::ResultKind;
+
+/// The error that lies behind another one.
+pub type BoxedError = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// Why a backend cannot say what a guest did.
+///
+/// Never about what the guest itself did; that is a [`RunReport`](crate::RunReport).
+#[derive(Debug, Error)]
+pub enum BackendError {
+    /// The backend cannot be used here.
+    #[error("{backend} is not available: {why}")]
+    Unavailable {
+        /// The backend.
+        backend: BackendId,
+        /// What is missing and how to get it.
+        #[source]
+        why: Unavailable,
+    },
+    /// A guest runtime, or an image of it, is not installed.
+    #[error("{runtime} is not installed")]
+    RuntimeMissing {
+        /// The runtime or image.
+        runtime: String,
+        /// What getting it ran into, if that was tried.
+        #[source]
+        source: Option<BoxedError>,
+    },
+    /// A guest runtime or image is damaged, or not what it should be.
+    #[error("{runtime} is damaged: {detail}")]
+    RuntimeCorrupt {
+        /// The runtime or image.
+        runtime: String,
+        /// What is wrong with it.
+        detail: String,
+        /// What showed it.
+        #[source]
+        source: Option<BoxedError>,
+    },
+    /// A grant cannot be given.
+    #[error("cannot grant {subject}: {detail}")]
+    Grant {
+        /// What was to be granted.
+        subject: String,
+        /// Why it cannot be.
+        detail: String,
+        /// What showed it.
+        #[source]
+        source: Option<BoxedError>,
+    },
+    /// The job asks for something that makes no sense to this backend.
+    #[error("cannot use {subject}: {detail}")]
+    Input {
+        /// The part of the job.
+        subject: String,
+        /// What is wrong with it.
+        detail: String,
+        /// What showed it.
+        #[source]
+        source: Option<BoxedError>,
+    },
+    /// A limit that was set cannot be held here.
+    #[error("{backend} cannot hold the {limit} limit")]
+    Limit {
+        /// The backend.
+        backend: BackendId,
+        /// The limit.
+        limit: LimitKind,
+    },
+    /// The host's files or streams failed.
+    #[error("cannot {action}")]
+    Io {
+        /// What was tried: "create the working directory".
+        action: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The engine failed.
+    #[error("the engine failed to {action}")]
+    Engine {
+        /// What was tried: "compile python".
+        action: String,
+        /// What the engine said.
+        #[source]
+        source: BoxedError,
+    },
+    /// The run was stopped from outside before it could be said how the guest ended.
+    #[error("interrupted while {during}")]
+    Interrupted {
+        /// What was going on.
+        during: String,
+    },
+}
+
+impl BackendError {
+    /// The one word for it, which also decides the exit status.
+    #[must_use]
+    pub fn kind(&self) -> ResultKind {
+        match self {
+            Self::Unavailable { .. } | Self::RuntimeMissing { .. } => ResultKind::EngineUnavailable,
+            Self::RuntimeCorrupt { .. } => ResultKind::ImageError,
+            Self::Grant { .. } => ResultKind::Denied,
+            Self::Input { .. } | Self::Limit { .. } => ResultKind::InvalidRequest,
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::OutOfMemory
+                | io::ErrorKind::ResourceBusy => ResultKind::Busy,
+                _ => ResultKind::InternalError,
+            },
+            Self::Engine { .. } => ResultKind::InternalError,
+            Self::Interrupted { .. } => ResultKind::Interrupted,
+        }
+    }
+
+    /// An I/O failure while doing `action`.
+    #[must_use]
+    pub fn io(action: impl Into<String>, source: io::Error) -> Self {
+        Self::Io { action: action.into(), source }
+    }
+
+    /// An engine failure while doing `action`.
+    #[must_use]
+    pub fn engine(action: impl Into<String>, source: impl Into<BoxedError>) -> Self {
+        Self::Engine { action: action.into(), source: source.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+    use crate::outcome::exit;
+
+    #[test]
+    fn only_grants_are_denials() {
+        let denied = BackendError::Grant {
+            subject: "/proc".to_owned(),
+            detail: "it belongs to the kernel".to_owned(),
+            source: None,
+        };
+        assert_eq!(denied.kind().failure_status(), exit::DENIED);
+        assert_eq!(denied.to_string(), "cannot grant /proc: it belongs to the kernel");
+        let failed = BackendError::io("read the image", io::ErrorKind::NotFound.into());
+        assert_eq!(failed.kind().failure_status(), exit::FAILURE);
+        assert!(failed.source().is_some());
+    }
+}

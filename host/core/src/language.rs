@@ -1,0 +1,73 @@
+use std::fmt;
+use std::str::FromStr;
+
+use crate::name::{NameError, RuntimeName};
+
+/// A language, or a runtime that the user registered by name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Language {
+    /// Python.
+    Python,
+    /// JavaScript.
+    JavaScript,
+    /// TypeScript, run after its types are taken out.
+    TypeScript,
+    /// A registered runtime.
+    Named(RuntimeName),
+}
+
+impl Language {
+    /// The name that users type and reports carry.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Python => "python",
+            Self::JavaScript => "javascript",
+            Self::TypeScript => "typescript",
+            Self::Named(name) => name.as_str(),
+        }
+    }
+
+    /// The language that a file name's extension stands for.
+    #[must_use]
+    pub fn of_extension(extension: &str) -> Option<Self> {
+        match extension {
+            "py" | "pyw" => Some(Self::Python),
+            "js" | "mjs" | "cjs" => Some(Self::JavaScript),
+            "ts" | "mts" | "cts" => Some(Self::TypeScript),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Language {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Ok(match text {
+            "python" | "py" => Self::Python,
+            "javascript" | "js" => Self::JavaScript,
+            "typescript" | "ts" => Self::TypeScript,
+            other => Self::Named(RuntimeName::new(other)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_parse() {
+        assert_eq!("py".parse(), Ok(Language::Python));
+        assert_eq!(Language::of_extension("mjs"), Some(Language::JavaScript));
+        assert!(matches!("ruby".parse(), Ok(Language::Named(_))));
+        assert!("Ruby!".parse::<Language>().is_err());
+    }
+}

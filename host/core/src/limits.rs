@@ -1,0 +1,166 @@
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
+
+mod enforcement;
+mod kind;
+mod overrides;
+mod parse;
+mod size;
+
+pub use enforcement::{Enforcement, Held, Wall, WallState};
+pub use kind::LimitKind;
+pub use overrides::LimitOverrides;
+pub use parse::{LimitParseError, parse_count, parse_duration, parse_size};
+pub use size::ByteSize;
+
+/// A ceiling, or the word that there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Limit<T> {
+    /// No ceiling.
+    Unlimited,
+    /// At most this much.
+    At(T),
+}
+
+impl<T: Copy> Limit<T> {
+    /// The ceiling, or `None` if there is none.
+    pub const fn at(self) -> Option<T> {
+        match self {
+            Self::Unlimited => None,
+            Self::At(value) => Some(value),
+        }
+    }
+}
+
+impl<T: Copy + Ord> Limit<T> {
+    /// The lower of two ceilings.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unlimited, limit) | (limit, Self::Unlimited) => limit,
+            (Self::At(one), Self::At(two)) => Self::At(one.min(two)),
+        }
+    }
+}
+
+/// How much a job may use.
+///
+/// Backends take this apart without `..`, so that a new limit breaks every build that does not yet hold it
+/// or say that it cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// Time from the program's start to its end. 60 seconds.
+    pub wall: Limit<Duration>,
+    /// Processor time. Unlimited.
+    pub cpu: Limit<Duration>,
+    /// Memory, summed over everything the guest has. 1 GiB.
+    pub memory: Limit<ByteSize>,
+    /// Output, each of stdout and stderr. 16 MiB.
+    pub output: Limit<ByteSize>,
+    /// Bytes written to files. 1 GiB.
+    pub disk: Limit<ByteSize>,
+    /// Files and directories created. 10,000.
+    pub files: Limit<NonZeroU64>,
+    /// Files open at one time. 256.
+    pub open_files: Limit<NonZeroU32>,
+    /// Processes and threads at one time. 64.
+    pub processes: Limit<NonZeroU32>,
+    /// Instructions, as the engine counts them. Unlimited.
+    pub fuel: Limit<NonZeroU64>,
+}
+
+const FILES: NonZeroU64 = NonZeroU64::new(10_000).expect("not zero");
+const OPEN_FILES: NonZeroU32 = NonZeroU32::new(256).expect("not zero");
+const PROCESSES: NonZeroU32 = NonZeroU32::new(64).expect("not zero");
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wall: Limit::At(Duration::from_secs(60)),
+            cpu: Limit::Unlimited,
+            memory: Limit::At(ByteSize::gib(1)),
+            output: Limit::At(ByteSize::mib(16)),
+            disk: Limit::At(ByteSize::gib(1)),
+            files: Limit::At(FILES),
+            open_files: Limit::At(OPEN_FILES),
+            processes: Limit::At(PROCESSES),
+            fuel: Limit::Unlimited,
+        }
+    }
+}
+
+impl Limits {
+    /// No ceiling on anything.
+    #[must_use]
+    pub const fn unlimited() -> Self {
+        Self {
+            wall: Limit::Unlimited,
+            cpu: Limit::Unlimited,
+            memory: Limit::Unlimited,
+            output: Limit::Unlimited,
+            disk: Limit::Unlimited,
+            files: Limit::Unlimited,
+            open_files: Limit::Unlimited,
+            processes: Limit::Unlimited,
+            fuel: Limit::Unlimited,
+        }
+    }
+
+    /// The lower of each limit, as an operator's ceiling over a request.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        let Self { wall, cpu, memory, output, disk, files, open_files, processes, fuel } = self;
+        Self {
+            wall: wall.min(other.wall),
+            cpu: cpu.min(other.cpu),
+            memory: memory.min(other.memory),
+            output: output.min(other.output),
+            disk: disk.min(other.disk),
+            files: files.min(other.files),
+            open_files: open_files.min(other.open_files),
+            processes: processes.min(other.processes),
+            fuel: fuel.min(other.fuel),
+        }
+    }
+
+    /// Whether a ceiling of this kind is set.
+    #[must_use]
+    pub const fn is_limited(&self, kind: LimitKind) -> bool {
+        match kind {
+            LimitKind::Wall => self.wall.at().is_some(),
+            LimitKind::Cpu => self.cpu.at().is_some(),
+            LimitKind::Memory => self.memory.at().is_some(),
+            LimitKind::Output => self.output.at().is_some(),
+            LimitKind::Disk => self.disk.at().is_some(),
+            LimitKind::Files => self.files.at().is_some(),
+            LimitKind::OpenFiles => self.open_files.at().is_some(),
+            LimitKind::Processes => self.processes.at().is_some(),
+            LimitKind::Fuel => self.fuel.at().is_some(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let limits = Limits::default();
+        assert_eq!(limits.wall, Limit::At(Duration::from_secs(60)));
+        assert_eq!(limits.memory.at().map(ByteSize::get), Some(1 << 30));
+        assert_eq!(limits.output.at().map(ByteSize::get), Some(16 << 20));
+        let free = LimitKind::ALL.into_iter().filter(|kind| !limits.is_limited(*kind));
+        assert_eq!(free.collect::<Vec<_>>(), [LimitKind::Cpu, LimitKind::Fuel]);
+    }
+
+    #[test]
+    fn the_lower_limit_wins_each_by_itself() {
+        let asked = Limits { memory: Limit::Unlimited, ..Limits::default() };
+        let ceiling = Limits { wall: Limit::At(Duration::from_secs(5)), ..Limits::default() };
+        let both = asked.min(ceiling);
+        assert_eq!(both.wall, ceiling.wall);
+        assert_eq!(both.memory, ceiling.memory);
+        assert_eq!(Limits::unlimited().min(asked), asked);
+    }
+}

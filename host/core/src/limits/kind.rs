@@ -1,0 +1,61 @@
+use std::fmt;
+
+/// One of the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LimitKind {
+    /// Time from start to end.
+    Wall,
+    /// Processor time.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Output per stream.
+    Output,
+    /// Bytes written to files.
+    Disk,
+    /// Files and directories created.
+    Files,
+    /// Files open at one time.
+    OpenFiles,
+    /// Processes and threads at one time.
+    Processes,
+    /// Counted instructions.
+    Fuel,
+}
+
+impl LimitKind {
+    /// Every limit.
+    pub const ALL: [Self; 9] = [
+        Self::Wall,
+        Self::Cpu,
+        Self::Memory,
+        Self::Output,
+        Self::Disk,
+        Self::Files,
+        Self::OpenFiles,
+        Self::Processes,
+        Self::Fuel,
+    ];
+
+    /// The name in reports and schemas.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wall => "wall",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Output => "output",
+            Self::Disk => "disk",
+            Self::Files => "files",
+            Self::OpenFiles => "open_files",
+            Self::Processes => "processes",
+            Self::Fuel => "fuel",
+        }
+    }
+}
+
+impl fmt::Display for LimitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,169 @@
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::{ByteSize, Limit};
+
+/// Why a text is no limit. One line that names the value and how to write it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("bad {what} {text:?}: {rule}; {fix}")]
+pub struct LimitParseError {
+    /// "size", "duration" or "count".
+    pub what: &'static str,
+    /// The text as given.
+    pub text: String,
+    /// The rule it breaks.
+    pub rule: &'static str,
+    /// How to write one.
+    pub fix: &'static str,
+}
+
+const SIZE: &str = "write a number of bytes or one with a unit, such as 512k, 256M or 1.5GiB, or unlimited";
+const DURATION: &str = "write seconds or a number with a unit, such as 500ms, 5s, 2m or 1h30m, or unlimited";
+const COUNT: &str = "write a whole number above 0, or unlimited";
+
+const EMPTY: &str = "it is empty";
+const NEGATIVE: &str = "it is negative";
+const ZERO: &str = "it is 0, which is not a limit";
+const NUMBER: &str = "it does not start with a number";
+const UNIT: &str = "its unit is unknown";
+const LARGE: &str = "it is too large";
+
+/// Reads a size: plain bytes, or a number with `k`, `M`, `G` or `T` (also `KiB`, `MB`, …), each 1024 of the last.
+///
+/// # Errors
+/// When it is zero, negative, too large, no number, or has an unknown unit.
+pub fn parse_size(text: &str) -> Result<Limit<ByteSize>, LimitParseError> {
+    let size = |rule| LimitParseError { what: "size", text: text.to_owned(), rule, fix: SIZE };
+    if text == "unlimited" {
+        return Ok(Limit::Unlimited);
+    }
+    let (number, unit) = Decimal::read(text).map_err(size)?;
+    let power = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(size(UNIT)),
+    };
+    match number.times(1 << power).and_then(|n| u64::try_from(n).ok()) {
+        // Above this, sums of a few sizes would no longer fit, and no machine has it.
+        Some(bytes) if bytes > i64::MAX as u64 => Err(size(LARGE)),
+        None => Err(size(LARGE)),
+        Some(0) if number.is_zero() => Err(size(ZERO)),
+        Some(0) => Err(size("it is less than a byte")),
+        Some(bytes) => Ok(Limit::At(ByteSize::bytes(bytes))),
+    }
+}
+
+/// Reads a duration: plain seconds, or numbers with `ms`, `s`, `m`, `h` or `d`, the largest first (`1m30s`).
+///
+/// # Errors
+/// When it is zero, negative, above a hundred years, no number, or has an unknown or misplaced unit.
+pub fn parse_duration(text: &str) -> Result<Limit<Duration>, LimitParseError> {
+    let fault = |rule| LimitParseError { what: "duration", text: text.to_owned(), rule, fix: DURATION };
+    if text == "unlimited" {
+        return Ok(Limit::Unlimited);
+    }
+    let mut rest = text;
+    let mut total: u128 = 0;
+    let mut last_unit = u128::MAX;
+    loop {
+        let (number, after) = Decimal::read(rest).map_err(fault)?;
+        let end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let unit = match &after[..end] {
+            "" if rest.len() == text.len() => 1_000_000_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" | "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            _ => return Err(fault(UNIT)),
+        };
+        if unit >= last_unit {
+            return Err(fault("its units do not go from large to small"));
+        }
+        last_unit = unit;
+        let part = number.times(unit).ok_or_else(|| fault(LARGE))?;
+        total = total.checked_add(part).ok_or_else(|| fault(LARGE))?;
+        rest = &after[end..];
+        if rest.is_empty() {
+            break;
+        }
+    }
+    const CENTURY: u128 = 36_525 * 86_400 * 1_000_000_000;
+    match total {
+        0 => Err(fault(ZERO)),
+        nanos if nanos > CENTURY => Err(fault(LARGE)),
+        nanos => {
+            let nanos = u64::try_from(nanos).map_err(|_| fault(LARGE))?;
+            Ok(Limit::At(Duration::from_nanos(nanos)))
+        }
+    }
+}
+
+/// Reads a count of things.
+///
+/// # Errors
+/// When it is zero, negative, too large or no whole number.
+pub fn parse_count(text: &str) -> Result<Limit<NonZeroU64>, LimitParseError> {
+    let fault = |rule| LimitParseError { what: "count", text: text.to_owned(), rule, fix: COUNT };
+    if text == "unlimited" {
+        return Ok(Limit::Unlimited);
+    }
+    let (number, rest) = Decimal::read(text).map_err(fault)?;
+    if !rest.is_empty() || number.scale != 1 {
+        return Err(fault("it is not a whole number"));
+    }
+    let count = u64::try_from(number.digits).map_err(|_| fault(LARGE))?;
+    NonZeroU64::new(count).map(Limit::At).ok_or_else(|| fault(ZERO))
+}
+
+/// A decimal number, exactly: `digits / scale`.
+#[derive(Clone, Copy)]
+struct Decimal {
+    digits: u128,
+    scale: u128,
+}
+
+impl Decimal {
+    /// Reads the number that `text` starts with, and says what follows it.
+    fn read(text: &str) -> Result<(Self, &str), &'static str> {
+        match text.chars().next() {
+            None => return Err(EMPTY),
+            Some('-' | '\u{2212}') => return Err(NEGATIVE),
+            Some(c) if !(c.is_ascii_digit() || c == '.') => return Err(NUMBER),
+            Some(_) => {}
+        }
+        let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+        let (number, rest) = text.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if fraction.contains('.') || (number.contains('.') && fraction.is_empty()) || whole.is_empty() {
+            return Err("it is not a number");
+        }
+        if fraction.len() > 9 {
+            return Err("it has more than nine decimals");
+        }
+        let mut digits: u128 = 0;
+        for digit in whole.bytes().chain(fraction.bytes()) {
+            let digit = u128::from(digit - b'0');
+            digits = digits.checked_mul(10).and_then(|n| n.checked_add(digit)).ok_or(LARGE)?;
+        }
+        let scale = fraction.bytes().fold(1, |scale: u128, _| scale * 10);
+        Ok((Self { digits, scale }, rest))
+    }
+
+    const fn is_zero(self) -> bool {
+        self.digits == 0
+    }
+
+    /// The number of units it comes to, rounded down; `None` if that is too large to say.
+    fn times(self, unit: u128) -> Option<u128> {
+        Some(self.digits.checked_mul(unit)? / self.scale)
+    }
+}
+
+#[cfg(test)]
+mod tests;

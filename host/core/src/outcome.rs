@@ -1,0 +1,177 @@
+use std::fmt;
+
+use crate::limits::LimitKind;
+
+mod kind;
+
+pub use kind::ResultKind;
+
+/// How a guest's run ended, as far as evidence goes.
+///
+/// What a guest did is always a value of this type; an error instead of a report means that codebox cannot
+/// say what it did.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It ended by itself with this status.
+    Exited(i32),
+    /// A signal ended it, and nothing shows which limit, if any, sent it.
+    Signalled(i32),
+    /// The engine stopped it for doing what no program may.
+    Trapped(TrapKind),
+    /// A limit ended it. Output and files up to then are in the report.
+    LimitHit(LimitKind),
+    /// The caller ended it.
+    Cancelled,
+}
+
+/// What a trapped guest did.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TrapKind {
+    /// It ran out of stack.
+    StackOverflow,
+    /// It reached code that it said it never would, which is how most runtimes abort.
+    Unreachable,
+    /// It accessed memory or a table outside of its bounds.
+    OutOfBounds,
+    /// Something else, in the engine's words.
+    Other(String),
+}
+
+impl fmt::Display for TrapKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::StackOverflow => "stack overflow",
+            Self::Unreachable => "unreachable code reached",
+            Self::OutOfBounds => "access out of bounds",
+            Self::Other(words) => words,
+        })
+    }
+}
+
+/// The exit statuses that codebox itself gives; a guest's own status passes through.
+///
+/// | status | meaning |
+/// |---|---|
+/// | the guest's, modulo 256 | it ended by itself |
+/// | 122 | a limit on output, disk, files, open files or processes ended it |
+/// | 124 | a time limit ended it: wall, cpu or fuel |
+/// | 125 | codebox itself failed, or could not start the guest |
+/// | 126 | denied: the request asked for something that is not allowed |
+/// | 130 | cancelled |
+/// | 134 | trapped |
+/// | 137 | the memory limit ended it |
+/// | 128 + n | signal n ended it |
+pub mod exit {
+    /// A limit on output, disk, files, open files or processes ended the guest.
+    pub const LIMIT: u8 = 122;
+    /// A time limit ended the guest.
+    pub const TIMEOUT: u8 = 124;
+    /// codebox itself failed.
+    pub const FAILURE: u8 = 125;
+    /// The request asked for something that is not allowed.
+    pub const DENIED: u8 = 126;
+    /// The caller cancelled.
+    pub const CANCELLED: u8 = 130;
+    /// The guest trapped.
+    pub const TRAPPED: u8 = 134;
+    /// The memory limit ended the guest.
+    pub const MEMORY: u8 = 137;
+}
+
+/// The exit status of a process that ran a guest with this outcome; the table is at [`exit`].
+#[must_use]
+pub fn exit_status(outcome: &Outcome) -> u8 {
+    match outcome {
+        Outcome::Exited(status) => low_byte(*status),
+        Outcome::Signalled(signal) => low_byte(signal.saturating_add(128)),
+        Outcome::Trapped(_) => exit::TRAPPED,
+        Outcome::Cancelled => exit::CANCELLED,
+        Outcome::LimitHit(kind) => match kind {
+            LimitKind::Wall | LimitKind::Cpu | LimitKind::Fuel => exit::TIMEOUT,
+            LimitKind::Memory => exit::MEMORY,
+            LimitKind::Output | LimitKind::Disk | LimitKind::Files | LimitKind::OpenFiles | LimitKind::Processes => {
+                exit::LIMIT
+            }
+        },
+    }
+}
+
+/// What an operating system keeps of an exit status.
+const fn low_byte(status: i32) -> u8 {
+    status.to_le_bytes()[0]
+}
+
+impl Outcome {
+    /// The one word for this outcome.
+    #[must_use]
+    pub const fn result_kind(&self) -> ResultKind {
+        match self {
+            Self::Exited(_) if self.is_success() => ResultKind::Ok,
+            Self::Exited(_) | Self::Signalled(_) | Self::Trapped(_) => ResultKind::GuestError,
+            Self::Cancelled => ResultKind::Cancelled,
+            Self::LimitHit(kind) => match kind {
+                LimitKind::Wall => ResultKind::TimeoutWall,
+                LimitKind::Cpu | LimitKind::Fuel => ResultKind::TimeoutCpu,
+                LimitKind::Memory => ResultKind::MemoryLimit,
+                LimitKind::Output => ResultKind::OutputLimit,
+                LimitKind::Disk | LimitKind::Files => ResultKind::DiskLimit,
+                LimitKind::OpenFiles => ResultKind::FdLimit,
+                LimitKind::Processes => ResultKind::ProcessLimit,
+            },
+        }
+    }
+
+    /// Whether the guest ended by itself with status 0, as the operating system would see it.
+    #[must_use]
+    pub const fn is_success(&self) -> bool {
+        matches!(self, Self::Exited(status) if low_byte(*status) == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_follow_the_table() {
+        for (outcome, status) in [
+            (Outcome::Exited(0), 0),
+            (Outcome::Exited(3), 3),
+            (Outcome::Exited(-1), 255),
+            (Outcome::Exited(256), 0),
+            (Outcome::Exited(i32::MIN), 0),
+            (Outcome::Signalled(9), 137),
+            (Outcome::Signalled(11), 139),
+            (Outcome::Trapped(TrapKind::Unreachable), 134),
+            (Outcome::Cancelled, 130),
+            (Outcome::LimitHit(LimitKind::Wall), 124),
+            (Outcome::LimitHit(LimitKind::Cpu), 124),
+            (Outcome::LimitHit(LimitKind::Fuel), 124),
+            (Outcome::LimitHit(LimitKind::Memory), 137),
+            (Outcome::LimitHit(LimitKind::Output), 122),
+            (Outcome::LimitHit(LimitKind::Disk), 122),
+            (Outcome::LimitHit(LimitKind::Files), 122),
+            (Outcome::LimitHit(LimitKind::OpenFiles), 122),
+            (Outcome::LimitHit(LimitKind::Processes), 122),
+        ] {
+            assert_eq!(exit_status(&outcome), status, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_has_one_status_however_it_is_told() {
+        for kind in LimitKind::ALL {
+            let outcome = Outcome::LimitHit(kind);
+            assert_eq!(outcome.result_kind().failure_status(), exit_status(&outcome), "{kind}");
+        }
+    }
+
+    #[test]
+    fn only_exit_zero_is_ok() {
+        assert_eq!(Outcome::Exited(0).result_kind(), ResultKind::Ok);
+        // As a native process's parent would see it.
+        assert_eq!(Outcome::Exited(256).result_kind(), ResultKind::Ok);
+        assert_eq!(Outcome::Exited(-1).result_kind(), ResultKind::GuestError);
+        assert!(ResultKind::Busy.retryable() && !ResultKind::GuestError.retryable());
+    }
+}

@@ -1,0 +1,213 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::kind::{MappedPath, PathError, posix_component_fault, posix_fault, sealed};
+use super::windows;
+
+/// The rules that a host path is read by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Style {
+    /// `/` separates, names are bytes that compare exactly.
+    Unix,
+    /// `\` and `/` separate, drives and shares are roots, names compare without regard to case.
+    Windows,
+}
+
+impl Style {
+    /// The style of the machine this runs on.
+    #[must_use]
+    pub const fn native() -> Self {
+        if cfg!(windows) { Self::Windows } else { Self::Unix }
+    }
+}
+
+/// An absolute path on the host, normalised: one spelling per place, without `.`, `..` or empty components.
+///
+/// `.` and repeated separators are taken out; `..` is refused, because what it means depends on links that
+/// only the file system knows. Make a path absolute and link-free before making it a `HostPath`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPath {
+    style: Style,
+    text: String,
+    /// Bytes of `text` that are the root: `/`, `C:\` or `\\server\share\`.
+    root: usize,
+}
+
+impl HostPath {
+    /// Reads a path by the rules of `style`.
+    ///
+    /// # Errors
+    /// When it is not absolute (which for Windows includes `C:a`, `\a` and `/c/a`), has a `..`, or holds
+    /// something that cannot be a name there.
+    pub fn new(style: Style, text: &str) -> Result<Self, PathError> {
+        let fault = |rule| PathError { kind: "host", text: text.to_owned(), rule };
+        match style {
+            Style::Unix => Self::unix_of(text).map_err(fault),
+            Style::Windows => Self::windows_of(text).map_err(fault),
+        }
+    }
+
+    /// Reads a Unix path.
+    ///
+    /// # Errors
+    /// As [`HostPath::new`].
+    pub fn unix(text: &str) -> Result<Self, PathError> {
+        Self::new(Style::Unix, text)
+    }
+
+    /// Reads a Windows path.
+    ///
+    /// # Errors
+    /// As [`HostPath::new`].
+    pub fn windows(text: &str) -> Result<Self, PathError> {
+        Self::new(Style::Windows, text)
+    }
+
+    /// Reads a path of this machine.
+    ///
+    /// # Errors
+    /// As [`HostPath::new`], and when the path is not UTF-8.
+    pub fn native(path: &Path) -> Result<Self, PathError> {
+        let text = path.to_str().ok_or_else(|| PathError {
+            kind: "host",
+            text: path.to_string_lossy().into_owned(),
+            rule: "it is not UTF-8",
+        })?;
+        Self::new(Style::native(), text)
+    }
+
+    /// The rules this path was read by.
+    #[must_use]
+    pub const fn style(&self) -> Style {
+        self.style
+    }
+
+    /// The path as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The path for the standard library; meaningful on a machine of its style.
+    #[must_use]
+    pub fn to_path_buf(&self) -> PathBuf {
+        PathBuf::from(&self.text)
+    }
+
+    /// Whether nothing follows the root.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.text.len() == self.root
+    }
+
+    /// The last component; `None` for a root.
+    #[must_use]
+    pub fn file_name(&self) -> Option<&str> {
+        MappedPath::components(self).next_back()
+    }
+
+    /// The directory that holds this; `None` for a root.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        let below = &self.text[self.root..];
+        if below.is_empty() {
+            return None;
+        }
+        let end = below.rfind(self.separator()).unwrap_or(0);
+        Some(Self { text: self.text[..self.root + end].to_owned(), ..self.clone() })
+    }
+
+    fn unix_of(text: &str) -> Result<Self, &'static str> {
+        if !text.starts_with('/') {
+            return Err("it is not absolute");
+        }
+        let names: Vec<&str> = text.split('/').filter(|c| !matches!(*c, "" | ".")).collect();
+        let text = format!("/{}", names.join("/"));
+        match posix_fault(&text) {
+            None => Ok(Self { style: Style::Unix, text, root: 1 }),
+            Some(rule) => Err(rule),
+        }
+    }
+
+    fn windows_of(text: &str) -> Result<Self, &'static str> {
+        let plain = windows::plain(text);
+        let (root, rest) = windows::root(&plain)?;
+        let mut path = Self { style: Style::Windows, root: root.len(), text: root };
+        for name in rest.split('\\').filter(|c| !matches!(*c, "" | ".")) {
+            windows::fault(name).map_or(Ok(()), Err)?;
+            path.push(name);
+        }
+        Ok(path)
+    }
+
+    fn push(&mut self, name: &str) {
+        if !self.is_root() {
+            self.text.push(self.separator());
+        }
+        self.text.push_str(name);
+    }
+}
+
+impl sealed::Sealed for HostPath {}
+
+impl MappedPath for HostPath {
+    fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    fn components(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
+        self.text[self.root..].split(self.separator()).filter(|part| !part.is_empty())
+    }
+
+    fn child(&self, component: &str) -> Result<Self, PathError> {
+        let fault = match self.style {
+            Style::Unix => posix_component_fault(component),
+            Style::Windows => windows::fault(component),
+        };
+        if let Some(rule) = fault {
+            return Err(PathError { kind: "host", text: component.to_owned(), rule });
+        }
+        let mut path = self.clone();
+        path.push(component);
+        Ok(path)
+    }
+
+    fn parse_alike(&self, text: &str) -> Result<Self, PathError> {
+        Self::new(self.style, text)
+    }
+
+    fn same_root(&self, other: &Self) -> bool {
+        self.style == other.style && self.same_component(&self.text[..self.root], &other.text[..other.root])
+    }
+
+    fn same_component(&self, one: &str, other: &str) -> bool {
+        match self.style {
+            Style::Unix => one == other,
+            Style::Windows => windows::same_name(one, other),
+        }
+    }
+
+    fn separator(&self) -> char {
+        match self.style {
+            Style::Unix => '/',
+            Style::Windows => '\\',
+        }
+    }
+}
+
+impl fmt::Display for HostPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl TryFrom<&Path> for HostPath {
+    type Error = PathError;
+
+    fn try_from(path: &Path) -> Result<Self, PathError> {
+        Self::native(path)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+use serde_json::Value;
+use thiserror::Error;
+
+use super::kind::MappedPath;
+use super::map::PathMap;
+
+/// Which way paths are carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From outside paths to inside paths.
+    ToGuest,
+    /// From inside paths to outside paths.
+    ToHost,
+}
+
+/// How deep JSON may nest before mapping gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxDepth(pub usize);
+
+impl Default for MaxDepth {
+    /// 128, the depth that JSON parsers commonly stop at.
+    fn default() -> Self {
+        Self(128)
+    }
+}
+
+/// Why a JSON value could not be mapped.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MapJsonError {
+    /// It nests too deep.
+    #[error("JSON nests deeper than {} levels", max.0)]
+    TooDeep {
+        /// The bound.
+        max: MaxDepth,
+    },
+}
+
+impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
+    /// Maps every string in `value` that is, as a whole, an absolute path under a mount.
+    ///
+    /// Everything else stays as it is: object keys, URLs, globs, flags, regular expressions, lists of paths
+    /// in one string, prose, and paths that no mount holds. One `/` at a path's end is kept.
+    ///
+    /// # Errors
+    /// When arrays and objects nest deeper than `max`; nothing is mapped then.
+    pub fn map_json(&self, value: &Value, direction: Direction, max: MaxDepth) -> Result<Value, MapJsonError> {
+        self.map_value(value, direction, max, max.0)
+    }
+
+    fn map_value(
+        &self,
+        value: &Value,
+        direction: Direction,
+        max: MaxDepth,
+        left: usize,
+    ) -> Result<Value, MapJsonError> {
+        let deeper = || left.checked_sub(1).ok_or(MapJsonError::TooDeep { max });
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value.clone()),
+            Value::String(text) => Ok(Value::String(self.map_text(text, direction).unwrap_or_else(|| text.clone()))),
+            Value::Array(items) => {
+                let left = deeper()?;
+                let map = |item| self.map_value(item, direction, max, left);
+                Ok(Value::Array(items.iter().map(map).collect::<Result<_, _>>()?))
+            }
+            Value::Object(fields) => {
+                let left = deeper()?;
+                let map =
+                    |(name, field): (&String, _)| Ok((name.clone(), self.map_value(field, direction, max, left)?));
+                Ok(Value::Object(fields.iter().map(map).collect::<Result<_, _>>()?))
+            }
+        }
+    }
+
+    /// The counterpart of `text`, if it is a path and has one.
+    fn map_text(&self, text: &str, direction: Direction) -> Option<String> {
+        if !could_be_path(text) {
+            return None;
+        }
+        // Any mount tells which rules paths are read by here; all mounts of a map share them.
+        let sample = self.mounts().first()?;
+        let (path, slash) = match text.strip_suffix('/') {
+            Some(shorter) if !shorter.is_empty() => (shorter, true),
+            _ => (text, false),
+        };
+        let (mut mapped, separator) = match direction {
+            Direction::ToGuest => {
+                let inside = self.to_guest(&sample.from.parse_alike(path).ok()?).ok()?;
+                (inside.to_string(), inside.separator())
+            }
+            Direction::ToHost => {
+                let outside = self.to_host(&sample.to.parse_alike(path).ok()?).ok()?;
+                (outside.to_string(), outside.separator())
+            }
+        };
+        if slash && !mapped.ends_with(separator) {
+            mapped.push(separator);
+        }
+        Some(mapped)
+    }
+}
+
+/// Whether a string that parses as a path is likely meant as one.
+///
+/// Globs and regular expressions that start with `/`, and lists such as `/a:/b`, parse as paths too. The
+/// characters that give them away may stand in file names; such a name is then left alone, which is the safe
+/// mistake. Parentheses, `+` and `$` inside a name do not count, because real names hold them.
+fn could_be_path(text: &str) -> bool {
+    let rooted = text.starts_with('/') || text.starts_with(r"\\") || is_drive(text);
+    let doubled = text.starts_with("//");
+    let body = if is_drive(text) { &text[2..] } else { text };
+    let glob = body.contains(['*', '?', '[', ']', '{', '}']);
+    let regex = body.contains(['^', '|']) || body.contains(".+") || body.ends_with('$');
+    let escapes = text.starts_with('/') && text.contains('\\');
+    let list = body.contains(":/") || body.contains(":\\") || body.contains(";");
+    let lines = body.contains(['\n', '\r']);
+    rooted && !(doubled || glob || regex || escapes || list || lines)
+}
+
+fn is_drive(text: &str) -> bool {
+    let mut chars = text.chars();
+    let (letter, colon, slash) = (chars.next(), chars.next(), chars.next());
+    letter.is_some_and(|c| c.is_ascii_alphabetic()) && colon == Some(':') && matches!(slash, Some('\\' | '/'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::super::{GuestPath, HostPath, Mount};
+use super::*;
+use crate::grants::Access;
+
+fn map() -> PathMap<HostPath, GuestPath> {
+    let mount = |from, to| Mount {
+        from: HostPath::unix(from).expect("a Unix path"),
+        to: GuestPath::new(to).expect("a guest path"),
+        access: Access::ReadOnly,
+    };
+    PathMap::new([mount("/ws/s 1", "/work"), mount("/ws/data", "/data")]).expect("a map")
+}
+
+fn to_host(value: &Value) -> Value {
+    map().map_json(value, Direction::ToHost, MaxDepth::default()).expect("shallow")
+}
+
+#[test]
+fn whole_strings_that_are_paths_are_mapped_at_any_depth() {
+    let value = json!({"a": ["/work/x y.csv", {"/work": "/data/"}], "n": 1, "t": true, "z": null, "w": "/work"});
+    let mapped = to_host(&value);
+    let want = json!({
+        "a": ["/ws/s 1/x y.csv", {"/work": "/ws/data/"}], "n": 1, "t": true, "z": null, "w": "/ws/s 1",
+    });
+    assert_eq!(mapped, want);
+    let back = map().map_json(&mapped, Direction::ToGuest, MaxDepth::default());
+    assert_eq!(back, Ok(value));
+}
+
+#[test]
+fn everything_else_is_left_alone() {
+    for text in [
+        "",
+        "work/x",
+        "./work/x",
+        "https://example.org/work/x",
+        "file:///work/x",
+        "//work/x",
+        "-I/work",
+        "--out=/work/x",
+        "/work/*.py",
+        "/work/**",
+        "/work/a?",
+        "/work/[ab]",
+        "/work/{a,b}",
+        "^/work/x$",
+        "/work/.*",
+        "/work/.+",
+        "/work/x$",
+        "/work/(a|b)",
+        "/work/\\d",
+        "see /work/x",
+        "/work/x\n/work/y",
+        "/work/a:/work/b",
+        "/work/../etc/passwd",
+        "/work//x",
+        "/workshop/x",
+        "/etc/passwd",
+        "~/work",
+        "$WORK/x",
+        "/",
+        "s|/work|/x|",
+        "/work/x;/work/y",
+        "C:\\work",
+        "\\\\work\\x",
+    ] {
+        assert_eq!(to_host(&json!(text)), json!(text));
+    }
+    for text in ["/work/a(1).csv", "/work/$VAR", "/work/c++", "/work/a:b", "/work/'q'", "/work/-rf", "/work/ü"] {
+        assert_ne!(to_host(&json!(text)), json!(text));
+    }
+}
+
+#[test]
+fn windows_paths_are_mapped_too() {
+    let mount = Mount {
+        from: HostPath::windows(r"C:\ws").expect("a Windows path"),
+        to: GuestPath::work(),
+        access: Access::ReadOnly,
+    };
+    let map = PathMap::new([mount]).expect("a map");
+    let inside = map.map_json(&json!([r"c:\WS\a", "C:/ws/b/"]), Direction::ToGuest, MaxDepth(1));
+    assert_eq!(inside, Ok(json!(["/work/a", "/work/b/"])));
+    let outside = map.map_json(&json!(["/work/a", "/work/NUL"]), Direction::ToHost, MaxDepth(1));
+    assert_eq!(outside, Ok(json!([r"C:\ws\a", "/work/NUL"])));
+}
+
+#[test]
+fn depth_is_bounded() {
+    let nested = |depth| (0..depth).fold(json!("/work"), |value, _| json!([value]));
+    assert!(map().map_json(&nested(128), Direction::ToHost, MaxDepth::default()).is_ok());
+    let deep = map().map_json(&nested(129), Direction::ToHost, MaxDepth::default());
+    assert_eq!(deep, Err(MapJsonError::TooDeep { max: MaxDepth(128) }));
+    assert!(map().map_json(&json!("/work"), Direction::ToHost, MaxDepth(0)).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn any_text_maps_without_panic_and_only_within_the_mounts(text in "[/a-zé:\\\\ .*$~-]{0,12}") {
+        for text in [format!("/work{text}"), text] {
+            let mapped = to_host(&json!(text));
+            if mapped != json!(text) {
+                let mapped = mapped.as_str().unwrap_or_default().to_owned();
+                prop_assert!(text == "/work" || text.starts_with("/work/") || text.starts_with("/data"));
+                prop_assert!(mapped.starts_with("/ws/"));
+                prop_assert!(!mapped.split('/').any(|part| part == ".."));
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::words;
+use crate::report::{self, Rendered};
+
+/// What a run did to the files of its working directory.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FileChanges {
+    /// Files that were not there before.
+    pub created: Vec<OutFile>,
+    /// Files whose content changed.
+    pub modified: Vec<OutFile>,
+    /// Files that are no longer there.
+    pub deleted: Vec<OutFile>,
+    /// Changes that could not be listed like the rest.
+    pub skipped: Vec<SkippedFile>,
+    /// How many changes are not listed because there were too many.
+    pub dropped: u64,
+}
+
+/// A file that a run changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OutFile {
+    /// Where the guest has it.
+    pub guest_path: String,
+    /// Where the host has it, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_path: Option<String>,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The SHA-256 of its content in lower-case hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// What it is.
+    pub kind: FileKind,
+}
+
+words! {
+    /// What a file is.
+    #[serde(rename_all = "snake_case")]
+    FileKind of report::FileKind {
+        /// A regular file.
+        Regular,
+        /// A directory.
+        Directory,
+        /// A symbolic link.
+        Symlink,
+        /// A pipe, socket or device.
+        Special,
+    }
+}
+
+/// A changed file that is not among the others, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SkippedFile {
+    /// Its name; lossy if `name_base64` is there.
+    pub name: String,
+    /// Its name's bytes, if they are not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
+    /// Why it was skipped.
+    pub reason: String,
+}
+
+impl From<&report::FileChanges> for FileChanges {
+    fn from(changes: &report::FileChanges) -> Self {
+        let report::FileChanges { created, modified, deleted, skipped, dropped } = changes;
+        let files = |files: &[report::OutFile]| files.iter().map(OutFile::from).collect();
+        Self {
+            created: files(created),
+            modified: files(modified),
+            deleted: files(deleted),
+            skipped: skipped.iter().map(SkippedFile::from).collect(),
+            dropped: *dropped,
+        }
+    }
+}
+
+impl From<&report::OutFile> for OutFile {
+    fn from(file: &report::OutFile) -> Self {
+        let report::OutFile { guest, host, size, sha256, kind } = file;
+        Self {
+            guest_path: guest.to_string(),
+            host_path: host.as_ref().map(ToString::to_string),
+            size: *size,
+            sha256: sha256.clone(),
+            kind: (*kind).into(),
+        }
+    }
+}
+
+impl From<&report::SkippedFile> for SkippedFile {
+    fn from(file: &report::SkippedFile) -> Self {
+        let report::SkippedFile { name, reason } = file;
+        let (name, name_base64) = match Rendered::of(name) {
+            Rendered::Text(text) => (text, None),
+            Rendered::Base64(base64) => (String::from_utf8_lossy(name).into_owned(), Some(base64)),
+        };
+        Self { name, name_base64, reason: reason.clone() }
+    }
+}

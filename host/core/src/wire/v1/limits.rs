@@ -1,0 +1,141 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::{LimitName, words};
+use crate::limits::{self, ByteSize, Held, Limit, WallState};
+
+/// What actually held during a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Enforcement {
+    /// How well each limit was held.
+    pub limits: BTreeMap<LimitName, HeldWord>,
+    /// The walls between guest and host, the innermost first.
+    pub walls: Vec<Wall>,
+}
+
+words! {
+    /// How well a limit is held.
+    #[serde(rename_all = "kebab-case")]
+    HeldWord of Held {
+        /// The guest cannot exceed it.
+        Enforced,
+        /// It is watched, and may be exceeded for a moment or by a little.
+        BestEffort,
+        /// It is not held.
+        Unsupported,
+    }
+}
+
+/// One wall between guest and host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Wall {
+    /// Its name.
+    pub name: String,
+    /// Whether it stood.
+    pub state: WallWord,
+    /// What it did or why it did not.
+    pub detail: String,
+}
+
+words! {
+    /// Whether a wall stood.
+    #[serde(rename_all = "snake_case")]
+    WallWord of WallState {
+        /// It stood.
+        Held,
+        /// It stood in part.
+        Partial,
+        /// The user turned it off.
+        Off,
+        /// The system does not offer it.
+        Unavailable,
+    }
+}
+
+/// A ceiling: a number, or the word `unlimited`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LimitValue {
+    /// At most this many.
+    At(u64),
+    /// No ceiling.
+    Unlimited(Unlimited),
+}
+
+/// The word for no ceiling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlimited {
+    /// No ceiling.
+    Unlimited,
+}
+
+/// The limits in force.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitsInForce {
+    /// Milliseconds from start to end.
+    pub wall_ms: LimitValue,
+    /// Milliseconds of processor time.
+    pub cpu_ms: LimitValue,
+    /// Bytes of memory.
+    pub memory_bytes: LimitValue,
+    /// Bytes of output per stream.
+    pub output_bytes: LimitValue,
+    /// Bytes written to files.
+    pub disk_bytes: LimitValue,
+    /// Files and directories created.
+    pub files: LimitValue,
+    /// Files open at one time.
+    pub open_files: LimitValue,
+    /// Processes and threads at one time.
+    pub processes: LimitValue,
+    /// Counted instructions.
+    pub fuel: LimitValue,
+}
+
+impl From<&limits::Limits> for LimitsInForce {
+    fn from(limits: &limits::Limits) -> Self {
+        let limits::Limits { wall, cpu, memory, output, disk, files, open_files, processes, fuel } = *limits;
+        Self {
+            wall_ms: value(wall, whole_millis),
+            cpu_ms: value(cpu, whole_millis),
+            memory_bytes: value(memory, ByteSize::get),
+            output_bytes: value(output, ByteSize::get),
+            disk_bytes: value(disk, ByteSize::get),
+            files: value(files, Into::into),
+            open_files: value(open_files, |n| n.get().into()),
+            processes: value(processes, |n| n.get().into()),
+            fuel: value(fuel, Into::into),
+        }
+    }
+}
+
+fn value<T>(limit: Limit<T>, number: impl FnOnce(T) -> u64) -> LimitValue {
+    match limit {
+        Limit::Unlimited => LimitValue::Unlimited(Unlimited::Unlimited),
+        Limit::At(ceiling) => LimitValue::At(number(ceiling)),
+    }
+}
+
+/// Rounded up, so that a limit below a millisecond does not read as none.
+fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+impl From<&limits::Enforcement> for Enforcement {
+    fn from(enforcement: &limits::Enforcement) -> Self {
+        let limits::Enforcement { limits, walls } = enforcement;
+        let wall = |limits::Wall { name, state, detail }: &limits::Wall| Wall {
+            name: name.clone(),
+            state: (*state).into(),
+            detail: detail.clone(),
+        };
+        Self {
+            limits: limits.iter().map(|(kind, held)| ((*kind).into(), (*held).into())).collect(),
+            walls: walls.iter().map(wall).collect(),
+        }
+    }
+}

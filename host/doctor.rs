@@ -1,0 +1,97 @@
+//! What `codebox doctor` looks at: cheap, changes nothing, installs nothing.
+
+use codebox_cli::Host;
+use codebox_service::Check;
+use codebox_service::catalog::EntryState;
+
+use crate::host::Process;
+use crate::places::Places;
+
+/// Looks at everything a run on this machine depends on.
+pub(crate) fn checks(process: &Process) -> Vec<Check> {
+    let mut checks = vec![system(), places()];
+    checks.extend(runtimes(process));
+    checks.push(walls());
+    checks.push(resets());
+    checks.push(containers());
+    checks
+}
+
+fn system() -> Check {
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let detail = format!("{os} on {arch}, codebox {}", env!("CARGO_PKG_VERSION"));
+    if (os, arch) == ("linux", "x86_64") {
+        Check::ok("system", detail)
+    } else {
+        Check::warn("system", detail, "codebox is tested on Linux on x86-64 only")
+    }
+}
+
+fn places() -> Check {
+    match Places::from_env() {
+        Ok(places) => {
+            Check::ok("places", format!("data in {}, cache in {}", places.data.display(), places.cache.display()))
+        }
+        Err(e) => Check::fail("places", e.to_string(), "set CODEBOX_HOME to a directory"),
+    }
+}
+
+fn runtimes(process: &Process) -> Vec<Check> {
+    let entries = process.catalog().and_then(|catalog| Ok(catalog.runtimes()?));
+    let entries = match entries {
+        Ok(entries) => entries,
+        Err(e) => return vec![Check::fail("runtimes", e.message(), "see the message")],
+    };
+    let check = |entry: codebox_service::catalog::RuntimeEntry| {
+        let name = format!("runtime {}", entry.name);
+        let install = format!("codebox runtime install {}", entry.name);
+        match entry.state {
+            EntryState::Installed => Check::ok(
+                name,
+                format!(
+                    "version {}, {}",
+                    entry.version,
+                    entry.language_version.as_deref().unwrap_or("not prepared yet")
+                ),
+            ),
+            EntryState::Missing => {
+                Check::warn(name, "not installed: the first run fetches it", format!("to fetch it now: {install}"))
+            }
+            EntryState::Damaged(why) => Check::fail(name, why, install),
+        }
+    };
+    entries.into_iter().map(check).collect()
+}
+
+/// The second wall cannot be tried without binding this process for good, so only its presence is looked at.
+fn walls() -> Check {
+    let lsms = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
+    let seccomp = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").is_ok();
+    let landlock = lsms.split(',').any(|lsm| lsm.trim() == "landlock");
+    match (landlock, seccomp) {
+        (true, true) => Check::ok("second wall", "landlock and seccomp"),
+        (_, true) if lsms.is_empty() => {
+            Check::ok("second wall", "seccomp; whether landlock is enabled cannot be seen, each report tells")
+        }
+        (_, true) => {
+            Check::warn("second wall", "seccomp only", "use a Linux kernel with Landlock enabled (5.13 or later)")
+        }
+        (_, false) => Check::warn("second wall", "none on this system", "use Linux for a second wall"),
+    }
+}
+
+fn resets() -> Check {
+    if codebox_wasm::resets_in_place() {
+        Check::ok("warm starts", "memory is reset in place")
+    } else {
+        Check::warn(
+            "warm starts",
+            "memory is mapped afresh for every job",
+            "use Linux 6.7 or later for faster warm starts",
+        )
+    }
+}
+
+fn containers() -> Check {
+    Check::warn("containers", "this build has no container tier", "what needs one is refused with a reason")
+}

@@ -1,0 +1,156 @@
+//! What the command line needs from this process.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use codebox_cli::{Confinement, Failure, Host};
+use codebox_confine::{Place, Rules};
+use codebox_core::path::Protected;
+use codebox_core::{Access, Backend, HostPath, InstanceSpec, Isolation, ResultKind, Wall, WallState};
+use codebox_service::catalog::Catalog;
+use codebox_service::config::{Settings, narrow};
+use codebox_service::{Admitted, Check, Policy, Surroundings};
+use codebox_wasm::{Engine, RuntimeSpec, Store, StoreDirs, WasmBackend};
+
+use crate::catalog::Shelf;
+use crate::places::Places;
+use crate::prelude::{PRELUDE, RUNTIME};
+
+/// The name of a project's configuration file, looked for in the working directory.
+const PROJECT_FILE: &str = "codebox.toml";
+
+/// This process: everything is made when it is first asked for.
+#[derive(Default)]
+pub(crate) struct Process {
+    surroundings: codebox_service::Process,
+    shelf: OnceLock<Shelf>,
+    wasm: OnceLock<WasmBackend>,
+}
+
+/// The store of the Python runtime below these places.
+pub(crate) fn store(places: &Places) -> Result<Store, codebox_wasm::WasmError> {
+    let dirs = StoreDirs { data: places.data.clone(), cache: places.cache.clone() };
+    Ok(Store::new(Engine::new()?, dirs, RuntimeSpec::parse(RUNTIME)?, PRELUDE))
+}
+
+fn internal(error: &(dyn std::error::Error + 'static)) -> Failure {
+    Failure::of(ResultKind::InternalError, error)
+}
+
+impl Process {
+    fn places(&self) -> Result<Places, Failure> {
+        Places::from_env().map_err(|e| Failure::of(ResultKind::InvalidRequest, &e))
+    }
+
+    fn shelf(&self) -> Result<&Shelf, Failure> {
+        if let Some(shelf) = self.shelf.get() {
+            return Ok(shelf);
+        }
+        let store = store(&self.places()?).map_err(|e| internal(&e))?;
+        Ok(self.shelf.get_or_init(|| Shelf::new(store)))
+    }
+
+    pub(crate) fn wasm(&self) -> Result<&WasmBackend, Failure> {
+        if let Some(wasm) = self.wasm.get() {
+            return Ok(wasm);
+        }
+        let scratch = self.places()?.scratch();
+        let store = self.shelf()?.store().clone();
+        // One process of the command line runs one job.
+        let wasm = WasmBackend::new(store, &scratch, 0).map_err(|e| internal(&e))?;
+        Ok(self.wasm.get_or_init(|| wasm))
+    }
+
+    fn settings(&self, path: PathBuf) -> Result<Settings, Failure> {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Settings::parse(&text, &path)?),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Settings::default()),
+            Err(e) => Err(Failure::new(ResultKind::InvalidRequest, format!("cannot read {}: {e}", path.display()))),
+        }
+    }
+}
+
+impl Host for Process {
+    fn policy(&self) -> Result<Policy, Failure> {
+        let places = self.places()?;
+        let user = self.settings(places.config_file())?;
+        let project = self.settings(PathBuf::from(PROJECT_FILE))?;
+        let settings = narrow(&user, &project, Path::new(PROJECT_FILE))?;
+        Ok(settings.policy(protected(&places)))
+    }
+
+    fn surroundings(&self) -> &dyn Surroundings {
+        &self.surroundings
+    }
+
+    fn catalog(&self) -> Result<&dyn Catalog, Failure> {
+        Ok(self.shelf()?)
+    }
+
+    fn backends(&self) -> Result<Vec<&dyn Backend>, Failure> {
+        Ok(vec![self.wasm()?])
+    }
+
+    fn confine(
+        &self,
+        admitted: &Admitted,
+        spec: &InstanceSpec,
+        confinement: Confinement,
+    ) -> Result<Vec<Wall>, Failure> {
+        if spec.isolation != Isolation::Wasm {
+            return Ok(Vec::new());
+        }
+        let walls = match confinement {
+            Confinement::Off => codebox_confine::Wall::all_off(),
+            Confinement::On => {
+                let rules = self.rules(admitted)?;
+                codebox_confine::confine(&rules).map_err(|e| internal(&e))?
+            }
+        };
+        Ok(walls.into_iter().map(wall).collect())
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        crate::doctor::checks(self)
+    }
+}
+
+impl Process {
+    /// The job's grants, the runtime's folder and the job's private directories; nothing else.
+    fn rules(&self, admitted: &Admitted) -> Result<Rules, Failure> {
+        let wasm = self.wasm()?;
+        let mut rules = Rules::default();
+        rules.read.extend(wasm.store().guest_dirs().into_iter().map(Place::from));
+        rules.read_write.push(wasm.scratch_dir().to_owned().into());
+        rules.retire.extend(wasm.scratch_dir().parent().map(|parent| parent.to_owned().into()));
+        for grant in admitted.dirs() {
+            let places = match grant.access {
+                Access::ReadOnly => &mut rules.read,
+                Access::ReadWrite => &mut rules.read_write,
+            };
+            places.push(grant.host.to_path_buf().into());
+        }
+        rules.read_write.extend(admitted.out().map(|out| out.to_path_buf().into()));
+        Ok(rules)
+    }
+}
+
+fn wall(wall: codebox_confine::Wall) -> Wall {
+    let codebox_confine::Wall { name, state, detail } = wall;
+    let state = match state {
+        codebox_confine::WallState::Held => WallState::Held,
+        codebox_confine::WallState::Partial => WallState::Partial,
+        codebox_confine::WallState::Off => WallState::Off,
+        codebox_confine::WallState::Unavailable => WallState::Unavailable,
+    };
+    Wall { name: name.to_owned(), state, detail }
+}
+
+/// Directories of codebox's own that nobody may grant to a guest.
+pub(crate) fn protected(places: &Places) -> Vec<Protected> {
+    [&places.data, &places.cache, &places.config]
+        .into_iter()
+        .filter_map(|path| HostPath::native(path).ok())
+        .map(|path| Protected { path, what: "codebox's own files".into(), reach: codebox_core::path::Reach::Subtree })
+        .collect()
+}

@@ -1,0 +1,39 @@
+//! codebox runs untrusted code, mostly written by language models, safely and instantly.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), codebox::RunnerError> {
+//! let runner = codebox::Runner::new()?;
+//! let report = runner.run(codebox::Job::python("print(6 * 7)"))?;
+//! assert_eq!(report.stdout.bytes().as_ref(), b"42\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate is the composition root: the only place that names every backend. What a job is and what comes of it
+//! is defined in [`codebox_core`] and re-exported here.
+
+mod catalog;
+mod doctor;
+mod host;
+mod places;
+mod prelude;
+mod runner;
+
+pub use codebox_core::{
+    Access, ByteSize, CancelToken, Captured, DirGrant, Grants, GuestPath, HostPath, Job, Language, Limit, LimitKind,
+    Limits, Outcome, OutputSink, RunReport, Source, Stdin,
+};
+pub use places::{Places, PlacesError};
+pub use runner::{Runner, RunnerError};
+
+use std::process::ExitCode;
+
+/// Runs the command line of this process.
+pub fn cli_main() -> ExitCode {
+    codebox_cli::main(std::env::args_os(), &host::Process::default())
+}
+
+/// The reference of the command line, in Markdown.
+pub fn cli_reference() -> String {
+    codebox_cli::reference()
+}

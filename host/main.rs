@@ -1,0 +1,5 @@
+//! The `codebox` program.
+
+fn main() -> std::process::ExitCode {
+    codebox::cli_main()
+}

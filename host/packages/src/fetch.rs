@@ -1,0 +1,60 @@
+//! From a pin to a file on disk.
+
+mod client;
+mod landing;
+mod refusal;
+mod search;
+mod transfer;
+
+use std::path::Path;
+
+use crate::error::FetchError;
+use crate::pin::Pin;
+use crate::progress::Progress;
+use crate::settings::IndexSettings;
+pub(crate) use landing::sync_directory;
+use search::Candidate;
+
+/// Brings the pinned wheel to the file `into`, or leaves everything as it was.
+///
+/// The sources in `settings` are asked in order: plain folders, further indexes, the default index. Since the sha256
+/// decides, it does no harm to ask all of them: a file of the same name that is another file is passed over, and a source
+/// that fails does not stop the search, but is what the error speaks of when no other source has the file.
+///
+/// The bytes go to a temporary file next to `into` (`.codebox-fetch-…`), are checked as they arrive, reach the disk, and
+/// only then take the name `into`, replacing what had it. Requests are retried as the uv client does it.
+///
+/// Wants a tokio runtime with time and I/O. The future is not `Send` (the uv client's is not) and writes to disk on the
+/// thread that polls it: give it a thread of its own, with `Runtime::block_on`. Dropping it removes the temporary file.
+///
+/// # Errors
+/// See [`FetchError`]; after any of them nothing new is on the disk.
+pub async fn fetch_wheel(
+    pin: &Pin,
+    settings: &IndexSettings,
+    into: &Path,
+    progress: &dyn Progress,
+) -> Result<(), FetchError> {
+    let registry = client::registry(settings)?;
+    let candidates = search::candidates(pin, settings, &registry).await?;
+    let mut last = None;
+    for candidate in &candidates {
+        match transfer::transfer(candidate, pin, settings, &registry, into, progress).await {
+            // Another file under the same name and version, from an index that tells no hashes.
+            Err(error @ (FetchError::WrongHash { .. } | FetchError::WrongSize { .. })) => last = Some(error),
+            done => return done,
+        }
+    }
+    Err(last.unwrap_or_else(|| refusal::not_found(pin, settings)))
+}
+
+/// The package as errors name it.
+fn package(pin: &Pin) -> String {
+    format!("{} {}", pin.name, pin.version)
+}
+
+impl Candidate {
+    fn wrong_hash(&self, pin: &Pin, found: crate::Sha256) -> FetchError {
+        FetchError::WrongHash { file: self.file_name(), index: self.index.clone(), expected: pin.sha256, found }
+    }
+}

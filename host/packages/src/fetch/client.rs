@@ -1,0 +1,46 @@
+//! The HTTP client: uv's, set up from the user's settings.
+
+use uv_cache::Cache;
+use uv_client::{BaseClientBuilder, RegistryClient, RegistryClientBuilder};
+
+use crate::error::FetchError;
+use crate::settings::{IndexSettings, Roots};
+
+/// A client and the short-lived cache its index pages go through.
+pub(super) struct Registry {
+    pub(super) client: RegistryClient,
+    pub(super) cache: Cache,
+}
+
+/// A client for these settings. Its cache lives in a temporary directory for as long as the client does.
+pub(super) fn registry(settings: &IndexSettings) -> Result<Registry, FetchError> {
+    let cache = Cache::temp().map_err(|error| FetchError::Client(error.into()))?;
+    let build = |base: BaseClientBuilder<'static>| {
+        RegistryClientBuilder::new(base, cache.clone()).index_locations(settings.locations.clone()).build()
+    };
+    let base = base(settings);
+    let client = match &settings.roots {
+        Roots::Given(certificates) => build(base.custom_certificates(certificates.clone())),
+        Roots::System => build(base.with_system_certs(true)),
+        Roots::Bundled => build(base),
+        // A system without any certificates, as slim containers are, has nothing to build a client from.
+        Roots::SystemOrBundled => build(base.clone().with_system_certs(true)).or_else(|_| build(base)),
+    };
+    let client = client.map_err(|error| FetchError::Client(error.into()))?;
+    Ok(Registry { client, cache })
+}
+
+fn base(settings: &IndexSettings) -> BaseClientBuilder<'static> {
+    let globals = &settings.options.globals;
+    let keyring = settings.options.top_level.keyring_provider;
+    BaseClientBuilder::default()
+        .connectivity(settings.connectivity)
+        .retries(settings.retries)
+        .read_timeout(settings.read_timeout)
+        .connect_timeout(settings.connect_timeout)
+        .allow_insecure_host(globals.allow_insecure_host.clone().unwrap_or_default())
+        .http_proxy(globals.http_proxy.clone())
+        .https_proxy(globals.https_proxy.clone())
+        .no_proxy(globals.no_proxy.clone())
+        .keyring(keyring.unwrap_or_default())
+}

@@ -1,0 +1,102 @@
+//! Where bytes land until they are known to be the right ones.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use sha2::Digest;
+use tempfile::{Builder, NamedTempFile};
+
+use super::search::Candidate;
+use crate::error::FetchError;
+use crate::pin::{Pin, Sha256};
+use crate::progress::Progress;
+
+/// No wheel of unknown size may be larger: an endless answer must not fill the disk.
+const LARGEST: u64 = 4 << 30;
+
+/// A temporary file next to its destination, hashed as it grows. Dropped unfinished, it is gone.
+pub(super) struct Landing<'a> {
+    file: NamedTempFile,
+    hash: sha2::Sha256,
+    received: u64,
+    candidate: &'a Candidate,
+    pin: &'a Pin,
+    into: &'a Path,
+    progress: &'a dyn Progress,
+}
+
+impl<'a> Landing<'a> {
+    pub(super) fn new(
+        candidate: &'a Candidate,
+        pin: &'a Pin,
+        into: &'a Path,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, FetchError> {
+        let file = Builder::new()
+            .prefix(".codebox-fetch-")
+            .tempfile_in(directory(into))
+            .map_err(|source| unwritable(into, source))?;
+        Ok(Self { file, hash: sha2::Sha256::new(), received: 0, candidate, pin, into, progress })
+    }
+
+    /// Takes the next bytes. More than the pin says end the transfer.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
+        let count = bytes.len() as u64;
+        self.received += count;
+        if self.received > self.pin.size.unwrap_or(LARGEST) {
+            return Err(self.wrong_size());
+        }
+        self.hash.update(bytes);
+        let written = self.file.as_file_mut().write_all(bytes);
+        written.map_err(|source| unwritable(self.into, source))?;
+        self.progress.advanced(count);
+        Ok(())
+    }
+
+    /// Gives the file its name, if it is the pinned one.
+    pub(super) fn finish(self) -> Result<(), FetchError> {
+        if self.pin.size.is_some_and(|size| size != self.received) {
+            return Err(self.wrong_size());
+        }
+        let found = Sha256::from_bytes(self.hash.finalize().into());
+        if found != self.pin.sha256 {
+            return Err(self.candidate.wrong_hash(self.pin, found));
+        }
+        let into = self.into;
+        // On disk first: after a power cut a name must not stand for a file without its bytes.
+        let synced = self.file.as_file().sync_all();
+        synced.map_err(|source| unwritable(into, source))?;
+        self.file.persist(into).map_err(|error| unwritable(into, error.error))?;
+        sync_directory(directory(into));
+        self.progress.finished();
+        Ok(())
+    }
+
+    fn wrong_size(&self) -> FetchError {
+        FetchError::WrongSize {
+            file: self.candidate.file_name(),
+            index: self.candidate.index.clone(),
+            expected: self.pin.size.unwrap_or(LARGEST),
+            found: self.received,
+        }
+    }
+}
+
+fn unwritable(into: &Path, source: std::io::Error) -> FetchError {
+    FetchError::Write { path: into.to_owned(), source }
+}
+
+fn directory(into: &Path) -> &Path {
+    match into.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes a rename last. Not every system can do that for a directory, and the file is whole either way.
+pub(crate) fn sync_directory(directory: &Path) {
+    if let Ok(directory) = File::open(directory) {
+        drop(directory.sync_all());
+    }
+}

@@ -1,0 +1,90 @@
+//! Why a source gave nothing.
+
+use uv_client::{Error as ClientError, ErrorKind, FlatIndexError};
+
+use super::package;
+use crate::error::{Cause, FetchError};
+use crate::pin::Pin;
+use crate::settings::IndexSettings;
+
+/// One source's reason.
+pub(super) enum Refusal {
+    /// It does not have the package.
+    Nothing,
+    /// It would need the network, which the user has switched off.
+    Offline,
+    /// It asks for other credentials.
+    Denied,
+    /// No answer.
+    Unreachable(Cause),
+    /// An answer of no use.
+    Answer(Cause),
+}
+
+impl Refusal {
+    pub(super) fn from_client(error: ClientError) -> Self {
+        match error.kind() {
+            ErrorKind::RemotePackageNotFound(_) | ErrorKind::LocalPackageNotFound(_) | ErrorKind::NoIndex(_) => {
+                Self::Nothing
+            }
+            ErrorKind::Offline(_) => Self::Offline,
+            // Without a status there was no answer.
+            ErrorKind::WrappedReqwestError(_, cause) if cause.status().is_none() => Self::Unreachable(error.into()),
+            _ => Self::Answer(error.into()),
+        }
+    }
+
+    pub(super) fn from_flat(error: FlatIndexError) -> Self {
+        match error {
+            FlatIndexError::FindLinksUrl(_, error) => Self::from_client(error),
+            error => Self::Answer(error.into()),
+        }
+    }
+
+    /// This reason as the error of the whole fetch.
+    pub(super) fn at(self, index: String, pin: &Pin, settings: &IndexSettings) -> FetchError {
+        let package = package(pin);
+        match self {
+            Self::Nothing => not_found(pin, settings),
+            Self::Offline => FetchError::Offline { package },
+            Self::Denied => FetchError::Denied { index, package },
+            Self::Unreachable(source) => FetchError::Unreachable { index, source },
+            Self::Answer(source) => FetchError::Answer { index, package, source },
+        }
+    }
+
+    /// How much the user can do about it.
+    fn weight(&self) -> u8 {
+        match self {
+            Self::Nothing => 0,
+            // A folder listed as a source that does not exist, most often.
+            Self::Answer(_) => 1,
+            Self::Denied => 2,
+            Self::Unreachable(_) => 3,
+            Self::Offline => 4,
+        }
+    }
+}
+
+/// The error to show when no source has the file: the first of the weightiest.
+pub(super) fn most_telling(refusals: Vec<(String, Refusal)>, pin: &Pin, settings: &IndexSettings) -> FetchError {
+    let heaviest = refusals.into_iter().reduce(|best, next| match next.1.weight() > best.1.weight() {
+        true => next,
+        false => best,
+    });
+    match heaviest {
+        Some((index, refusal)) => refusal.at(index, pin, settings),
+        None => not_found(pin, settings),
+    }
+}
+
+pub(super) fn not_found(pin: &Pin, settings: &IndexSettings) -> FetchError {
+    let sources = settings.sources();
+    FetchError::NotFound {
+        package: package(pin),
+        searched: match sources.is_empty() {
+            true => "there are none: UV_NO_INDEX, PIP_NO_INDEX or `no-index` is set".to_owned(),
+            false => sources.join(", "),
+        },
+    }
+}

@@ -1,0 +1,127 @@
+//! Asking the sources for the pinned file.
+
+use std::str::FromStr;
+
+use tokio::sync::Semaphore;
+use uv_client::{FlatIndexClient, FlatIndexEntry, MetadataFormat, OwnedArchive};
+use uv_distribution_filename::{DistFilename, WheelFilename};
+use uv_distribution_types::{File, Index, IndexCapabilities, IndexFormat, IndexUrl};
+use uv_normalize::PackageName;
+
+use super::client::Registry;
+use super::refusal::{self, Refusal};
+use crate::error::FetchError;
+use crate::pin::{Pin, Sha256};
+use crate::settings::{IndexSettings, address};
+
+/// A file that may be the pinned one.
+pub(super) struct Candidate {
+    /// Where it was found, without credentials.
+    pub(super) index: String,
+    pub(super) file: File,
+}
+
+impl Candidate {
+    pub(super) fn file_name(&self) -> String {
+        self.file.filename.to_string()
+    }
+
+    /// The sha256 the source gives for it, if it gives one.
+    fn announced(&self) -> Option<Sha256> {
+        let mut digests = self.file.hashes.iter();
+        let sha256 = digests.find(|digest| digest.algorithm.to_string() == "sha256")?;
+        sha256.digest.parse().ok()
+    }
+}
+
+/// The files to try, in order. The first source that announces the pinned sha256 ends the search.
+pub(super) async fn candidates(
+    pin: &Pin,
+    settings: &IndexSettings,
+    registry: &Registry,
+) -> Result<Vec<Candidate>, FetchError> {
+    let name = PackageName::from_str(&pin.name).map_err(|_| FetchError::Name(pin.name.clone()))?;
+    let mut silent = Vec::new();
+    let mut refusals = Vec::new();
+    let mut other = None;
+    for index in settings.in_order() {
+        let wheels = match wheels(&name, index, settings, registry).await {
+            Ok(wheels) => wheels,
+            Err(refusal) => {
+                refusals.push((address(index), refusal));
+                continue;
+            }
+        };
+        let wheels = wheels.into_iter().filter(|(wheel, _)| same(&wheel.version, &pin.version));
+        for (_, file) in wheels {
+            let index = address(index);
+            let candidate = Candidate { index, file };
+            match candidate.announced() {
+                Some(found) if found == pin.sha256 => return Ok(vec![candidate]),
+                Some(found) => other = other.or_else(|| Some(candidate.wrong_hash(pin, found))),
+                None => silent.push(candidate),
+            }
+        }
+    }
+    if silent.is_empty() {
+        // A source with another file of that name says more than one that did not answer.
+        return Err(other.unwrap_or_else(|| refusal::most_telling(refusals, pin, settings)));
+    }
+    Ok(silent)
+}
+
+/// All wheels of the package in one source.
+async fn wheels(
+    name: &PackageName,
+    index: &Index,
+    settings: &IndexSettings,
+    registry: &Registry,
+) -> Result<Vec<(WheelFilename, File)>, Refusal> {
+    let local = matches!(index.url(), IndexUrl::Path(_));
+    if settings.connectivity.is_offline() && !local {
+        return Err(Refusal::Offline);
+    }
+    if index.format == IndexFormat::Flat {
+        let client = FlatIndexClient::new(registry.client.cached_client(), settings.connectivity, &registry.cache);
+        let found = client.fetch_all(std::iter::once(index.url())).await;
+        let (entries, _) = found.map_err(Refusal::from_flat)?.into_parts();
+        return Ok(entries.into_iter().filter_map(|entry| listed(entry, name)).collect());
+    }
+    let abilities = IndexCapabilities::default();
+    let turns = Semaphore::new(1);
+    let found = registry.client.simple_detail(name, Some(index.into()), &abilities, &turns).await;
+    if abilities.unauthorized(index.url()) || abilities.forbidden(index.url()) {
+        return Err(Refusal::Denied);
+    }
+    let mut wheels = Vec::new();
+    for (_, page) in found.map_err(Refusal::from_client)? {
+        match page {
+            MetadataFormat::Simple(page) => {
+                for version in OwnedArchive::deserialize(&page) {
+                    wheels.extend(version.files.all(name).filter_map(|(found, file)| wheel(found, file)));
+                }
+            }
+            MetadataFormat::Flat(entries) => {
+                wheels.extend(entries.into_iter().filter_map(|entry| listed(entry, name)));
+            }
+        }
+    }
+    Ok(wheels)
+}
+
+fn listed(entry: FlatIndexEntry, name: &PackageName) -> Option<(WheelFilename, File)> {
+    let (found, file, _) = entry.into_parts();
+    wheel(found, file).filter(|(wheel, _)| wheel.name == *name)
+}
+
+fn wheel(name: DistFilename, file: File) -> Option<(WheelFilename, File)> {
+    match name {
+        DistFilename::WheelFilename(wheel) => Some((wheel, file)),
+        DistFilename::SourceDistFilename(_) => None,
+    }
+}
+
+/// Whether a text says this version, in any spelling: `1.0` and `1.0.0` are one.
+fn same<V: FromStr + PartialEq>(version: &V, text: &str) -> bool {
+    text.parse::<V>().is_ok_and(|read| read == *version)
+}

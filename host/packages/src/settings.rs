@@ -1,0 +1,144 @@
+//! Where packages come from, as the user has configured it.
+
+mod certificates;
+mod files;
+mod variables;
+
+use std::fmt;
+use std::time::Duration;
+
+use uv_client::{Certificates, Connectivity, DEFAULT_CONNECT_TIMEOUT, DEFAULT_READ_TIMEOUT, DEFAULT_RETRIES};
+use uv_distribution_types::{Index, IndexLocations};
+use uv_settings::Options;
+
+use crate::error::SettingsError;
+pub use files::ConfigFiles;
+use variables::Variables;
+
+/// The user's package indexes and how to reach them.
+#[derive(Clone)]
+pub struct IndexSettings {
+    pub(crate) locations: IndexLocations,
+    pub(crate) connectivity: Connectivity,
+    pub(crate) retries: u32,
+    pub(crate) read_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) roots: Roots,
+    /// What uv.toml says about proxies, hosts to trust and the keyring.
+    pub(crate) options: Box<Options>,
+}
+
+/// Whom to believe about a server's identity.
+#[derive(Clone)]
+pub(crate) enum Roots {
+    /// Exactly these certificates.
+    Given(Certificates),
+    /// The system's certificates.
+    System,
+    /// The certificates uv carries.
+    Bundled,
+    /// The system's, or uv's own on a system that has none.
+    SystemOrBundled,
+}
+
+impl IndexSettings {
+    /// Reads the settings that uv and pip would read.
+    ///
+    /// `env` answers for environment variables; empty ones count as unset. uv.toml files are read as `files` says;
+    /// `UV_NO_CONFIG` and `UV_CONFIG_FILE` go before that. In uv's order of precedence:
+    ///
+    /// - the default index: `UV_DEFAULT_INDEX`, `[[index]]` with `default = true`, `UV_INDEX_URL`, `index-url`, and
+    ///   where none is set `PIP_INDEX_URL`; else the uv library's default
+    /// - further indexes, tried before it: `UV_INDEX`, `[[index]]`, `UV_EXTRA_INDEX_URL`, `extra-index-url`
+    /// - plain folders and pages of files: `UV_FIND_LINKS` and `find-links`, or where none is set `PIP_FIND_LINKS`
+    /// - no index at all: `UV_NO_INDEX`, `no-index`, `PIP_NO_INDEX`; no network: `UV_OFFLINE`, `offline`
+    /// - the connection: `UV_HTTP_RETRIES`, `UV_HTTP_TIMEOUT`, `UV_HTTP_CONNECT_TIMEOUT`, `UV_INSECURE_HOST`,
+    ///   `SSL_CERT_FILE`, `SSL_CERT_DIR`, `UV_SYSTEM_CERTS` (or `UV_NATIVE_TLS`), and uv.toml's words for them, for
+    ///   proxies and for the keyring
+    ///
+    /// Unlike uv, the system's certificates are the default: a company's proxy is trusted where the system trusts it.
+    ///
+    /// # Errors
+    /// A variable or file that cannot be understood. Settings are never half used.
+    pub fn from_user(env: &dyn Fn(&str) -> Option<String>, files: &ConfigFiles) -> Result<Self, SettingsError> {
+        let variables = Variables::new(env);
+        let mut options = files::read(&variables, files)?;
+        let offline = variables.flag("UV_OFFLINE")?.or(options.globals.offline);
+        let read_timeout = variables.seconds("UV_HTTP_TIMEOUT")?.unwrap_or(DEFAULT_READ_TIMEOUT);
+        let connect_timeout = variables.seconds("UV_HTTP_CONNECT_TIMEOUT")?.unwrap_or(DEFAULT_CONNECT_TIMEOUT);
+        let trusted = variables.list("UV_INSECURE_HOST", "host names")?;
+        options.globals.allow_insecure_host.get_or_insert_default().extend(trusted);
+        Ok(Self {
+            locations: locations(&variables, &options)?,
+            connectivity: match offline {
+                Some(true) => Connectivity::Offline,
+                _ => Connectivity::Online,
+            },
+            retries: variables.parsed("UV_HTTP_RETRIES", "a number of retries")?.unwrap_or(DEFAULT_RETRIES),
+            read_timeout,
+            // As in uv: a short answer time is also the time to connect.
+            connect_timeout: connect_timeout.min(read_timeout),
+            roots: certificates::roots(&variables, &options.globals)?,
+            options: Box::new(options),
+        })
+    }
+
+    /// The sources in the order they are searched, without credentials.
+    #[must_use]
+    pub fn sources(&self) -> Vec<String> {
+        self.in_order().map(address).collect()
+    }
+
+    /// Local folders first, then indexes.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Index> {
+        self.locations.flat_indexes().chain(self.locations.fetch_indexes())
+    }
+}
+
+impl fmt::Debug for IndexSettings {
+    // Not derived: the parts hold addresses as the user gave them, with their passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexSettings")
+            .field("sources", &self.sources())
+            .field("connectivity", &self.connectivity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An index's address without credentials.
+pub(crate) fn address(index: &Index) -> String {
+    index.url().without_credentials().to_string()
+}
+
+fn locations(variables: &Variables<'_>, options: &Options) -> Result<IndexLocations, SettingsError> {
+    const INDEX: &str = "an index address";
+    const INDEXES: &str = "index addresses";
+    let file = &options.top_level;
+    let default = variables.parsed("UV_DEFAULT_INDEX", INDEX)?.map(|mut index: Index| {
+        index.default = true;
+        index
+    });
+    let mut indexes: Vec<Index> = default.into_iter().collect();
+    indexes.extend(variables.list::<Index>("UV_INDEX", INDEXES)?);
+    indexes.extend(file.index.iter().flatten().cloned());
+    let extra = variables.list("UV_EXTRA_INDEX_URL", INDEXES)?;
+    indexes.extend(extra.into_iter().map(Index::from_extra_index_url));
+    indexes.extend(file.extra_index_url.iter().flatten().cloned().map(Index::from));
+    // Of several defaults the first one counts, so pip's comes last.
+    let uv = variables.parsed("UV_INDEX_URL", INDEX)?.map(Index::from_index_url);
+    indexes.extend(uv.or_else(|| file.index_url.clone().map(Index::from)));
+    indexes.extend(variables.parsed("PIP_INDEX_URL", INDEX)?.map(Index::from_index_url));
+
+    let mut links: Vec<Index> =
+        variables.commas("UV_FIND_LINKS", "folders or addresses")?.into_iter().map(Index::from_find_links).collect();
+    links.extend(file.find_links.iter().flatten().cloned().map(Index::from));
+    if links.is_empty() {
+        let pip = variables.list("PIP_FIND_LINKS", "folders or addresses")?;
+        links.extend(pip.into_iter().map(Index::from_find_links));
+    }
+    let no_index = match variables.flag("UV_NO_INDEX")?.or(file.no_index) {
+        Some(no_index) => no_index,
+        None => variables.flag("PIP_NO_INDEX")?.unwrap_or(false),
+    };
+    Ok(IndexLocations::new(indexes, links, no_index))
+}

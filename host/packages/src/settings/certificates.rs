@@ -1,0 +1,36 @@
+//! Which certificates to trust.
+
+use std::path::PathBuf;
+
+use uv_client::Certificates;
+use uv_settings::GlobalOptions;
+
+use super::{Roots, Variables};
+use crate::error::SettingsError;
+
+/// Certificates the user names replace all others, as in OpenSSL.
+pub(super) fn roots(variables: &Variables<'_>, file: &GlobalOptions) -> Result<Roots, SettingsError> {
+    let bundle = variables.text("SSL_CERT_FILE").map(PathBuf::from);
+    let bundle = bundle
+        .map(|path| match Certificates::from_file(&path) {
+            Ok(certificates) => Ok(certificates),
+            Err(source) => Err(SettingsError::Certificates { path, source: source.into() }),
+        })
+        .transpose()?;
+    // uv reads a directory of certificates only on its own, and then joins the bundle to it.
+    let both = variables.text("SSL_CERT_DIR").and_then(|_| Certificates::from_env());
+    if let Some(certificates) = both.or(bundle) {
+        return Ok(Roots::Given(certificates));
+    }
+    #[expect(deprecated, reason = "uv still honours the older spelling")]
+    let configured = file.system_certs.or(file.native_tls);
+    let system = match variables.flag("UV_SYSTEM_CERTS")? {
+        Some(system) => Some(system),
+        None => variables.flag("UV_NATIVE_TLS")?.or(configured),
+    };
+    Ok(match system {
+        Some(true) => Roots::System,
+        Some(false) => Roots::Bundled,
+        None => Roots::SystemOrBundled,
+    })
+}

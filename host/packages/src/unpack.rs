@@ -1,0 +1,137 @@
+//! Members of a wheel into a new directory.
+
+mod members;
+mod names;
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use tempfile::Builder;
+use zip::ZipArchive;
+
+use crate::error::UnpackError;
+use crate::fetch::sync_directory;
+use crate::progress::Progress;
+use members::Member;
+
+/// How much an archive may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnpackLimits {
+    /// Bytes of all selected members together, unpacked.
+    pub bytes: u64,
+    /// Members in the whole archive.
+    pub members: usize,
+}
+
+impl Default for UnpackLimits {
+    /// 1 GiB and 20,000 members.
+    fn default() -> Self {
+        Self { bytes: 1 << 30, members: 20_000 }
+    }
+}
+
+/// Unpacks selected members of a wheel into the directory `into`, within the default [`UnpackLimits`].
+///
+/// See [`unpack_wheel_within`].
+///
+/// # Errors
+/// See [`UnpackError`]; after any of them `into` is as it was.
+pub fn unpack_wheel(wheel: &Path, select: &[&str], into: &Path, progress: &dyn Progress) -> Result<(), UnpackError> {
+    unpack_wheel_within(&UnpackLimits::default(), wheel, select, into, progress)
+}
+
+/// Unpacks selected members of a wheel into the directory `into`.
+///
+/// `select` holds member names; one that ends in `/` stands for everything beneath it, and `""` for the whole wheel. Each
+/// must be there. Members keep their full names under `into`; permissions and times in the archive are not taken over.
+///
+/// `into` must be absent or an empty directory, its parent must exist. Everything is written to a directory next to it
+/// (`.codebox-unpack-…`) and takes its name when it is whole and on the disk.
+///
+/// The archive is not trusted, even where its hash is: before anything is written it is refused as a whole if any
+/// member, selected or not, has a name that is absolute, goes upwards or is not plain UTF-8 with `/`, occurs twice, or
+/// is anything but a file or a directory. Data that unpacks to more than the archive announced is refused too.
+///
+/// # Errors
+/// See [`UnpackError`]; after any of them `into` is as it was.
+pub fn unpack_wheel_within(
+    limits: &UnpackLimits,
+    wheel: &Path,
+    select: &[&str],
+    into: &Path,
+    progress: &dyn Progress,
+) -> Result<(), UnpackError> {
+    let mut archive = members::open(wheel)?;
+    let chosen = members::choose(&mut archive, wheel, select, limits)?;
+    if !is_free(into) {
+        return Err(UnpackError::Occupied(into.to_owned()));
+    }
+    let unwritable = |source| UnpackError::Write { path: into.to_owned(), source };
+    let parent = match into.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let staged = Builder::new().prefix(".codebox-unpack-").tempdir_in(parent).map_err(unwritable)?;
+    // Renamed as a whole below, so that a failure or a panic on the way leaves only the staging directory to remove.
+    let tree = staged.path().join("tree");
+    fs::create_dir(&tree).map_err(unwritable)?;
+
+    let total = chosen.iter().map(|member| member.size).sum();
+    let what = wheel.file_name().unwrap_or_default().to_string_lossy();
+    progress.started(&what, Some(total));
+    for member in &chosen {
+        extract(&mut archive, member, &tree, progress)?;
+    }
+    // Not every system lets a directory be renamed over an empty one.
+    if into.exists() {
+        fs::remove_dir(into).map_err(unwritable)?;
+    }
+    fs::rename(&tree, into).map_err(unwritable)?;
+    sync_directory(parent);
+    progress.finished();
+    Ok(())
+}
+
+/// Writes one member beneath `tree`, no more than it announced.
+fn extract(
+    archive: &mut ZipArchive<File>,
+    member: &Member,
+    tree: &Path,
+    progress: &dyn Progress,
+) -> Result<(), UnpackError> {
+    let path = tree.join(&member.name);
+    let unwritable = |source| UnpackError::Write { path: path.clone(), source };
+    let unreadable = |source| UnpackError::Member { member: member.name.clone(), source };
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(unwritable)?;
+    }
+    let mut data = archive.by_index(member.at).map_err(|error| unreadable(io::Error::other(error)))?;
+    let mut file = File::create_new(&path).map_err(unwritable)?;
+    let mut buffer = vec![0; 1 << 16];
+    let mut written = 0;
+    loop {
+        let count = data.read(&mut buffer).map_err(unreadable)?;
+        if count == 0 {
+            break;
+        }
+        written += count as u64;
+        if written > member.size {
+            return Err(UnpackError::TooLarge { member: member.name.clone(), allowed: member.size });
+        }
+        file.write_all(&buffer[..count]).map_err(unwritable)?;
+        progress.advanced(count as u64);
+    }
+    if written < member.size {
+        return Err(unreadable(io::ErrorKind::UnexpectedEof.into()));
+    }
+    file.sync_all().map_err(unwritable)
+}
+
+/// Whether nothing would be lost by putting a directory here.
+fn is_free(into: &Path) -> bool {
+    match fs::symlink_metadata(into) {
+        Ok(found) => found.is_dir() && fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_none()),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}

@@ -1,0 +1,103 @@
+//! The members of an archive, looked at as a whole before any is unpacked.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::Path;
+
+use zip::ZipArchive;
+
+use super::{UnpackLimits, names};
+use crate::error::{Cause, UnpackError};
+
+/// The bits of a Unix mode that tell files from links and the like.
+const KIND: u32 = 0o170_000;
+const REGULAR: u32 = 0o100_000;
+const DIRECTORY: u32 = 0o040_000;
+
+/// A file to unpack.
+pub(super) struct Member {
+    /// Its place in the archive.
+    pub(super) at: usize,
+    pub(super) name: String,
+    /// Its unpacked size, as announced.
+    pub(super) size: u64,
+}
+
+pub(super) fn open(wheel: &Path) -> Result<ZipArchive<File>, UnpackError> {
+    let file = File::open(wheel).map_err(|source| UnpackError::Open { path: wheel.to_owned(), source })?;
+    ZipArchive::new(file).map_err(|error| unsound(wheel, error))
+}
+
+/// The selected files, once every member is known to be harmless.
+pub(super) fn choose(
+    archive: &mut ZipArchive<File>,
+    wheel: &Path,
+    select: &[&str],
+    limits: &UnpackLimits,
+) -> Result<Vec<Member>, UnpackError> {
+    refuse_duplicates(archive, wheel, limits)?;
+    let mut chosen = Vec::new();
+    let mut left = limits.bytes;
+    let mut missing: Vec<&str> = select.to_vec();
+    for at in 0..archive.len() {
+        let entry = archive.by_index_raw(at).map_err(|error| unsound(wheel, error))?;
+        let name = std::str::from_utf8(entry.name_raw()).unwrap_or_default();
+        if name != entry.name() || !names::is_harmless(name) {
+            return Err(UnpackError::Name(entry.name().to_owned()));
+        }
+        let kind = entry.unix_mode().unwrap_or(0) & KIND;
+        let expected = if entry.is_dir() { DIRECTORY } else { REGULAR };
+        if kind != 0 && kind != expected {
+            return Err(UnpackError::Kind(name.to_owned()));
+        }
+        if entry.is_dir() || !select.iter().any(|wanted| is_meant(wanted, name)) {
+            continue;
+        }
+        missing.retain(|wanted| !is_meant(wanted, name));
+        left = left
+            .checked_sub(entry.size())
+            .ok_or_else(|| UnpackError::TooLarge { member: name.to_owned(), allowed: limits.bytes })?;
+        chosen.push(Member { at, name: name.to_owned(), size: entry.size() });
+    }
+    match missing.first() {
+        Some(name) => Err(UnpackError::Missing((*name).to_owned())),
+        None => Ok(chosen),
+    }
+}
+
+fn refuse_duplicates(archive: &mut ZipArchive<File>, wheel: &Path, limits: &UnpackLimits) -> Result<(), UnpackError> {
+    let start = archive.central_directory_start();
+    // Asked for anew: the archive does not lend the file it reads.
+    let file = File::open(wheel).map_err(|source| UnpackError::Open { path: wheel.to_owned(), source })?;
+    let listed = names::listed(&file, start, limits.members).map_err(|error| unsound(wheel, error))?;
+    if listed.len() > limits.members {
+        return Err(UnpackError::TooMany { found: listed.len(), allowed: limits.members });
+    }
+    let count = listed.len();
+    let mut seen = HashSet::new();
+    for name in listed {
+        // One name on systems that do not tell upper from lower case, or a file from a directory.
+        let text = String::from_utf8_lossy(&name);
+        let folded = text.strip_suffix('/').unwrap_or(&text).to_lowercase();
+        if !seen.insert(folded) {
+            return Err(UnpackError::Duplicate(text.into_owned()));
+        }
+    }
+    // Members that only one of two ways of counting finds are hidden from somebody.
+    if count != archive.len() {
+        return Err(unsound(wheel, "its directory disagrees about the number of members"));
+    }
+    Ok(())
+}
+
+/// Whether `wanted` names this member or, ending in `/` or empty, a place above it.
+fn is_meant(wanted: &str, name: &str) -> bool {
+    match wanted.is_empty() || wanted.ends_with('/') {
+        true => name.starts_with(wanted),
+        false => name == wanted,
+    }
+}
+
+fn unsound(wheel: &Path, source: impl Into<Cause>) -> UnpackError {
+    UnpackError::Archive { path: wheel.to_owned(), source: source.into() }
+}

@@ -1,0 +1,73 @@
+//! Names of archive members: in the raw list, and which of them are harmless.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+/// Start of an entry in a zip archive's central directory.
+const ENTRY: [u8; 4] = *b"PK\x01\x02";
+/// Length of an entry before its name.
+const FIXED: usize = 46;
+
+/// Every name in the central directory that starts at `start`, in order and as often as it occurs.
+///
+/// The zip crate keeps one member per name, the last; which member another reader takes is anybody's guess, so
+/// duplicates have to be seen here.
+pub(super) fn listed(file: &File, start: u64, most: usize) -> io::Result<Vec<Vec<u8>>> {
+    let mut file = BufReader::new(file);
+    file.seek(SeekFrom::Start(start))?;
+    let mut names = Vec::new();
+    // One more than allowed is enough for the caller to refuse.
+    while names.len() <= most {
+        let mut entry = [0; FIXED];
+        file.read_exact(&mut entry[..4])?;
+        if entry[..4] != ENTRY {
+            break;
+        }
+        file.read_exact(&mut entry[4..])?;
+        let length = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
+        let mut name = vec![0; usize::from(length(28))];
+        file.read_exact(&mut name)?;
+        names.push(name);
+        file.seek_relative(i64::from(length(30)) + i64::from(length(32)))?;
+    }
+    Ok(names)
+}
+
+/// Whether a name is relative, stays beneath its directory, and is the same file to every reader and system.
+pub(super) fn is_harmless(name: &str) -> bool {
+    // A directory's own entry ends in a slash.
+    let path = name.strip_suffix('/').unwrap_or(name);
+    path.split('/').all(is_plain)
+}
+
+fn is_plain(part: &str) -> bool {
+    !matches!(part, "" | "." | "..")
+        && part.len() <= 255
+        // `\` separates and `:` names a drive or a stream on Windows, which also drops dots and spaces at the end.
+        && !part.contains(|c: char| c.is_control() || matches!(c, '\\' | ':'))
+        && !part.ends_with(['.', ' '])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_harmless;
+
+    #[test]
+    fn ordinary_names_pass() {
+        for name in ["a", "a/b.txt", "a/", "a/b c/é", "..a/...b", ".hidden"] {
+            assert!(is_harmless(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_do_not() {
+        let long = "x".repeat(256);
+        let bad = [
+            "", "/", "/a", "//a", "a//b", "a//", ".", "..", "../a", "a/..", "a/../b", "./a", "a/.", "a\\b", "..\\a",
+            "C:/a", "C:", "a:b", "a\0b", "a\nb", "a.", "a ", "a./b", &long,
+        ];
+        for name in bad {
+            assert!(!is_harmless(name), "{name:?}");
+        }
+    }
+}

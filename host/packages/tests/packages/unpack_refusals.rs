@@ -1,0 +1,95 @@
+//! Archives that mean harm: refused, with nothing written.
+
+use codebox_packages::{Silent, UnpackError, UnpackLimits, unpack_wheel, unpack_wheel_within};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use crate::support::{archive, is_empty, wheel};
+use crate::unpacking::{Case, patched};
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    for name in
+        ["../../../x", "/etc/x", "a/../../xx", "a\\..\\..\\x", "C:/windows", "a/./x/y/zz", "a//b//c//d", "nul\0name"]
+    {
+        let holder = "q".repeat(name.len());
+        let plain = archive(&[("good", "1"), (&holder, "2")]);
+        let case = Case::new(&patched(plain, holder.as_bytes(), name.as_bytes()));
+        let error = case.refused();
+        assert!(matches!(error, UnpackError::Name(_)), "{name:?}: {error}");
+        // Nor may such an archive be taken for sound when only its good members are wanted.
+        assert!(matches!(case.unpack(&["good"]), Err(UnpackError::Name(_))), "{name:?}");
+    }
+    let case = Case::new(&patched(archive(&[("ab", "1")]), b"ab", b"a\xff"));
+    assert!(matches!(case.refused(), UnpackError::Name(_)));
+}
+
+#[test]
+fn duplicates_are_refused() {
+    let twins = archive(&[("same1", "1"), ("same2", "2")]);
+    for (from, to) in [(b"same2", b"same1"), (b"same2", b"SAME1")] {
+        let error = Case::new(&patched(twins.clone(), from, to)).refused();
+        assert!(matches!(error, UnpackError::Duplicate(_)), "{error}");
+    }
+    // A file where another member needs a directory.
+    let case = Case::new(&archive(&[("a", "1"), ("a/b", "2")]));
+    assert!(matches!(case.refused(), UnpackError::Write { .. }));
+}
+
+#[test]
+fn links_and_devices_are_refused() {
+    let mut zip = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    zip.add_symlink("link", "/etc/passwd", SimpleFileOptions::default()).expect("a link");
+    let link = zip.finish().expect("an archive").into_inner();
+    assert!(matches!(Case::new(&link).refused(), UnpackError::Kind(_)));
+    let kind = |mode: u16| {
+        let plain = archive(&[("thing", "1")]);
+        // The upper half of the external attributes, 38 bytes into the directory's only entry.
+        let entry = plain.windows(4).position(|four| four == b"PK\x01\x02").expect("an entry");
+        let mut content = plain;
+        content[entry + 40..entry + 42].copy_from_slice(&mode.to_le_bytes());
+        Case::new(&content)
+    };
+    for mode in [0o120_777, 0o010_644, 0o020_644, 0o060_644, 0o140_644, 0o040_755] {
+        let error = kind(mode).refused();
+        assert!(matches!(error, UnpackError::Kind(_)), "{mode:o}: {error}");
+    }
+    kind(0o104_777).unpack(&["thing"]).expect("a file is a file, whatever its permissions");
+}
+
+#[test]
+fn bombs_are_refused() {
+    let zeros = "\0".repeat(1 << 20);
+    let content = archive(&[("a", &zeros), ("b", &zeros)]);
+    let case = Case::new(&content);
+    let limits = UnpackLimits { bytes: 1 << 20, members: 2 };
+    let within = |limits| unpack_wheel_within(limits, &case.wheel(), &[""], &case.out(), &Silent);
+    let error = within(&limits).expect_err("too large");
+    assert!(matches!(&error, UnpackError::TooLarge { member, .. } if member == "b"), "{error}");
+    assert!(is_empty(case.room.path()));
+    let error = within(&UnpackLimits { members: 1, ..UnpackLimits::default() }).expect_err("too many");
+    assert!(matches!(error, UnpackError::TooMany { found: 2, allowed: 1 }), "{error}");
+
+    // One that says it is small.
+    let lie = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &10_u32.to_le_bytes());
+    let error = Case::new(&lie).refused();
+    assert!(matches!(error, UnpackError::TooLarge { allowed: 10, .. } | UnpackError::Member { .. }), "{error}");
+    // One that says it is larger than any limit.
+    let lie = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &(1_u32 << 31).to_le_bytes());
+    assert!(matches!(Case::new(&lie).refused(), UnpackError::TooLarge { .. }));
+}
+
+#[test]
+fn damaged_archives_are_refused() {
+    let whole = wheel();
+    for content in [&b""[..], b"not a zip archive", &whole[..whole.len() / 2], &whole[..whole.len() - 1]] {
+        assert!(matches!(Case::new(content).refused(), UnpackError::Archive { .. }));
+    }
+    // Data that does not match its checksum.
+    let case = Case::new(&patched(archive(&[("a", "short")]), b"short", b"SHORT"));
+    let refused = case.unpack(&["a"]);
+    let stored_plainly = archive(&[("a", "short")]).windows(5).any(|five| five == b"short");
+    assert_eq!(refused.is_err(), stored_plainly);
+    let missing = unpack_wheel(&case.files.path().join("none"), &[""], &case.out(), &Silent);
+    assert!(matches!(missing, Err(UnpackError::Open { .. })));
+}

@@ -1,0 +1,54 @@
+//! Archives to unpack, and to damage.
+
+use std::fs;
+use std::path::PathBuf;
+
+use codebox_packages::{Silent, UnpackError, unpack_wheel};
+use tempfile::{TempDir, tempdir};
+
+use crate::support::is_empty;
+
+/// An archive file, and a directory to unpack in that must stay empty when that is refused.
+pub struct Case {
+    pub files: TempDir,
+    pub room: TempDir,
+}
+
+impl Case {
+    pub fn new(content: &[u8]) -> Self {
+        let files = tempdir().expect("a directory");
+        fs::write(files.path().join("a.whl"), content).expect("a file");
+        let room = tempdir().expect("a directory");
+        Self { files, room }
+    }
+
+    pub fn wheel(&self) -> PathBuf {
+        self.files.path().join("a.whl")
+    }
+
+    pub fn out(&self) -> PathBuf {
+        self.room.path().join("out")
+    }
+
+    pub fn unpack(&self, select: &[&str]) -> Result<(), UnpackError> {
+        unpack_wheel(&self.wheel(), select, &self.out(), &Silent)
+    }
+
+    /// Unpacks everything, which must fail and leave nothing.
+    pub fn refused(&self) -> UnpackError {
+        let error = self.unpack(&[""]).expect_err("a refusal");
+        assert!(is_empty(self.room.path()), "{error}");
+        error
+    }
+}
+
+/// Puts one text in the place of another of the same length, everywhere.
+pub fn patched(mut content: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    for at in 0..=content.len() - from.len() {
+        if content[at..].starts_with(from) {
+            content[at..at + to.len()].copy_from_slice(to);
+        }
+    }
+    content
+}

@@ -1,0 +1,156 @@
+//! From what a front end asks for to what may be done.
+//!
+//! Every host file that admission takes is read here, once, and every path is made absolute and link-free here,
+//! once. What comes out is complete: a backend needs neither the host's environment nor a path as typed.
+
+use codebox_core::path::{Mount, PathMap, settle};
+use codebox_core::{DirGrant, Grants, GuestPath, HostPath, InputFile, Job, Language, LimitKind, ResultKind, Source};
+
+mod ceilings;
+mod denied;
+mod dirs;
+mod encoding;
+mod environment;
+mod guest_places;
+mod mounts;
+mod out;
+mod place;
+mod policy;
+mod request;
+mod script;
+mod surroundings;
+
+pub use denied::Denied;
+pub use place::SCRIPT_DIR;
+pub use policy::Policy;
+pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
+pub use surroundings::{Process, Surroundings};
+
+/// A request that may be carried out. Only [`admit`] makes one.
+#[derive(Debug, Clone)]
+pub struct Admitted {
+    job: Job,
+    image: Option<String>,
+    out: Option<HostPath>,
+    required: Vec<LimitKind>,
+    map: PathMap<HostPath, GuestPath>,
+}
+
+impl Admitted {
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The image that the request or the policy names.
+    #[must_use]
+    pub fn image(&self) -> Option<&str> {
+        self.image.as_deref()
+    }
+
+    /// Where files are copied to: an existing directory, free of links.
+    #[must_use]
+    pub fn out(&self) -> Option<&HostPath> {
+        self.out.as_ref()
+    }
+
+    /// The limits that must be held, because the request set them.
+    #[must_use]
+    pub fn required_limits(&self) -> &[LimitKind] {
+        &self.required
+    }
+
+    /// What the guest sees where, for messages.
+    #[must_use]
+    pub fn path_map(&self) -> &PathMap<HostPath, GuestPath> {
+        &self.map
+    }
+
+    /// The granted directories, free of links; backends settle their overlaps.
+    #[must_use]
+    pub fn dirs(&self) -> &[DirGrant] {
+        &self.job.grants.dirs
+    }
+}
+
+/// Decides whether `request` may be carried out, and finds everything on the machine that it takes.
+///
+/// Makes the output directory, if one is wanted, as the last thing; otherwise changes nothing.
+///
+/// # Errors
+/// When something that it names is missing, unusable, contradictory or not allowed.
+pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings) -> Result<Admitted, Denied> {
+    let Request { program, language, args, dirs, env, limits, isolation, image, out, stdin } = request;
+    if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
+        let subject = ("pass argument", format!("{bad:?}"));
+        return Err(Denied::new(
+            ResultKind::InvalidRequest,
+            subject,
+            "it holds a NUL",
+            "pass it in a file or on standard input",
+        ));
+    }
+    let isolations = ceilings::isolations(isolation, policy)?;
+    let limits_in_force = ceilings::limits(&limits, policy)?;
+    let environment = environment::resolve(env, surroundings)?;
+    let dirs = dirs::admit(dirs, &policy.protected, surroundings)?;
+    let map = map_of(&dirs)?;
+    let (source, language, file) = load(program, language, &dirs, &map, surroundings)?;
+    let out = match out {
+        None => None,
+        Some(path) => Some(out::admit(&path, &policy.protected, surroundings)?),
+    };
+    let job = Job {
+        args,
+        stdin,
+        env: environment.values,
+        files: file.into_iter().collect(),
+        grants: Grants { dirs, env: environment.from_host, ..Grants::none() },
+        limits: limits_in_force,
+        isolations,
+        ..Job::new(source, language)
+    };
+    Ok(Admitted { job, image: image.or_else(|| policy.image.clone()), out, required: limits.required().collect(), map })
+}
+
+/// The program as a job's source, with the file to put in for it.
+fn load(
+    program: Program,
+    language: Option<Language>,
+    dirs: &[DirGrant],
+    map: &PathMap<HostPath, GuestPath>,
+    surroundings: &dyn Surroundings,
+) -> Result<(Source, Language, Option<InputFile>), Denied> {
+    let (source, text_of) = match program {
+        Program::File(path) => {
+            let script = script::read(&path, language, surroundings)?;
+            let language = script.language.clone();
+            let (source, file) = place::place(script, dirs, map)?;
+            return Ok((source, language, file));
+        }
+        Program::Inline(text) => (Source::Inline(text), "the program text"),
+        Program::Stdin(text) => (Source::Stdin(text), "the program on standard input"),
+    };
+    let length = source.text().map_or(0, <[u8]>::len);
+    script::check_size(length as u64, ("run", text_of))?;
+    Ok((source, language.unwrap_or(Language::Python), None))
+}
+
+/// What the guest sees where. `/work` and `/tmp` are its own unless they are granted.
+fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, Denied> {
+    let rejected = |detail: String| {
+        let shown = dirs.first().map_or("", |dir| dir.host.as_str());
+        dirs::rejected(shown, detail, "grant each directory once, each at its own place")
+    };
+    let settled = settle(dirs).map_err(|error| rejected(error.to_string()))?;
+    let private: Vec<GuestPath> = [GuestPath::work(), GuestPath::tmp()]
+        .into_iter()
+        .filter(|own| settled.iter().all(|dir| dir.guest != *own))
+        .collect();
+    let mounts = settled.into_iter().map(|dir| Mount { from: dir.host, to: dir.guest, access: dir.access });
+    PathMap::with_private(mounts, private).map_err(|error| rejected(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

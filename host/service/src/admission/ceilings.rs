@@ -1,0 +1,91 @@
+//! Limits and isolations against the operator's ceiling. Nothing is clamped: what is too much is refused.
+
+use codebox_core::{IsolationSet, Limit, LimitKind, LimitOverrides, Limits, ResultKind};
+
+use super::denied::Denied;
+use super::policy::Policy;
+use super::request::Preference;
+
+/// The limits in force.
+pub(super) fn limits(asked: &LimitOverrides, policy: &Policy) -> Result<Limits, Denied> {
+    let limits = asked.over(policy.defaults.min(policy.ceilings));
+    let Some(kind) = first_above(limits, policy.ceilings) else {
+        return Ok(limits);
+    };
+    Err(Denied::new(
+        ResultKind::Denied,
+        ("raise", format!("the {kind} limit")),
+        "it would be above this machine's ceiling",
+        format!("set a lower {kind} limit, or raise the ceiling in the configuration"),
+    ))
+}
+
+/// The isolations that both the request and the policy accept.
+pub(super) fn isolations(asked: Preference, policy: &Policy) -> Result<IsolationSet, Denied> {
+    let allowed = asked.acceptable().iter().filter(|isolation| policy.isolations.contains(*isolation));
+    IsolationSet::of(allowed).ok_or_else(|| {
+        let allowed = policy.isolations;
+        Denied::new(
+            ResultKind::Denied,
+            ("use isolation", asked.to_string()),
+            format!("the configuration allows only {allowed}"),
+            format!("use --isolation {allowed}, or change the configuration"),
+        )
+    })
+}
+
+fn first_above(limits: Limits, ceilings: Limits) -> Option<LimitKind> {
+    fn above<T: Copy + Ord>(limit: Limit<T>, ceiling: Limit<T>) -> bool {
+        limit.min(ceiling) != limit
+    }
+    let Limits { wall, cpu, memory, output, disk, files, open_files, processes, fuel } = limits;
+    let checks = [
+        (LimitKind::Wall, above(wall, ceilings.wall)),
+        (LimitKind::Cpu, above(cpu, ceilings.cpu)),
+        (LimitKind::Memory, above(memory, ceilings.memory)),
+        (LimitKind::Output, above(output, ceilings.output)),
+        (LimitKind::Disk, above(disk, ceilings.disk)),
+        (LimitKind::Files, above(files, ceilings.files)),
+        (LimitKind::OpenFiles, above(open_files, ceilings.open_files)),
+        (LimitKind::Processes, above(processes, ceilings.processes)),
+        (LimitKind::Fuel, above(fuel, ceilings.fuel)),
+    ];
+    checks.into_iter().find(|(_, above)| *above).map(|(kind, _)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use codebox_core::{ByteSize, Isolation};
+
+    use super::*;
+
+    fn policy(memory: Limit<ByteSize>) -> Policy {
+        let ceilings = Limits { memory, ..Limits::unlimited() };
+        Policy { ceilings, ..Policy::default() }
+    }
+
+    #[test]
+    fn defaults_bow_to_the_ceiling_and_requests_are_refused_above_it() {
+        let low = policy(Limit::At(ByteSize::mib(64)));
+        let none = LimitOverrides::default();
+        let limits_in_force = limits(&none, &low).expect("nothing was asked");
+        assert_eq!(limits_in_force.memory, Limit::At(ByteSize::mib(64)));
+        for memory in [Limit::Unlimited, Limit::At(ByteSize::mib(65))] {
+            let asked = LimitOverrides { memory: Some(memory), ..none };
+            let denied = limits(&asked, &low).expect_err("above the ceiling");
+            assert_eq!((denied.kind, denied.exit_status()), (ResultKind::Denied, 126));
+            assert!(denied.to_string().contains("memory limit"), "{denied}");
+        }
+        let asked = LimitOverrides { memory: Some(Limit::At(ByteSize::mib(64))), ..none };
+        assert!(limits(&asked, &low).is_ok());
+    }
+
+    #[test]
+    fn isolations_are_those_both_accept() {
+        let wasm = IsolationSet::only(Isolation::Wasm);
+        let policy = Policy { isolations: wasm, ..Policy::default() };
+        assert_eq!(isolations(Preference::Auto, &policy), Ok(wasm));
+        let denied = isolations(Preference::Only(Isolation::Vm), &policy).expect_err("not allowed");
+        assert_eq!(denied.kind, ResultKind::Denied);
+    }
+}

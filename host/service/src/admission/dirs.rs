@@ -1,0 +1,110 @@
+//! Granted directories: found, checked, and free of links from here on.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use codebox_core::path::{Protected, forbidden_grant_among};
+use codebox_core::{Access, DirGrant, DirGrantSpec, HostPath, ResultKind};
+
+use super::denied::Denied;
+use super::surroundings::{Surroundings, absolute};
+use super::{guest_places, mounts};
+
+/// Checks every grant on its own; how they overlap is the caller's matter.
+pub(super) fn admit(
+    specs: Vec<DirGrantSpec>,
+    protected: &[Protected],
+    surroundings: &dyn Surroundings,
+) -> Result<Vec<DirGrant>, Denied> {
+    if specs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let protected = with_canonical(protected);
+    let mount_points = surroundings.mount_points().map_err(|error| {
+        let detail = format!("what is mounted below it cannot be read: {error}");
+        rejected(&specs[0].host, detail, "make /proc readable for this user")
+    })?;
+    let admit = |spec: DirGrantSpec| {
+        let host = place(&spec, &protected, &mount_points, surroundings)?;
+        Ok(spec.at(host))
+    };
+    specs.into_iter().map(admit).collect()
+}
+
+/// Protected directories under the names given and under their own, for one of them may be a link.
+pub(super) fn with_canonical(protected: &[Protected]) -> Vec<Protected> {
+    let own = protected.iter().filter_map(|given| {
+        let canonical = given.path.to_path_buf().canonicalize().ok()?;
+        Some(Protected { path: HostPath::native(&canonical).ok()?, ..given.clone() })
+    });
+    protected.iter().cloned().chain(own).collect()
+}
+
+/// The link-free place of a granted directory.
+fn place(
+    spec: &DirGrantSpec,
+    protected: &[Protected],
+    mount_points: &[PathBuf],
+    surroundings: &dyn Surroundings,
+) -> Result<HostPath, Denied> {
+    let shown = spec.host.as_str();
+    if let Some(reason) = guest_places::taken(&spec.guest) {
+        let subject = format!("{shown} at {}", spec.guest);
+        return Err(rejected(&subject, reason, "use another place, such as /data"));
+    }
+    let fail = |error| unusable(shown, &error);
+    let typed = absolute(Path::new(shown), surroundings).map_err(fail)?;
+    let canonical = typed.canonicalize().map_err(fail)?;
+    if !fs::metadata(&canonical).map_err(fail)?.is_dir() {
+        return Err(rejected(shown, "it is not a directory", "grant the directory that holds it"));
+    }
+    let host =
+        HostPath::native(&canonical).map_err(|error| rejected(shown, error.rule, "rename it or grant a copy"))?;
+    if let Some(forbidden) = forbidden_grant_among(&host, protected) {
+        return Err(rejected(shown, forbidden.reason, "grant another directory"));
+    }
+    if let Some(mount) = mounts::nested(&canonical, mount_points) {
+        let mount = mount.display();
+        return Err(rejected(
+            shown,
+            format!("another file system is mounted inside it, at {mount}"),
+            format!("grant {mount} by itself, or a directory with no mount inside"),
+        ));
+    }
+    fs::read_dir(&canonical).map_err(fail)?;
+    if spec.access == Access::ReadWrite {
+        check_writable(&canonical).map_err(|error| {
+            let detail = format!("it cannot be written: {error}");
+            rejected(shown, detail, format!("grant it read-only: {shown}:{}:ro", spec.guest))
+        })?;
+    }
+    Ok(host)
+}
+
+/// Whether files can be made in a directory, as far as can be known without making one.
+#[cfg(unix)]
+pub(super) fn check_writable(directory: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+    Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// Whether files can be made in a directory; elsewhere only the attempt tells.
+#[cfg(not(unix))]
+pub(super) fn check_writable(_directory: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+fn unusable(shown: &str, error: &io::Error) -> Denied {
+    match error.kind() {
+        io::ErrorKind::NotFound => rejected(shown, "no such directory", "create it or check the name"),
+        io::ErrorKind::PermissionDenied => {
+            rejected(shown, "permission denied", "make the directory readable for this user")
+        }
+        _ => rejected(shown, error.to_string(), "check the directory"),
+    }
+}
+
+pub(super) fn rejected(shown: &str, detail: impl Into<String>, fix: impl Into<String>) -> Denied {
+    Denied::new(ResultKind::PathRejected, ("grant", shown), detail, fix)
+}

@@ -1,0 +1,99 @@
+use std::collections::BTreeMap;
+
+use codebox_core::{EnvName, ResultKind};
+
+use super::denied::Denied;
+use super::request::EnvRequest;
+use super::surroundings::Surroundings;
+
+/// The guest's environment.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Environment {
+    /// Names whose values come from the host.
+    pub from_host: Vec<EnvName>,
+    /// Every name with its value.
+    pub values: BTreeMap<String, String>,
+}
+
+/// Looks the requested variables up. Messages never hold a value: it may be a secret.
+pub(super) fn resolve(requests: Vec<EnvRequest>, surroundings: &dyn Surroundings) -> Result<Environment, Denied> {
+    let mut environment = Environment::default();
+    for request in requests {
+        let (name, value) = match request {
+            EnvRequest::Set(name, value) => (name, value),
+            EnvRequest::FromHost(name) => {
+                let value = of_host(&name, surroundings)?;
+                if !environment.from_host.contains(&name) {
+                    environment.from_host.push(name.clone());
+                }
+                (name, value)
+            }
+        };
+        if value.contains('\0') {
+            return Err(refused(&name, "its value holds a NUL", "pass a value without one"));
+        }
+        let earlier = environment.values.insert(name.as_str().to_owned(), value.clone());
+        if earlier.is_some_and(|earlier| earlier != value) {
+            let fix = format!("name {name} once");
+            return Err(refused(&name, "it is given two values", fix));
+        }
+    }
+    Ok(environment)
+}
+
+fn of_host(name: &EnvName, surroundings: &dyn Surroundings) -> Result<String, Denied> {
+    let value = surroundings.env_var(name.as_str()).ok_or_else(|| {
+        let fix = format!("set {name}, give its value as {name}=VALUE, or leave it out");
+        refused(name, "it is not set", fix)
+    })?;
+    value.into_string().map_err(|_| refused(name, "its value is not UTF-8", "pass a value that is"))
+}
+
+fn refused(name: &EnvName, detail: &str, fix: impl Into<String>) -> Denied {
+    let action = "pass environment variable";
+    Denied::new(ResultKind::InvalidRequest, (action, name.as_str()), detail, fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::io;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    struct Host;
+
+    impl Surroundings for Host {
+        fn env_var(&self, name: &str) -> Option<OsString> {
+            (name == "TOKEN").then(|| OsString::from("secret"))
+        }
+
+        fn current_dir(&self) -> io::Result<PathBuf> {
+            Ok(PathBuf::from("/"))
+        }
+    }
+
+    fn resolved(texts: &[&str]) -> Result<Environment, Denied> {
+        let requests = texts.iter().map(|text| text.parse().expect("a variable")).collect();
+        resolve(requests, &Host)
+    }
+
+    #[test]
+    fn only_what_is_named_is_passed() {
+        let environment = resolved(&["TOKEN", "A=b", "TOKEN"]).expect("TOKEN is set");
+        assert_eq!(environment.from_host, [EnvName::new("TOKEN").expect("a name")]);
+        let values: Vec<_> = environment.values.into_iter().collect();
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(values, [pair("A", "b"), pair("TOKEN", "secret")]);
+    }
+
+    #[test]
+    fn what_is_missing_or_contradictory_is_named_without_its_value() {
+        let missing = resolved(&["GONE"]).expect_err("it is not set");
+        assert_eq!(missing.to_string(), "cannot pass environment variable GONE: it is not set");
+        assert_eq!(missing.exit_status(), 125);
+        let twice = resolved(&["TOKEN", "TOKEN=other"]).expect_err("two values");
+        assert!(!format!("{twice:?}").contains("secret"), "{twice:?}");
+    }
+}

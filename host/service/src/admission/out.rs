@@ -1,0 +1,58 @@
+//! The host directory that the guest's files are copied to.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use codebox_core::path::{Protected, forbidden_grant_among};
+use codebox_core::{HostPath, ResultKind};
+
+use super::denied::Denied;
+use super::dirs::{check_writable, with_canonical};
+use super::surroundings::{Surroundings, absolute};
+
+/// Makes the directory if it is missing, and checks it by the rules of grants: the guest chooses the names in it.
+pub(super) fn admit(path: &Path, protected: &[Protected], surroundings: &dyn Surroundings) -> Result<HostPath, Denied> {
+    let shown = path.display().to_string();
+    let fail = |error: io::Error| rejected(&shown, error.to_string(), "name another directory");
+    let typed = absolute(path, surroundings).map_err(fail)?;
+    let (existing, missing) = split(&typed).map_err(fail)?;
+    if !fs::metadata(&existing).map_err(fail)?.is_dir() {
+        return Err(rejected(&shown, "it is not a directory", "name a directory"));
+    }
+    let place = existing.join(missing);
+    let host = HostPath::native(&place).map_err(|error| rejected(&shown, error.rule, "name another directory"))?;
+    if let Some(forbidden) = forbidden_grant_among(&host, &with_canonical(protected)) {
+        return Err(rejected(&shown, forbidden.reason, "name a folder of its own, such as ./out"));
+    }
+    fs::create_dir_all(&place).map_err(fail)?;
+    check_writable(&place).map_err(fail)?;
+    Ok(host)
+}
+
+/// The deepest part of a path that exists, free of links, and what is missing below it.
+fn split(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
+    for above in path.ancestors() {
+        match above.canonicalize() {
+            Ok(existing) => {
+                let missing = path.strip_prefix(above).unwrap_or(Path::new(""));
+                if missing.components().any(|c| !matches!(c, Component::Normal(_))) {
+                    let why = "it goes up from a directory that does not exist";
+                    return Err(io::Error::new(io::ErrorKind::NotFound, why));
+                }
+                return Ok((existing, missing.to_owned()));
+            }
+            // A link to nowhere exists all the same, and making what it names would follow it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && above.is_symlink() => {
+                return Err(io::Error::new(error.kind(), "it is a link to nowhere"));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+fn rejected(shown: &str, detail: impl Into<String>, fix: &str) -> Denied {
+    Denied::new(ResultKind::PathRejected, ("copy files to", shown), detail, fix)
+}

@@ -1,0 +1,30 @@
+use codebox_core::path::Protected;
+use codebox_core::{IsolationSet, Limits};
+
+/// What the operator allows, and what holds where a request says nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// The limits of a request that sets none; never above [`Policy::ceilings`], which win.
+    pub defaults: Limits,
+    /// The highest limits that a request may set.
+    pub ceilings: Limits,
+    /// The isolations that may be used.
+    pub isolations: IsolationSet,
+    /// The image of a request that names none.
+    pub image: Option<String>,
+    /// Directories of this machine that no grant may expose: codebox's state, the home directory itself.
+    pub protected: Vec<Protected>,
+}
+
+impl Default for Policy {
+    /// The built-in limits without ceilings, every isolation, and nothing protected but what always is.
+    fn default() -> Self {
+        Self {
+            defaults: Limits::default(),
+            ceilings: Limits::unlimited(),
+            isolations: IsolationSet::auto(),
+            image: None,
+            protected: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Reads the script file, once.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use codebox_core::{ByteSize, Language, ResultKind};
+
+use super::denied::Denied;
+use super::encoding;
+use super::surroundings::{Surroundings, absolute};
+
+/// The largest program that is accepted.
+pub(super) const MAX_PROGRAM: ByteSize = ByteSize::mib(16);
+
+/// A script file as it was found.
+pub(super) struct Script {
+    /// Its name as typed.
+    pub typed: String,
+    /// Its place without links; `None` if it has none, as a pipe.
+    pub canonical: Option<PathBuf>,
+    /// Its bytes.
+    pub text: Vec<u8>,
+    /// Its language.
+    pub language: Language,
+}
+
+/// Reads the script at `path`, as typed.
+pub(super) fn read(path: &Path, language: Option<Language>, surroundings: &dyn Surroundings) -> Result<Script, Denied> {
+    let shown = path.display().to_string();
+    let typed = path.to_str().ok_or_else(|| refused(&shown, "its name is not UTF-8", "rename it"))?.to_owned();
+    let place = absolute(path, surroundings).map_err(|error| unreadable(&shown, &error))?;
+    let language = language.unwrap_or_else(|| of_name(path));
+    let text = bytes(&place, &shown)?;
+    check_size(text.len() as u64, ("run", &shown))?;
+    check_encoding(&text, &language, &shown)?;
+    Ok(Script { typed, canonical: place.canonicalize().ok(), text, language })
+}
+
+/// Refuses a program above [`MAX_PROGRAM`].
+pub(super) fn check_size(length: u64, (action, subject): (&'static str, &str)) -> Result<(), Denied> {
+    if length <= MAX_PROGRAM.get() {
+        return Ok(());
+    }
+    Err(Denied::new(
+        ResultKind::InvalidRequest,
+        (action, subject),
+        format!("it is larger than {MAX_PROGRAM}"),
+        "grant a directory with --dir and read the data from there",
+    ))
+}
+
+fn of_name(path: &Path) -> Language {
+    path.extension().and_then(|extension| Language::of_extension(extension.to_str()?)).unwrap_or(Language::Python)
+}
+
+fn bytes(place: &Path, shown: &str) -> Result<Vec<u8>, Denied> {
+    let fail = |error: io::Error| unreadable(shown, &error);
+    let file = File::open(place).map_err(fail)?;
+    let metadata = file.metadata().map_err(fail)?;
+    if metadata.is_dir() {
+        return Err(directory(shown));
+    }
+    // A pipe has no length, so the cap holds while reading; one byte more shows that it was passed.
+    let cap = MAX_PROGRAM.get() + 1;
+    let mut text = Vec::with_capacity(ByteSize::bytes(metadata.len().min(cap)).as_len());
+    file.take(cap).read_to_end(&mut text).map_err(fail)?;
+    Ok(text)
+}
+
+fn check_encoding(text: &[u8], language: &Language, shown: &str) -> Result<(), Denied> {
+    let Err(fault) = std::str::from_utf8(text) else {
+        return Ok(());
+    };
+    let declared = match language {
+        Language::Python => encoding::declared(text),
+        Language::JavaScript | Language::TypeScript | Language::Named(_) => None,
+    };
+    if declared.is_some_and(|encoding| !encoding::is_utf8(&encoding)) {
+        return Ok(());
+    }
+    let line = 1 + text[..fault.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+    let fix = match language {
+        Language::Python => {
+            "save it as UTF-8, or declare its encoding in its first line, as in # -*- coding: latin-1 -*-"
+        }
+        Language::JavaScript | Language::TypeScript | Language::Named(_) => "save it as UTF-8",
+    };
+    Err(refused(shown, &format!("line {line} is not UTF-8"), fix))
+}
+
+pub(super) fn unreadable(shown: &str, error: &io::Error) -> Denied {
+    match error.kind() {
+        io::ErrorKind::NotFound => refused(shown, "no such file", "check the name; a program given as text takes -c"),
+        io::ErrorKind::NotADirectory => refused(shown, "part of its path is not a directory", "check the path"),
+        io::ErrorKind::PermissionDenied => refused(shown, "permission denied", "make the file readable for this user"),
+        // Windows does not open directories.
+        io::ErrorKind::IsADirectory => directory(shown),
+        _ => refused(shown, &error.to_string(), "check the file"),
+    }
+}
+
+fn directory(shown: &str) -> Denied {
+    let inside = Path::new(shown).join("__main__.py");
+    let fix = format!("name the script in it, such as {}", inside.display());
+    refused(shown, "it is a directory", &fix)
+}
+
+fn refused(shown: &str, detail: &str, fix: &str) -> Denied {
+    Denied::new(ResultKind::InvalidRequest, ("run", shown), detail, fix)
+}

@@ -1,0 +1,255 @@
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use codebox_core::path::{Protected, Reach};
+use codebox_core::{Isolation, Language, LimitKind, LimitOverrides, Stdin};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A machine whose working directory is a temporary one.
+struct Host {
+    dir: TempDir,
+    mounts: Vec<PathBuf>,
+}
+
+impl Surroundings for Host {
+    fn env_var(&self, name: &str) -> Option<OsString> {
+        (name == "TOKEN").then(|| OsString::from("secret"))
+    }
+
+    fn current_dir(&self) -> io::Result<PathBuf> {
+        Ok(self.root())
+    }
+
+    fn mount_points(&self) -> io::Result<Vec<PathBuf>> {
+        Ok(self.mounts.clone())
+    }
+}
+
+impl Host {
+    fn new() -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let host = Self { dir, mounts: Vec::new() };
+        host.write("script.py", b"import os\n");
+        fs::create_dir_all(host.root().join("data/inner")).expect("a writable temporary directory");
+        host
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().canonicalize().expect("it exists")
+    }
+
+    fn write(&self, name: &str, content: &[u8]) {
+        fs::write(self.root().join(name), content).expect("a writable temporary directory");
+    }
+
+    fn admit(&self, request: Request) -> Result<Admitted, Denied> {
+        admit(request, &Policy::default(), self)
+    }
+
+    fn denied(&self, request: Request) -> Denied {
+        let denied = self.admit(request).expect_err("it is not allowed");
+        assert!(!denied.to_string().contains('\n') && !denied.fix.is_empty(), "{denied:?}");
+        denied
+    }
+}
+
+fn file(path: &str) -> Request {
+    Request::new(Program::File(PathBuf::from(path)))
+}
+
+fn granting(path: &str, dirs: &[&str]) -> Request {
+    Request { dirs: dirs.iter().map(|text| text.parse().expect("a grant")).collect(), ..file(path) }
+}
+
+fn place_of(admitted: &Admitted) -> (&str, Vec<&str>) {
+    let files = &admitted.job().files;
+    let files = files.iter().map(|file| file.path.as_str()).collect();
+    (admitted.job().source.file_name(), files)
+}
+
+#[test]
+fn a_script_is_read_once_and_placed_in_the_private_work_directory() {
+    let host = Host::new();
+    let admitted = host.admit(file("./script.py")).expect("it is there");
+    assert_eq!(place_of(&admitted), ("/work/script.py", vec!["/work/script.py"]));
+    assert_eq!(admitted.job().source.argv0(), "./script.py");
+    assert_eq!(admitted.job().files[0].content, b"import os\n");
+    assert_eq!(admitted.job().language, Language::Python);
+    assert!(admitted.job().grants.is_none());
+}
+
+#[test]
+fn a_script_in_a_grant_stays_where_the_grant_shows_it() {
+    let host = Host::new();
+    host.write("data/inner/job.py", b"");
+    for (path, dirs, place, files) in [
+        ("script.py", vec![".:/work:rw"], "/work/script.py", vec![]),
+        ("script.py", vec![".:/src"], "/src/script.py", vec![]),
+        ("data/inner/job.py", vec![".:/src", "data/inner:/in"], "/in/job.py", vec![]),
+        ("script.py", vec!["data:/data"], "/work/script.py", vec!["/work/script.py"]),
+        ("script.py", vec!["data:/work"], "/run/codebox/script.py", vec!["/run/codebox/script.py"]),
+        ("script.py", vec!["data:/work/script.py"], "/run/codebox/script.py", vec!["/run/codebox/script.py"]),
+    ] {
+        let admitted = host.admit(granting(path, &dirs)).expect("all of it exists");
+        assert_eq!(place_of(&admitted), (place, files), "{path} {dirs:?}");
+    }
+}
+
+#[test]
+fn bad_scripts_are_one_line_errors() {
+    let host = Host::new();
+    host.write("latin.py", b"x = 'caf\xe9'\n");
+    host.write("wrong.py", b"# coding: utf-8\nx = 'caf\xe9'\n");
+    host.write("cookie.py", b"# coding: latin-1\nx = 'caf\xe9'\n");
+    host.write("latin.js", b"// coding: latin-1\nx = 'caf\xe9'\n");
+    host.write("large.py", &vec![b'#'; (16 << 20) + 1]);
+    for (path, message) in [
+        ("gone.py", "cannot run gone.py: no such file"),
+        ("data", "cannot run data: it is a directory"),
+        ("script.py/x", "cannot run script.py/x: part of its path is not a directory"),
+        ("latin.py", "cannot run latin.py: line 1 is not UTF-8"),
+        ("wrong.py", "cannot run wrong.py: line 2 is not UTF-8"),
+        ("latin.js", "cannot run latin.js: line 2 is not UTF-8"),
+        ("large.py", "cannot run large.py: it is larger than 16 MiB"),
+    ] {
+        let denied = host.denied(file(path));
+        assert!(denied.to_string().starts_with(message), "{denied}");
+        assert_eq!(denied.exit_status(), 125);
+    }
+    assert!(host.admit(file("cookie.py")).is_ok());
+    host.write("exact.py", &vec![b'#'; 16 << 20]);
+    assert!(host.admit(file("exact.py")).is_ok());
+    let unreadable = script::unreadable("x.py", &io::ErrorKind::PermissionDenied.into());
+    assert_eq!(unreadable.to_string(), "cannot run x.py: permission denied");
+}
+
+#[test]
+fn grants_that_cannot_be_given_are_refused() {
+    let host = Host::new();
+    for (grant, part) in [
+        ("gone:/data", "no such directory"),
+        ("script.py:/data", "it is not a directory"),
+        ("/:/data", "it is the root of a file system"),
+        ("/proc:/data", "kernel"),
+        ("/proc/self/root:/data", "it is the root of a file system"),
+        ("/sys:/data", "kernel"),
+        ("/dev:/data", "kernel"),
+        ("data:/", "the guest's root"),
+        ("data:/usr/local/lib", "belongs to its runtime"),
+        ("data:/run/codebox", "belongs to its runtime"),
+    ] {
+        let denied = host.denied(granting("script.py", &[grant]));
+        assert_eq!((denied.kind, denied.exit_status()), (ResultKind::PathRejected, 126));
+        assert!(denied.to_string().contains(part), "{grant}: {denied}");
+    }
+    for dirs in [["data:/a", "data:/b"], ["data:/a", "data/inner:/a"], ["data:/a", "./data/../data:/b"]] {
+        let denied = host.denied(granting("script.py", &dirs));
+        assert_eq!(denied.kind, ResultKind::PathRejected);
+        assert!(denied.to_string().contains("granted twice"), "{denied}");
+    }
+}
+
+#[test]
+fn a_mount_inside_a_granted_directory_is_refused() {
+    let mut host = Host::new();
+    host.mounts = vec![PathBuf::from("/"), host.root(), host.root().join("data/inner")];
+    let denied = host.denied(granting("script.py", &["data:/data"]));
+    assert_eq!(denied.kind, ResultKind::PathRejected);
+    assert!(denied.detail.contains("data/inner"), "{denied}");
+    assert!(host.admit(granting("script.py", &["data/inner:/data"])).is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_resolved_before_anything_is_judged() {
+    let host = Host::new();
+    let link = |to: &Path, name: &str| {
+        std::os::unix::fs::symlink(to, host.root().join(name)).expect("links are possible");
+    };
+    link(Path::new("/"), "all");
+    link(Path::new("data"), "alias");
+    link(Path::new("/nowhere-at-all/x"), "dangling");
+    let denied = host.denied(granting("script.py", &["all:/data"]));
+    assert!(denied.to_string().contains("root of a file system"), "{denied}");
+    let admitted = host.admit(granting("script.py", &["alias:/data"])).expect("it is a link to data");
+    assert_eq!(admitted.dirs()[0].host.to_path_buf(), host.root().join("data"));
+    let denied = host.denied(granting("script.py", &["data:/a", "alias:/b"]));
+    assert!(denied.to_string().contains("granted twice"), "{denied}");
+    let out = Request { out: Some(PathBuf::from("dangling")), ..file("script.py") };
+    assert!(host.denied(out).to_string().contains("link to nowhere"));
+}
+
+#[test]
+fn protected_directories_are_neither_granted_nor_written() {
+    let host = Host::new();
+    let protected = Protected {
+        path: HostPath::native(&host.root().join("data")).expect("UTF-8"),
+        reach: Reach::Subtree,
+        what: "codebox's own state".to_owned(),
+    };
+    let policy = Policy { protected: vec![protected], ..Policy::default() };
+    for grant in ["data:/x", "data/inner:/x", ".:/x"] {
+        let denied = admit(granting("script.py", &[grant]), &policy, &host).expect_err("protected");
+        assert!(denied.to_string().contains("codebox's own state"), "{denied}");
+    }
+    for out in ["data/inner", "data/new/deep"] {
+        let request = Request { out: Some(PathBuf::from(out)), ..file("script.py") };
+        let denied = admit(request, &policy, &host).expect_err("protected");
+        assert_eq!(denied.kind, ResultKind::PathRejected);
+    }
+    assert!(!host.root().join("data/new").exists());
+}
+
+#[test]
+fn the_output_directory_is_made() {
+    let host = Host::new();
+    let out = |path: &str| Request { out: Some(PathBuf::from(path)), ..file("script.py") };
+    let admitted = host.admit(out("new/deep")).expect("it can be made");
+    let place = admitted.out().map(HostPath::to_path_buf);
+    assert_eq!(place, Some(host.root().join("new/deep")));
+    assert!(host.root().join("new/deep").is_dir());
+    assert!(host.denied(out("script.py")).to_string().contains("not a directory"));
+    assert!(host.denied(out("gone/../x")).to_string().contains("goes up"));
+    assert!(host.denied(out("/proc/self/x")).to_string().contains("kernel"));
+}
+
+#[test]
+fn a_request_becomes_a_whole_job() {
+    let host = Host::new();
+    let limits = LimitOverrides { wall: codebox_core::parse_duration("5s").ok(), ..LimitOverrides::default() };
+    let policy = Policy { image: Some("python-data".to_owned()), ..Policy::default() };
+    let request = Request {
+        args: vec!["a".to_owned()],
+        env: vec!["TOKEN".parse().expect("a name")],
+        stdin: Stdin::Streamed,
+        isolation: Preference::Only(Isolation::Wasm),
+        limits,
+        ..Request::new(Program::Inline("print(1)".to_owned()))
+    };
+    let admitted = admit(request.clone(), &policy, &host).expect("it is allowed");
+    let job = admitted.job();
+    assert_eq!((job.source.argv0(), job.args.as_slice()), ("-c", ["a".to_owned()].as_slice()));
+    assert_eq!(job.env, BTreeMap::from([("TOKEN".to_owned(), "secret".to_owned())]));
+    assert_eq!(job.grants.env.len(), 1);
+    assert_eq!(job.stdin, Stdin::Streamed);
+    assert_eq!(job.isolations.to_string(), "wasm");
+    assert_eq!(admitted.required_limits(), [LimitKind::Wall]);
+    assert_eq!(admitted.image(), Some("python-data"));
+    let nul = Request { args: vec!["a\0b".to_owned()], ..request };
+    assert_eq!(host.denied(nul).kind, ResultKind::InvalidRequest);
+}
+
+#[test]
+fn the_map_hides_what_is_private() {
+    let host = Host::new();
+    let admitted = host.admit(granting("script.py", &["data:/data:rw"])).expect("it exists");
+    let inside = HostPath::native(&host.root().join("data/inner/x")).expect("UTF-8");
+    let guest = admitted.path_map().to_guest(&inside).map(|path| path.to_string());
+    assert_eq!(guest, Ok("/data/inner/x".to_owned()));
+    assert!(admitted.path_map().to_host(&GuestPath::work()).is_err());
+}

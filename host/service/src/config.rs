@@ -1,0 +1,132 @@
+//! Configuration files: the user's `config.toml` and a project's `codebox.toml`.
+//!
+//! Both have one form. The user's sets defaults, ceilings and what is allowed; a project's comes with the code
+//! it is about, so it can only ask for less.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use codebox_core::path::Protected;
+use codebox_core::{IsolationSet, LimitOverrides, Limits, ResultKind};
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::admission::Policy;
+
+mod limits;
+
+/// What a configuration file says, with every value checked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// The limits of requests that set none.
+    pub limits: LimitOverrides,
+    /// The highest limits that a request may set.
+    pub ceilings: LimitOverrides,
+    /// The isolations that may be used.
+    pub isolations: Option<IsolationSet>,
+    /// The image of requests that name none.
+    pub image: Option<String>,
+}
+
+/// Why a configuration file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("bad configuration in {}: {}{detail}", file.display(), if key.is_empty() { String::new() } else { format!("{key}: ") })]
+pub struct ConfigError {
+    /// The file.
+    pub file: PathBuf,
+    /// The key, where one is at fault.
+    pub key: String,
+    /// What is wrong.
+    pub detail: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl ConfigError {
+    /// The one word for it, which also decides the exit status.
+    #[must_use]
+    pub fn kind(&self) -> ResultKind {
+        ResultKind::InvalidRequest
+    }
+
+    fn new(file: &Path, key: impl Into<String>, detail: impl Display, fix: &str) -> Self {
+        Self { file: file.to_owned(), key: key.into(), detail: detail.to_string(), fix: fix.to_owned() }
+    }
+}
+
+/// The file as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    limits: limits::Table,
+    ceilings: limits::Table,
+    isolation: Option<String>,
+    image: Option<String>,
+}
+
+impl Settings {
+    /// Reads the text of a configuration file; `file` is for messages.
+    ///
+    /// # Errors
+    /// When it is no TOML, has an unknown key, or a value that cannot be used.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
+        let written: File = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line_of(text, span.start));
+            let detail = format!("line {line}: {}", error.message().replace('\n', "; "));
+            ConfigError::new(file, "", detail, "correct the file")
+        })?;
+        let File { limits, ceilings, isolation, image } = written;
+        let isolations = isolation.map(|text| text.parse()).transpose();
+        Ok(Self {
+            limits: limits.read("limits", file)?,
+            ceilings: ceilings.read("ceilings", file)?,
+            isolations: isolations.map_err(|error: codebox_core::NameError| {
+                ConfigError::new(file, "isolation", error, "use auto, or names separated by commas")
+            })?,
+            image,
+        })
+    }
+
+    /// The policy that these settings come to.
+    #[must_use]
+    pub fn policy(&self, protected: Vec<Protected>) -> Policy {
+        Policy {
+            defaults: self.limits.over(Limits::default()),
+            ceilings: self.ceilings.over(Limits::unlimited()),
+            isolations: self.isolations.unwrap_or_default(),
+            image: self.image.clone(),
+            protected,
+        }
+    }
+}
+
+/// The user's settings, narrowed by a project's.
+///
+/// Of each limit and ceiling the lower holds, and of the isolations those in both. A project's image is taken
+/// where the user's settings name none.
+///
+/// # Errors
+/// When no isolation is left. `file` is the project's.
+pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settings, ConfigError> {
+    let ours = user.isolations.unwrap_or_default();
+    let theirs = project.isolations.unwrap_or_default();
+    let both = IsolationSet::of(ours.iter().filter(|isolation| theirs.contains(*isolation)));
+    let isolations = both.ok_or_else(|| {
+        let detail = format!("{theirs} is not among {ours}, which the user's configuration allows");
+        ConfigError::new(file, "isolation", detail, "change one of the two files")
+    })?;
+    let said = user.isolations.is_some() || project.isolations.is_some();
+    Ok(Settings {
+        limits: limits::lower(&user.limits, &project.limits, &Limits::default()),
+        ceilings: limits::lower(&user.ceilings, &project.ceilings, &Limits::unlimited()),
+        isolations: said.then_some(isolations),
+        image: user.image.clone().or_else(|| project.image.clone()),
+    })
+}
+
+fn line_of(text: &str, place: usize) -> usize {
+    1 + text.bytes().take(place).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! A table of limits in a configuration file.
+
+use std::fmt::Display;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::Path;
+
+use codebox_core::{Limit, LimitOverrides, LimitParseError, Limits, parse_count, parse_duration, parse_size};
+use serde::Deserialize;
+use toml::Value;
+
+use super::ConfigError;
+
+/// The table as it is written: each value as on the command line, numbers with or without quotes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Table {
+    timeout: Option<Value>,
+    cpu: Option<Value>,
+    memory: Option<Value>,
+    output: Option<Value>,
+    disk: Option<Value>,
+    files: Option<Value>,
+    open_files: Option<Value>,
+    processes: Option<Value>,
+    fuel: Option<Value>,
+}
+
+impl Table {
+    /// The limits that the table sets.
+    pub(super) fn read(self, table: &str, file: &Path) -> Result<LimitOverrides, ConfigError> {
+        let Self { timeout, cpu, memory, output, disk, files, open_files, processes, fuel } = self;
+        let at = |key| Place { file, table, key };
+        Ok(LimitOverrides {
+            wall: at("timeout").read(timeout, parse_duration)?,
+            cpu: at("cpu").read(cpu, parse_duration)?,
+            memory: at("memory").read(memory, parse_size)?,
+            output: at("output").read(output, parse_size)?,
+            disk: at("disk").read(disk, parse_size)?,
+            files: at("files").read(files, parse_count)?,
+            open_files: at("open-files").small(open_files)?,
+            processes: at("processes").small(processes)?,
+            fuel: at("fuel").read(fuel, parse_count)?,
+        })
+    }
+}
+
+struct Place<'a> {
+    file: &'a Path,
+    table: &'a str,
+    key: &'a str,
+}
+
+impl Place<'_> {
+    fn read<T>(
+        &self,
+        value: Option<Value>,
+        parse: fn(&str) -> Result<Limit<T>, LimitParseError>,
+    ) -> Result<Option<Limit<T>>, ConfigError> {
+        let text = match value {
+            None => return Ok(None),
+            Some(Value::String(text)) => text,
+            Some(Value::Integer(number)) => number.to_string(),
+            Some(Value::Float(number)) => number.to_string(),
+            Some(other) => {
+                let detail = format!("it is a {}", other.type_str());
+                return Err(self.fault(detail, "write a text or a number"));
+            }
+        };
+        let limit = parse(&text).map_err(|error| self.fault(&error, error.fix))?;
+        Ok(Some(limit))
+    }
+
+    fn small(&self, value: Option<Value>) -> Result<Option<Limit<NonZeroU32>>, ConfigError> {
+        let narrow = |count: NonZeroU64| {
+            NonZeroU32::try_from(count)
+                .map_err(|_| self.fault("it is too large", "write a smaller number, or unlimited"))
+        };
+        match self.read(value, parse_count)? {
+            None => Ok(None),
+            Some(Limit::Unlimited) => Ok(Some(Limit::Unlimited)),
+            Some(Limit::At(count)) => Ok(Some(Limit::At(narrow(count)?))),
+        }
+    }
+
+    fn fault(&self, detail: impl Display, fix: &str) -> ConfigError {
+        let key = format!("{}.{}", self.table, self.key);
+        ConfigError::new(self.file, key, detail, fix)
+    }
+}
+
+/// `ours` where `theirs` sets nothing lower than `ours`, or than `unset` where that sets nothing.
+pub(super) fn lower(ours: &LimitOverrides, theirs: &LimitOverrides, unset: &Limits) -> LimitOverrides {
+    fn pick<T: Copy + Ord>(ours: Option<Limit<T>>, theirs: Option<Limit<T>>, unset: Limit<T>) -> Option<Limit<T>> {
+        let Some(theirs) = theirs else { return ours };
+        Some(ours.unwrap_or(unset).min(theirs))
+    }
+    let LimitOverrides { wall, cpu, memory, output, disk, files, open_files, processes, fuel } = *ours;
+    LimitOverrides {
+        wall: pick(wall, theirs.wall, unset.wall),
+        cpu: pick(cpu, theirs.cpu, unset.cpu),
+        memory: pick(memory, theirs.memory, unset.memory),
+        output: pick(output, theirs.output, unset.output),
+        disk: pick(disk, theirs.disk, unset.disk),
+        files: pick(files, theirs.files, unset.files),
+        open_files: pick(open_files, theirs.open_files, unset.open_files),
+        processes: pick(processes, theirs.processes, unset.processes),
+        fuel: pick(fuel, theirs.fuel, unset.fuel),
+    }
+}

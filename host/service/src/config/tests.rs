@@ -1,0 +1,93 @@
+use std::time::Duration;
+
+use codebox_core::{ByteSize, Isolation, Limit};
+use proptest::prelude::*;
+
+use super::*;
+
+fn parsed(text: &str) -> Result<Settings, ConfigError> {
+    Settings::parse(text, Path::new("config.toml"))
+}
+
+fn settings(text: &str) -> Settings {
+    parsed(text).expect("a good configuration")
+}
+
+fn narrowed(user: &Settings, project: &Settings) -> Result<Settings, ConfigError> {
+    narrow(user, project, Path::new("codebox.toml"))
+}
+
+#[test]
+fn reads_every_key() {
+    let all = settings(
+        "isolation = \"wasm\"\nimage = \"python-data\"\n\
+         [limits]\ntimeout = 5\ncpu = \"1m\"\nmemory = \"256M\"\noutput = 1024\ndisk = \"unlimited\"\n\
+         files = 10\nopen-files = \"5\"\nprocesses = 3\nfuel = 100\n[ceilings]\nmemory = \"1G\"\n",
+    );
+    assert_eq!(all.isolations, Some(IsolationSet::only(Isolation::Wasm)));
+    assert_eq!(all.limits.wall, Some(Limit::At(Duration::from_secs(5))));
+    assert_eq!(all.limits.disk, Some(Limit::Unlimited));
+    let policy = all.policy(Vec::new());
+    assert_eq!(policy.ceilings.memory, Limit::At(ByteSize::gib(1)));
+    assert_eq!(policy.ceilings.wall, Limit::Unlimited);
+    assert_eq!(policy.image.as_deref(), Some("python-data"));
+    assert_eq!(settings("").policy(Vec::new()), Policy::default());
+}
+
+#[test]
+fn faults_name_file_and_place() {
+    for (text, part) in [
+        ("[limits]\ntimout = 5", "line 2: unknown field `timout`"),
+        ("isolation = \"docker\"", "isolation: bad isolation \"docker\""),
+        ("[limits]\nmemory = \"lots\"", "limits.memory: bad size \"lots\""),
+        ("[ceilings]\ntimeout = 0", "ceilings.timeout: bad duration \"0\""),
+        ("[limits]\nprocesses = 5000000000", "limits.processes: it is too large"),
+        ("[limits]\nfiles = true", "limits.files: it is a boolean"),
+        ("x = [", "line 1: "),
+    ] {
+        let error = parsed(text).expect_err(text);
+        let message = error.to_string();
+        assert!(message.starts_with("bad configuration in config.toml: "), "{message}");
+        assert!(message.contains(part), "{message}");
+        assert!(!message.contains('\n') && !error.fix.is_empty(), "{message}");
+    }
+}
+
+#[test]
+fn a_project_can_only_narrow() {
+    let user = settings("isolation = \"wasm,container\"\n[limits]\ntimeout = 10\n");
+    let project = settings("isolation = \"wasm,vm\"\n[limits]\ntimeout = 20\nmemory = \"4G\"\n");
+    let both = narrowed(&user, &project).expect("wasm is left");
+    assert_eq!(both.isolations, Some(IsolationSet::only(Isolation::Wasm)));
+    assert_eq!(both.limits.wall, user.limits.wall);
+    assert_eq!(both.limits.memory, Some(Limits::default().memory));
+    let project = settings("[limits]\ntimeout = 5\n[ceilings]\nmemory = \"64M\"\n");
+    let both = narrowed(&user, &project).expect("nothing contradicts");
+    assert_eq!(both.limits.wall, Some(Limit::At(Duration::from_secs(5))));
+    assert_eq!(both.ceilings.memory, Some(Limit::At(ByteSize::mib(64))));
+    let error = narrowed(&user, &settings("isolation = \"vm\"")).expect_err("none is left");
+    assert!(error.to_string().contains("codebox.toml: isolation: vm"), "{error}");
+}
+
+#[test]
+fn narrowing_by_nothing_changes_nothing() {
+    let user = settings("image = \"a\"\n[limits]\ntimeout = 10\n[ceilings]\nfiles = 3\n");
+    assert_eq!(narrowed(&user, &Settings::default()), Ok(user));
+}
+
+proptest! {
+    #[test]
+    fn no_project_gets_more(ours in 1u64..9, theirs in 1u64..9, ceiling in 1u64..9) {
+        let user = settings(&format!("[limits]\nmemory = {ours}\n[ceilings]\nmemory = {ceiling}\n"));
+        let project = settings(&format!("[limits]\nmemory = {theirs}\n[ceilings]\nmemory = {theirs}\n"));
+        let both = narrowed(&user, &project).expect("no isolation is named").policy(Vec::new());
+        let alone = user.policy(Vec::new());
+        prop_assert_eq!(both.defaults.min(alone.defaults), both.defaults);
+        prop_assert_eq!(both.ceilings.min(alone.ceilings), both.ceilings);
+    }
+
+    #[test]
+    fn arbitrary_text_is_never_a_panic(text in any::<String>()) {
+        let _ = parsed(&text);
+    }
+}

@@ -1,0 +1,214 @@
+//! Which memory image a program starts from.
+
+use std::collections::BTreeSet;
+
+use codebox_core::ResultKind;
+use thiserror::Error;
+
+use crate::needs::Needs;
+
+/// The image that every other one is built on: the interpreter with common standard library modules.
+pub const DEFAULT_IMAGE: &str = "python";
+
+/// What is known of an image before it is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageFacts {
+    /// Its name.
+    pub name: String,
+    /// The modules that it has already imported. What the default image has, every image has.
+    pub imports: Vec<String>,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// An image and why it was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageChoice {
+    /// The image's name.
+    pub name: String,
+    /// Why this one, in one line.
+    pub reason: String,
+}
+
+/// The named image is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("no image is named {asked:?}; there is {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+pub struct NoImage {
+    /// The name asked for.
+    pub asked: String,
+    /// The names that exist.
+    pub known: Vec<String>,
+}
+
+impl NoImage {
+    /// The one word for it.
+    #[must_use]
+    pub fn kind(&self) -> ResultKind {
+        ResultKind::InvalidRequest
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn fix(&self) -> String {
+        let asked = &self.asked;
+        format!("choose one of these, or build it: codebox image build {asked} --import MODULE,…")
+    }
+}
+
+/// Modules that import others as they load, so that a program which names only them starts faster too.
+const DATA_STACK: [(&str, &[&str]); 15] = [
+    ("scipy", &["numpy"]),
+    ("sklearn", &["numpy", "scipy"]),
+    ("skimage", &["numpy", "scipy"]),
+    ("statsmodels", &["numpy", "pandas", "scipy"]),
+    ("seaborn", &["numpy", "pandas", "matplotlib"]),
+    ("patsy", &["numpy", "pandas"]),
+    ("plotnine", &["numpy", "pandas", "matplotlib"]),
+    ("xarray", &["numpy", "pandas"]),
+    ("pandas", &["numpy"]),
+    ("matplotlib", &["numpy"]),
+    ("pylab", &["numpy", "matplotlib"]),
+    ("mpl_toolkits", &["numpy", "matplotlib"]),
+    ("openpyxl", &["numpy"]),
+    ("shapely", &["numpy"]),
+    ("contourpy", &["numpy"]),
+];
+
+/// The image that spares the program most: of those that have the most of what it needs, the smallest.
+///
+/// Only modules that some image has, and the default image has not, count. Where none does, it is the
+/// default image.
+#[must_use]
+pub fn choose_image(needs: &Needs, available: &[ImageFacts]) -> ImageChoice {
+    let default = available.iter().find(|image| image.name == DEFAULT_IMAGE);
+    let common: BTreeSet<&str> = default.into_iter().flat_map(modules).collect();
+    let wanted = wanted(needs);
+    let covered = |image: &ImageFacts| -> BTreeSet<String> {
+        let counts = |module: &&str| wanted.contains(module) && !common.contains(module);
+        modules(image).filter(counts).map(str::to_owned).collect()
+    };
+    let best = available.iter().map(|image| (covered(image), image)).filter(|(covered, _)| !covered.is_empty()).min_by(
+        |(one, a), (two, b)| {
+            let order = two.len().cmp(&one.len());
+            order.then_with(|| (a.size, &a.name).cmp(&(b.size, &b.name)))
+        },
+    );
+    match best {
+        Some((covered, image)) => {
+            let covered: Vec<String> = covered.into_iter().collect();
+            ImageChoice { name: image.name.clone(), reason: format!("it has {} imported", covered.join(", ")) }
+        }
+        None => ImageChoice {
+            name: DEFAULT_IMAGE.to_owned(),
+            reason: "no other image has more of what the program imports".to_owned(),
+        },
+    }
+}
+
+/// The image that the user named, which is taken whatever the program imports.
+///
+/// # Errors
+/// When there is none of that name.
+pub fn named_image(asked: &str, available: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
+    if available.iter().any(|image| image.name == asked) {
+        return Ok(ImageChoice { name: asked.to_owned(), reason: "it was asked for".to_owned() });
+    }
+    Err(NoImage { asked: asked.to_owned(), known: available.iter().map(|image| image.name.clone()).collect() })
+}
+
+fn modules(image: &ImageFacts) -> impl Iterator<Item = &str> {
+    image.imports.iter().map(String::as_str)
+}
+
+/// What the program imports, and what [`DATA_STACK`] says that imports in turn.
+fn wanted(needs: &Needs) -> BTreeSet<&str> {
+    let own = needs.imports.iter().map(String::as_str);
+    let drawn_in = needs.modules().flat_map(|module| {
+        DATA_STACK.iter().filter(move |(name, _)| *name == module).flat_map(|(_, imports)| imports.iter().copied())
+    });
+    own.chain(drawn_in).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn image(name: &str, imports: &[&str], size: u64) -> ImageFacts {
+        ImageFacts { name: name.to_owned(), imports: imports.iter().map(|module| (*module).to_owned()).collect(), size }
+    }
+
+    fn images() -> Vec<ImageFacts> {
+        vec![
+            image("python-data", &["numpy", "pandas", "matplotlib"], 90),
+            image("python", &["json", "re", "asyncio"], 20),
+            image("arrays", &["numpy"], 40),
+            image("web", &["bs4", "lxml"], 50),
+        ]
+    }
+
+    fn chosen(program: &str) -> String {
+        choose_image(&Needs::of_python(program), &images()).name
+    }
+
+    #[test]
+    fn the_smallest_image_with_most_of_what_is_needed() {
+        for (program, name) in [
+            ("print(1)", "python"),
+            ("import json", "python"),
+            ("import nowhere", "python"),
+            ("import pandas", "python-data"),
+            ("import json, pandas as pd, nowhere", "python-data"),
+            ("import numpy", "arrays"),
+            ("import numpy.linalg", "arrays"),
+            ("from scipy import stats", "arrays"),
+            ("import seaborn", "python-data"),
+            ("import statsmodels.api as sm", "python-data"),
+            ("import matplotlib.pyplot as plt", "python-data"),
+            ("from bs4 import BeautifulSoup", "web"),
+            ("import bs4, numpy, pandas", "python-data"),
+            ("import pandas(", "python"),
+        ] {
+            assert_eq!(chosen(program), name, "{program:?}");
+        }
+    }
+
+    #[test]
+    fn reasons_name_the_modules() {
+        let choice = choose_image(&Needs::of_python("import seaborn"), &images());
+        assert_eq!(choice.reason, "it has matplotlib, numpy, pandas imported");
+    }
+
+    #[test]
+    fn with_no_image_at_all_it_is_the_default() {
+        let needs = Needs::of_python("import pandas");
+        assert_eq!(choose_image(&needs, &[]).name, DEFAULT_IMAGE);
+    }
+
+    #[test]
+    fn a_named_image_wins_and_must_exist() {
+        assert_eq!(named_image("web", &images()).map(|c| c.name), Ok("web".to_owned()));
+        let missing = named_image("x", &images()).expect_err("there is no x");
+        let message = "no image is named \"x\"; there is python-data, python, arrays, web";
+        assert_eq!(missing.to_string(), message);
+    }
+
+    proptest! {
+        #[test]
+        fn order_of_the_images_does_not_matter(
+            wanted in prop::collection::btree_set("[abcd]", 0..4),
+            imports in prop::collection::vec((prop::collection::vec("[abcd]", 0..4), 0u64..3), 0..5),
+        ) {
+            let needs = Needs { imports: wanted, syntax_error: None };
+            let mut images: Vec<ImageFacts> = imports
+                .into_iter()
+                .enumerate()
+                .map(|(index, (imports, size))| ImageFacts { name: format!("i{index}"), imports, size })
+                .collect();
+            let forwards = choose_image(&needs, &images);
+            images.reverse();
+            prop_assert_eq!(choose_image(&needs, &images), forwards);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The way of a run through codebox, for front ends: command line, library, servers.
+//!
+//! [`admit`] turns what was asked for into what may be done, reading every host file it takes, once.
+//! [`plan`] chooses the backend and the image; both choices are pure and give their reasons. [`prepare`] opens
+//! the guest, and [`Prepared::exec`] runs the program; what lies between the two is the caller's, who may
+//! confine the process there.
+//!
+//! This crate knows backends only as [`codebox_core::Backend`] and what is installed only as [`Catalog`]; the
+//! program that puts codebox together supplies both.
+
+#![forbid(unsafe_code)]
+
+pub mod admission;
+pub mod catalog;
+pub mod config;
+pub mod doctor;
+pub mod image_choice;
+pub mod needs;
+pub mod router;
+pub mod run;
+
+pub use admission::{
+    Admitted, Denied, EnvRequest, Policy, Preference, Process, Program, Request, SCRIPT_DIR, Surroundings, admit,
+};
+pub use catalog::{
+    Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Progress, Removal, RuntimeEntry, Silent,
+};
+pub use config::{ConfigError, Settings, narrow};
+pub use doctor::{Check, CheckState, worst};
+pub use image_choice::{DEFAULT_IMAGE, ImageChoice, ImageFacts, NoImage, choose_image, named_image};
+pub use needs::{Needs, SyntaxFault};
+pub use router::{Choice, Demand, Network, NoRoute, Probed, Rejected, probe, route};
+pub use run::{Plan, PlanError, Prepared, backend_fix, plan, prepare, run};

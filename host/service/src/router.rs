@@ -1,0 +1,237 @@
+//! Which backend runs a job.
+//!
+//! The choice is pure: the same demand and the same probes give the same answer, with the reason against every
+//! candidate that was passed over. An isolation that was not accepted is never taken, whatever is missing.
+
+use std::fmt;
+
+use codebox_core::{
+    Backend, BackendId, Capabilities, Isolation, IsolationSet, Language, LimitKind, ResultKind, Support, Unavailable,
+};
+use thiserror::Error;
+
+use crate::admission::Admitted;
+
+/// A backend and what its probe found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probed {
+    /// The backend.
+    pub backend: BackendId,
+    /// What it can do here, or why it cannot be used.
+    pub found: Result<Capabilities, Unavailable>,
+}
+
+/// Asks a backend what it can do.
+pub async fn probe(backend: &dyn Backend) -> Probed {
+    Probed { backend: backend.id(), found: backend.probe().await }
+}
+
+/// Whether a job may reach the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Network {
+    /// It may not.
+    #[default]
+    None,
+    /// It may connect to the hosts that were granted, and no other.
+    Hosts,
+}
+
+/// What a job demands of a backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Demand {
+    /// Its language.
+    pub language: Language,
+    /// The limits that must be held.
+    pub limits: Vec<LimitKind>,
+    /// Whether it may reach the network.
+    pub network: Network,
+}
+
+impl From<&Admitted> for Demand {
+    fn from(admitted: &Admitted) -> Self {
+        let job = admitted.job();
+        Self {
+            language: job.language.clone(),
+            limits: admitted.required_limits().to_vec(),
+            network: if job.grants.net.is_empty() { Network::None } else { Network::Hosts },
+        }
+    }
+}
+
+/// A candidate that was passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// The backend, or the isolation that no backend offers.
+    pub candidate: String,
+    /// What kind of failure it would be if nothing else were there.
+    pub kind: ResultKind,
+    /// Why.
+    pub reason: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.candidate, self.reason)
+    }
+}
+
+/// The backend to use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The backend.
+    pub backend: BackendId,
+    /// The isolation that it gives.
+    pub isolation: Isolation,
+    /// Why it was chosen, in one line.
+    pub reason: String,
+    /// What was passed over.
+    pub rejected: Vec<Rejected>,
+}
+
+/// No backend can run the job.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("no backend can run this with isolation {wanted}: {}", listed(.rejected))]
+pub struct NoRoute {
+    /// The isolations that were accepted.
+    pub wanted: IsolationSet,
+    /// Every candidate.
+    pub rejected: Vec<Rejected>,
+}
+
+impl NoRoute {
+    /// The one word for it: what the request got wrong, if anything, and else what the machine lacks.
+    #[must_use]
+    pub fn kind(&self) -> ResultKind {
+        self.telling().map_or(ResultKind::EngineUnavailable, |rejected| rejected.kind)
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn fix(&self) -> String {
+        self.telling().map_or_else(|| "see codebox doctor".to_owned(), |rejected| rejected.fix.clone())
+    }
+
+    fn telling(&self) -> Option<&Rejected> {
+        let own_fault = |r: &&Rejected| r.kind != ResultKind::EngineUnavailable;
+        let accepted = |r: &&Rejected| r.kind != ResultKind::EscalationRefused;
+        let mut wanted = self.rejected.iter().filter(accepted);
+        wanted.clone().find(own_fault).or_else(|| wanted.next())
+    }
+}
+
+fn listed(rejected: &[Rejected]) -> String {
+    let lines: Vec<String> = rejected.iter().map(Rejected::to_string).collect();
+    if lines.is_empty() {
+        return "this build has none".to_owned();
+    }
+    lines.join("; ")
+}
+
+/// Chooses the lightest accepted isolation whose backend meets the demand.
+///
+/// # Errors
+/// When there is none; says why not for each.
+pub fn route(demand: &Demand, probed: &[Probed], acceptable: IsolationSet) -> Result<Choice, NoRoute> {
+    let mut rejected = Vec::new();
+    let mut fitting = Vec::new();
+    for candidate in probed {
+        match weigh(demand, candidate, acceptable) {
+            Ok(isolation) => fitting.push((isolation, candidate)),
+            Err(reason) => rejected.push(reason),
+        }
+    }
+    rejected.extend(absent(probed, acceptable));
+    // Stable, so that among equals the first probed wins.
+    fitting.sort_by_key(|(isolation, _)| *isolation);
+    let Some((isolation, chosen)) = fitting.first() else {
+        return Err(NoRoute { wanted: acceptable, rejected });
+    };
+    Ok(Choice {
+        backend: chosen.backend.clone(),
+        isolation: *isolation,
+        reason: reason(*isolation, demand, acceptable),
+        rejected,
+    })
+}
+
+fn reason(isolation: Isolation, demand: &Demand, acceptable: IsolationSet) -> String {
+    if acceptable == IsolationSet::only(isolation) {
+        return format!("{isolation} is the only isolation accepted");
+    }
+    let language = &demand.language;
+    format!("{isolation} is the lightest isolation that can run this {language} program")
+}
+
+/// The isolation that a candidate gives, or why it does not do.
+fn weigh(demand: &Demand, candidate: &Probed, acceptable: IsolationSet) -> Result<Isolation, Rejected> {
+    let against = |kind, reason: String, fix: String| {
+        Err(Rejected { candidate: candidate.backend.to_string(), kind, reason, fix })
+    };
+    let able = match &candidate.found {
+        Ok(able) => able,
+        Err(Unavailable { reason, fix }) => {
+            return against(ResultKind::EngineUnavailable, reason.clone(), fix.clone());
+        }
+    };
+    let isolation = able.isolation;
+    if !acceptable.contains(isolation) {
+        return against(
+            ResultKind::EscalationRefused,
+            format!("it gives isolation {isolation}, and only {acceptable} is accepted"),
+            format!("use --isolation {isolation} or auto"),
+        );
+    }
+    let Demand { language, limits, network } = demand;
+    if !able.languages.contains(language) {
+        return against(
+            ResultKind::EngineUnavailable,
+            format!("it does not run {language}"),
+            "see codebox runtime list".to_owned(),
+        );
+    }
+    if let Some(limit) = able.first_unheld(limits.iter().copied()) {
+        return against(
+            ResultKind::InvalidRequest,
+            format!("it cannot hold the {limit} limit"),
+            format!("leave the {limit} limit out, or set it to unlimited"),
+        );
+    }
+    if *network == Network::Hosts && able.network_filter == Support::No {
+        return against(
+            ResultKind::InvalidRequest,
+            "it has no network".to_owned(),
+            "leave the network grants out".to_owned(),
+        );
+    }
+    Ok(isolation)
+}
+
+/// Isolations that are accepted and that no backend of this build gives.
+fn absent(probed: &[Probed], acceptable: IsolationSet) -> impl Iterator<Item = Rejected> {
+    let offered: Vec<Isolation> =
+        probed.iter().filter_map(|candidate| Some(candidate.found.as_ref().ok()?.isolation)).collect();
+    let unknown: Vec<&str> = probed
+        .iter()
+        .filter(|candidate| candidate.found.is_err())
+        .map(|candidate| candidate.backend.as_str())
+        .collect();
+    acceptable
+        .iter()
+        .filter(move |isolation| {
+            // A backend that could not be probed says for itself why it is missing.
+            !offered.contains(isolation) && !unknown.contains(&isolation.as_str())
+        })
+        .map(|isolation| Rejected {
+            candidate: isolation.to_string(),
+            kind: ResultKind::EngineUnavailable,
+            reason: format!("no {isolation} backend in this build"),
+            fix: "use --isolation wasm or auto".to_owned(),
+        })
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+#[cfg(test)]
+mod tests;

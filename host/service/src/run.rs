@@ -1,0 +1,167 @@
+//! From an admitted request to a report.
+
+use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, ResultKind, RunReport};
+use thiserror::Error;
+
+use crate::admission::Admitted;
+use crate::image_choice::{DEFAULT_IMAGE, ImageChoice, ImageFacts, NoImage, choose_image, named_image};
+use crate::needs::Needs;
+use crate::router::{Choice, Demand, NoRoute, Probed, route};
+
+/// What an admitted request runs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The backend.
+    pub choice: Choice,
+    /// The image to start from.
+    pub image: ImageChoice,
+}
+
+/// Why an admitted request can run on nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// No backend does.
+    #[error(transparent)]
+    NoRoute(#[from] NoRoute),
+    /// The named image is not there.
+    #[error(transparent)]
+    NoImage(#[from] NoImage),
+}
+
+impl PlanError {
+    /// The one word for it, which also decides the exit status.
+    #[must_use]
+    pub fn kind(&self) -> ResultKind {
+        match self {
+            Self::NoRoute(error) => error.kind(),
+            Self::NoImage(error) => error.kind(),
+        }
+    }
+
+    /// What to do, in one line.
+    #[must_use]
+    pub fn fix(&self) -> String {
+        match self {
+            Self::NoRoute(error) => error.fix(),
+            Self::NoImage(error) => error.fix(),
+        }
+    }
+}
+
+/// Chooses backend and image. Pure, and parses the program only if its imports can change the choice.
+///
+/// # Errors
+/// When no backend fits, or the named image is not among `images`.
+pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Result<Plan, PlanError> {
+    let choice = route(&Demand::from(admitted), probed, admitted.job().isolations)?;
+    let image = match admitted.image() {
+        Some(asked) => named_image(asked, images)?,
+        None if images.iter().all(|image| image.name == DEFAULT_IMAGE) => choose_image(&Needs::default(), images),
+        None => choose_image(&Needs::of_job(admitted.job()), images),
+    };
+    Ok(Plan { choice, image })
+}
+
+/// A guest that is open and has run nothing of the program yet.
+///
+/// The time to confine the process: everything that the run takes from the host is held.
+pub struct Prepared<'a> {
+    admitted: &'a Admitted,
+    plan: &'a Plan,
+    spec: InstanceSpec,
+    instance: Box<dyn Instance>,
+}
+
+/// Opens a guest with exactly what was admitted.
+///
+/// # Errors
+/// When the backend cannot.
+pub async fn prepare<'a>(
+    admitted: &'a Admitted,
+    plan: &'a Plan,
+    backend: &dyn Backend,
+) -> Result<Prepared<'a>, BackendError> {
+    let job = admitted.job();
+    let spec = InstanceSpec {
+        language: job.language.clone(),
+        grants: job.grants.clone(),
+        limits: job.limits,
+        image: Some(plan.image.name.clone()),
+        isolation: plan.choice.isolation,
+    };
+    let instance = backend.open(&spec).await?;
+    Ok(Prepared { admitted, plan, spec, instance })
+}
+
+impl Prepared<'_> {
+    /// What the guest was opened with.
+    #[must_use]
+    pub fn spec(&self) -> &InstanceSpec {
+        &self.spec
+    }
+
+    /// Runs the program and ends the guest.
+    ///
+    /// # Errors
+    /// When it cannot be said what the guest did. The guest is ended all the same.
+    pub async fn exec(mut self, io: &mut ExecIo) -> Result<RunReport, BackendError> {
+        let result = self.instance.exec(self.admitted.job(), io).await;
+        let closed = self.instance.close().await;
+        let mut report = result?;
+        // The run itself is known; what was left behind does not change its report.
+        if let Err(error) = closed {
+            tracing::warn!(%error, "the guest could not be closed");
+        }
+        let provenance = &mut report.provenance;
+        if provenance.reason.is_empty() {
+            provenance.reason.clone_from(&self.plan.choice.reason);
+        }
+        if provenance.image.is_none() {
+            provenance.image = Some(self.plan.image.name.clone());
+        }
+        Ok(report)
+    }
+
+    /// Ends the guest without running anything.
+    ///
+    /// # Errors
+    /// When the backend fails to.
+    pub async fn close(self) -> Result<(), BackendError> {
+        self.instance.close().await
+    }
+}
+
+/// Opens a guest, runs the program in it and ends it.
+///
+/// # Errors
+/// When it cannot be said what the guest did.
+pub async fn run(
+    admitted: &Admitted,
+    plan: &Plan,
+    backend: &dyn Backend,
+    io: &mut ExecIo,
+) -> Result<RunReport, BackendError> {
+    prepare(admitted, plan, backend).await?.exec(io).await
+}
+
+/// What to do about a backend's error, in one line, where there is something.
+#[must_use]
+pub fn backend_fix(error: &BackendError) -> Option<String> {
+    Some(match error {
+        BackendError::Unavailable { why, .. } => why.fix.clone(),
+        BackendError::RuntimeMissing { .. } => "install it: codebox runtime install".to_owned(),
+        BackendError::RuntimeCorrupt { .. } => "install it again: codebox runtime install".to_owned(),
+        BackendError::Limit { limit, .. } => format!("leave the {limit} limit out"),
+        BackendError::Io { .. } if error.kind() == ResultKind::Busy => {
+            "free some space or memory and run it again".to_owned()
+        }
+        BackendError::Interrupted { .. } => "run it again".to_owned(),
+        BackendError::Grant { .. }
+        | BackendError::Input { .. }
+        | BackendError::Io { .. }
+        | BackendError::Engine { .. } => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

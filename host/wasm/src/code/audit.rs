@@ -1,0 +1,76 @@
+//! The static check that a module's only mutable state is its memory and its mutable globals.
+//!
+//! A memory image holds the bytes of one memory and the values of the globals. Anything else that running code
+//! could change (a table's entries or size, dropped segments) would be lost at a restore or, worse, leak from one
+//! job into the next; so a module that contains an instruction able to change such state is refused at install.
+
+use wasmparser::{FunctionBody, Import, Operator};
+
+/// The exports of the reactor ABI, all functions but `memory`.
+const EXPORTS: [&str; 5] = ["memory", "host_alloc", "run", "turn", "shutdown"];
+
+/// The modules a reactor may import from.
+const IMPORTS: [&str; 2] = ["wasi_snapshot_preview1", "host"];
+
+#[derive(Default)]
+pub(crate) struct Audit {
+    globals: Vec<bool>,
+    exports: Vec<String>,
+    foreign: Option<String>,
+}
+
+impl Audit {
+    pub(crate) fn import(&mut self, import: &Import<'_>) {
+        if !IMPORTS.contains(&import.module) {
+            self.foreign = Some(format!("{}.{}", import.module, import.name));
+        }
+    }
+
+    pub(crate) fn global(&mut self, mutable: bool) {
+        self.globals.push(mutable);
+    }
+
+    pub(crate) fn export(&mut self, name: &str) {
+        self.exports.push(name.to_owned());
+    }
+
+    /// Indices of the mutable globals; imported globals have been refused, so these are module-wide indices.
+    pub(crate) fn mutable_globals(&self) -> Vec<u32> {
+        (0u32..).zip(&self.globals).filter(|(_, mutable)| **mutable).map(|(index, _)| index).collect()
+    }
+
+    pub(crate) fn body(&self, body: &FunctionBody<'_>) -> Result<(), String> {
+        let mut ops = body.get_operators_reader().map_err(|e| e.to_string())?;
+        while !ops.eof() {
+            let op = ops.read().map_err(|e| e.to_string())?;
+            if let Some(name) = changes_hidden_state(&op) {
+                return Err(format!("its code uses {name}, which changes state that a memory image does not hold"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Result<(), String> {
+        if let Some(import) = self.foreign {
+            return Err(format!("it imports {import}, which codebox does not offer"));
+        }
+        match EXPORTS.iter().find(|name| !self.exports.iter().any(|e| e == *name)) {
+            Some(missing) => Err(format!("it does not export {missing}")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn changes_hidden_state(op: &Operator<'_>) -> Option<&'static str> {
+    Some(match op {
+        Operator::TableSet { .. } => "table.set",
+        Operator::TableGrow { .. } => "table.grow",
+        Operator::TableFill { .. } => "table.fill",
+        Operator::TableCopy { .. } => "table.copy",
+        Operator::TableInit { .. } => "table.init",
+        Operator::ElemDrop { .. } => "elem.drop",
+        Operator::MemoryInit { .. } => "memory.init",
+        Operator::DataDrop { .. } => "data.drop",
+        _ => return None,
+    })
+}

@@ -1,0 +1,8 @@
+//! Code images: a runtime's module without its data, compiled ahead of time and mapped from disk.
+
+mod audit;
+mod load;
+mod split;
+
+pub(crate) use load::CodeImage;
+pub(crate) use split::{Split, split};

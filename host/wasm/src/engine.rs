@@ -1,0 +1,98 @@
+//! The engine: compiler and runtime settings shared by every code image of a process.
+
+use std::sync::Arc;
+
+use wasmtime::{Config, OptLevel};
+
+use crate::error::WasmError;
+use crate::interrupt::Ticker;
+use crate::region::RegionCreator;
+
+/// Bytes of wasm stack a guest may use before it traps with a stack overflow.
+///
+/// CPython's own recursion guard needs about 4 MiB at its default limit; the rest is for C code that recurses
+/// without asking it.
+pub(crate) const WASM_STACK: usize = 8 << 20;
+
+/// Bytes of the stack that wasm and the host functions it calls share.
+///
+/// What is left over [`WASM_STACK`] is what a host function has when the guest calls it at the very end of its
+/// own share; overflowing it aborts the process, so it is generous.
+pub(crate) const FIBER_STACK: usize = WASM_STACK + (2 << 20);
+
+/// Bytes reserved for a linear memory: all that 32-bit addresses reach, so that no access needs a bounds check.
+pub(crate) const MEMORY_RESERVATION: usize = 4 << 30;
+
+/// Bytes kept unmapped after a reservation: every offset an instruction can add to an address lands there.
+pub(crate) const MEMORY_GUARD: usize = 32 << 20;
+
+/// Version of everything that decides whether a stored code or memory image still fits this program.
+///
+/// Raise it when the split of a module, the image format or the prelude's contract changes.
+pub(crate) const FORMAT: u32 = 1;
+
+/// The shared compiler and runtime: one for each process.
+///
+/// Cloning is cheap and refers to the same engine. While any clone lives, a thread ticks the engine's epoch
+/// whenever a job runs.
+#[derive(Clone)]
+pub struct Engine {
+    inner: wasmtime::Engine,
+    ticker: Arc<Ticker>,
+}
+
+impl Engine {
+    /// Makes an engine with codebox's settings for this machine's processor.
+    ///
+    /// # Errors
+    /// [`WasmError::Engine`] when the processor or system lacks something the settings need.
+    pub fn new() -> Result<Self, WasmError> {
+        let inner = wasmtime::Engine::new(&config()).map_err(WasmError::engine("set up the engine"))?;
+        let ticker = Arc::new(Ticker::new(inner.clone()));
+        Ok(Self { inner, ticker })
+    }
+
+    /// The underlying engine.
+    pub(crate) fn inner(&self) -> &wasmtime::Engine {
+        &self.inner
+    }
+
+    /// The thread that moves time on for running guests.
+    pub(crate) fn ticker(&self) -> &Arc<Ticker> {
+        &self.ticker
+    }
+
+    /// A key that is the same for two engines exactly when one can load what the other compiled.
+    ///
+    /// It covers wasmtime's version, the compiler settings, the processor features used and codebox's own format.
+    pub fn compatibility_key(&self) -> String {
+        use std::hash::{Hash, Hasher};
+        let mut hasher = std::collections::hash_map::DefaultHasher::new();
+        self.inner.precompile_compatibility_hash().hash(&mut hasher);
+        FORMAT.hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .cranelift_opt_level(OptLevel::Speed)
+        .wasm_exceptions(true)
+        .wasm_threads(false)
+        .wasm_memory64(false)
+        .wasm_multi_memory(false)
+        .epoch_interruption(true)
+        .max_wasm_stack(WASM_STACK)
+        .async_stack_size(FIBER_STACK)
+        .async_stack_zeroing(false)
+        .memory_reservation(MEMORY_RESERVATION as u64)
+        .memory_guard_size(MEMORY_GUARD as u64)
+        .memory_may_move(false)
+        .native_unwind_info(false)
+        .generate_address_map(false)
+        .wasm_backtrace_max_frames(None)
+        .with_host_memory(Arc::new(RegionCreator))
+        .with_host_stack(Arc::new(crate::region::StackPool::default()));
+    config
+}

@@ -1,0 +1,126 @@
+//! Messages between the guest's prelude and the host, apart from the guest's standard streams.
+//!
+//! The guest calls `host.call` with a JSON request; the answer, if there is one, is put into memory that the guest
+//! itself allocates. What a guest says here is as hostile as what it prints: a forged message can only misreport the
+//! guest's own job.
+
+use serde::Deserialize;
+use wasmtime::{Caller, Extern, Linker};
+
+use crate::guest::Guest;
+use crate::guest::memory::{memory, range};
+
+/// Longest request taken, in bytes.
+const MAX_REQUEST: i32 = 1 << 20;
+/// Requests that are kept; later ones are answered but not remembered.
+const MAX_KEPT: usize = 256;
+
+/// The host has no answer to give.
+const NO_HOST: i32 = -1;
+/// The request could not be read or answered.
+const FAULT: i32 = -2;
+
+/// The messages of one job.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    job: Option<Vec<u8>>,
+    pub error: Option<Uncaught>,
+    pub missing: Vec<Missing>,
+    pub facts: Option<serde_json::Value>,
+}
+
+/// An exception that ended the program.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Uncaught {
+    pub name: String,
+    pub value: String,
+    pub traceback: String,
+    pub line: Option<u32>,
+}
+
+/// Something the program wanted and this tier does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Missing {
+    pub what: String,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+enum Request {
+    /// Asks for the job's description.
+    Job,
+    /// Tells of the exception that ended the program.
+    Error(Uncaught),
+    /// Tells of a power that the program lacked.
+    Missing(Missing),
+    /// Tells, while an image is made, what the interpreter is.
+    Facts { facts: serde_json::Value },
+}
+
+impl Channel {
+    /// A channel that answers the guest's first question with this job.
+    pub(crate) fn new(job: Vec<u8>) -> Self {
+        Self { job: Some(job), ..Self::default() }
+    }
+
+    fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, i32> {
+        match serde_json::from_slice(request).map_err(|_| FAULT)? {
+            Request::Job => return self.job.take().ok_or(NO_HOST),
+            Request::Error(error) => self.error = Some(error),
+            Request::Missing(missing) => {
+                if self.missing.len() < MAX_KEPT && !self.missing.contains(&missing) {
+                    self.missing.push(missing);
+                }
+            }
+            Request::Facts { facts } => self.facts = Some(facts),
+        }
+        Ok(Vec::new())
+    }
+}
+
+pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.func_wrap_async(
+        "host",
+        "call",
+        |mut caller: Caller<'_, Guest>, (ptr, len, out_ptr, out_len): (i32, i32, i32, i32)| {
+            Box::new(async move { call(&mut caller, ptr, len, out_ptr, out_len).await })
+        },
+    )?;
+    Ok(())
+}
+
+async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, out_len: i32) -> wasmtime::Result<i32> {
+    let answer = {
+        let (bytes, guest) = memory(caller)?.data_and_store_mut(&mut *caller);
+        match range(bytes, ptr, len) {
+            Some(request) if (0..=MAX_REQUEST).contains(&len) => guest.channel.answer(&bytes[request]),
+            _ => Err(FAULT),
+        }
+    };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(status) => return Ok(status),
+    };
+    let place = if answer.is_empty() { 0 } else { allocate(caller, answer.len()).await? };
+    let bytes = memory(caller)?.data_mut(&mut *caller);
+    let (Some(into), Some(ptr_out), Some(len_out)) =
+        (range(bytes, place, answer.len() as i32), range(bytes, out_ptr, 4), range(bytes, out_len, 4))
+    else {
+        return Ok(FAULT);
+    };
+    if place == 0 && !answer.is_empty() {
+        return Ok(FAULT);
+    }
+    bytes[into].copy_from_slice(&answer);
+    bytes[ptr_out].copy_from_slice(&place.to_le_bytes());
+    bytes[len_out].copy_from_slice(&(answer.len() as u32).to_le_bytes());
+    Ok(0)
+}
+
+async fn allocate(caller: &mut Caller<'_, Guest>, len: usize) -> wasmtime::Result<i32> {
+    let Some(Extern::Func(allocate)) = caller.get_export("host_alloc") else {
+        return Err(wasmtime::Error::msg("the guest exports no host_alloc"));
+    };
+    let allocate = allocate.typed::<i32, i32>(&*caller)?;
+    allocate.call_async(caller, len as i32).await
+}

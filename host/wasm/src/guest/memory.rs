@@ -1,0 +1,43 @@
+//! Bounds-checked access to a guest's memory from host functions.
+
+use wasmtime::{Caller, Extern, Memory};
+use wiggle::GuestMemory;
+
+use crate::guest::Guest;
+
+/// Bytes that one host call may make the host allocate for a guest.
+const HOSTCALL_FUEL: usize = 16 << 20;
+
+/// The guest's memory.
+pub(crate) fn memory(caller: &mut Caller<'_, Guest>) -> wasmtime::Result<Memory> {
+    match caller.get_export("memory") {
+        Some(Extern::Memory(memory)) => Ok(memory),
+        _ => Err(wasmtime::Error::msg("the guest exports no memory")),
+    }
+}
+
+/// Splits a call's context into the guest's memory and its state, as the system interface wants them.
+pub(crate) fn split<'a>(caller: &'a mut Caller<'_, Guest>) -> wasmtime::Result<(GuestMemory<'a>, &'a mut Guest)> {
+    use wasmtime_wasi::p1::wasi_snapshot_preview1::WasiSnapshotPreview1;
+    let (bytes, guest) = memory(caller)?.data_and_store_mut(caller);
+    guest.wasi.set_hostcall_fuel(HOSTCALL_FUEL);
+    Ok((GuestMemory::Unshared(bytes), guest))
+}
+
+/// The `len` bytes at `ptr`, or nothing when they are not all inside of the memory.
+pub(crate) fn range(bytes: &[u8], ptr: i32, len: i32) -> Option<std::ops::Range<usize>> {
+    let start = ptr as u32 as usize;
+    let end = start.checked_add(len as u32 as usize)?;
+    (end <= bytes.len()).then_some(start..end)
+}
+
+/// The little-endian 32-bit number at an offset.
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+/// The buffers of a scatter or gather list: `count` pairs of address and length at `ptr`.
+pub(crate) fn vectors(bytes: &[u8], ptr: i32, count: i32) -> Option<Vec<std::ops::Range<usize>>> {
+    let list = range(bytes, ptr, (count as u32).checked_mul(8)? as i32)?;
+    bytes[list].chunks_exact(8).map(|pair| range(bytes, word(pair, 0)? as i32, word(pair, 4)? as i32)).collect()
+}

@@ -1,0 +1,64 @@
+//! A guest's standard output or error: kept within a cap, and passed on as it comes.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use codebox_core::{ByteSize, CappedSink, Captured, Kept, Limit, OutputSink};
+
+/// How long a guest may go on writing into the void before it is stopped.
+///
+/// A program that prints a little too much still ends by itself, and its last words are kept; one that floods does
+/// not keep a processor busy for the rest of its time.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// One output stream.
+pub(crate) struct Output {
+    kept: CappedSink,
+    live: Option<Box<dyn OutputSink>>,
+    room: Option<u64>,
+    overflowed: Option<Instant>,
+}
+
+/// The stream's reader is gone, or the guest has had its say.
+#[derive(Debug)]
+pub(crate) enum WriteFailed {
+    /// The receiver of live output does not take any more: a broken pipe.
+    Closed,
+    /// The guest kept on writing after its cap was reached.
+    Flood,
+}
+
+impl Output {
+    /// A stream that keeps at most `cap` bytes and passes at most as many on to `live`.
+    pub(crate) fn new(cap: Limit<ByteSize>, live: Option<Box<dyn OutputSink>>) -> Self {
+        Self { kept: CappedSink::new(cap), live, room: cap.at().map(ByteSize::get), overflowed: None }
+    }
+
+    /// Takes what the guest wrote.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteFailed> {
+        let kept = self.kept.push(bytes);
+        if let Some(live) = &mut self.live {
+            let fits =
+                self.room.map_or(bytes.len(), |room| bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+            if let Some(room) = &mut self.room {
+                *room -= fits as u64;
+            }
+            if fits > 0 {
+                live.write(&bytes[..fits]).map_err(|e| closed(&e))?;
+            }
+        }
+        if kept == Kept::Truncated && self.overflowed.get_or_insert_with(Instant::now).elapsed() > GRACE {
+            return Err(WriteFailed::Flood);
+        }
+        Ok(())
+    }
+
+    /// What was kept.
+    pub(crate) fn finish(self) -> Captured {
+        self.kept.finish()
+    }
+}
+
+fn closed(_: &io::Error) -> WriteFailed {
+    WriteFailed::Closed
+}

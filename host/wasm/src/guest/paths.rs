@@ -1,0 +1,352 @@
+//! The functions that take paths: sent to the right mount, counted, and refused across mounts.
+
+use wasmtime::{Caller, Linker};
+use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
+use wiggle::GuestMemory;
+
+use crate::guest::linker::WASI;
+use crate::guest::memory::{range, split};
+use crate::guest::{Denied, Guest, errno};
+use crate::mounts::Place;
+
+/// `path_open`'s flag that makes a file where there is none.
+const O_CREAT: i32 = 1;
+/// The lookup flag that follows a symbolic link at the path's end.
+const FOLLOW: i32 = 1;
+/// Offset of the file type in a `filestat`, and its length.
+const FILESTAT_TYPE: usize = 16;
+const FILESTAT_LEN: i32 = 64;
+/// File types that an open may meet without blocking a thread for ever.
+const DIRECTORY: u8 = 3;
+const REGULAR_FILE: u8 = 4;
+const SYMBOLIC_LINK: u8 = 7;
+
+/// A path argument on its way to the function behind.
+struct Path {
+    place: Place,
+    ptr: i32,
+    len: i32,
+    /// The guest's byte that a stand-in for an empty path covers until the call is over.
+    covered: Option<u8>,
+}
+
+impl Path {
+    /// Finds where a path leads; nothing when the guest may not use the descriptor it is relative to.
+    fn redirect(memory: &mut GuestMemory<'_>, guest: &Guest, fd: i32, ptr: i32, len: i32) -> Option<Self> {
+        if guest.mounts.hides(fd) {
+            return None;
+        }
+        let as_given = Self { place: Place { fd, skip: 0, mount: None }, ptr, len, covered: None };
+        let GuestMemory::Unshared(bytes) = memory else { return Some(as_given) };
+        // What is out of bounds or no text is refused by the function behind, in its own way.
+        let Some(path) = range(bytes, ptr, len).and_then(|range| std::str::from_utf8(&bytes[range]).ok()) else {
+            return Some(as_given);
+        };
+        let place = guest.mounts.place(fd, path);
+        let rest = path.len() - place.skip;
+        if place.mount.is_none() {
+            return Some(Self { place, ..as_given });
+        }
+        // "//x" leaves "/x" behind the mount: the slashes mean nothing, and an absolute path would.
+        let slashes = path[place.skip..].bytes().take_while(|b| *b == b'/').count();
+        if rest > slashes {
+            let skip = (place.skip + slashes) as i32;
+            return Some(Self { place, ptr: ptr + skip, len: len - skip, covered: None });
+        }
+        // The mount itself is "." to the function behind, which reads paths from the guest's memory only.
+        let at = ptr as u32 as usize;
+        let covered = std::mem::replace(&mut bytes[at], b'.');
+        Some(Self { place, ptr, len: 1, covered: Some(covered) })
+    }
+
+    fn restore(&self, memory: &mut GuestMemory<'_>) {
+        if let (Some(byte), GuestMemory::Unshared(bytes)) = (self.covered, memory) {
+            bytes[self.ptr as u32 as usize] = byte;
+        }
+    }
+}
+
+pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    reading(linker)?;
+    changing(linker)?;
+    two_paths(linker)?;
+    linker.func_wrap_async(
+        WASI,
+        "path_open",
+        |mut caller: Caller<'_, Guest>,
+         (fd, dirflags, ptr, len, oflags, rights, inherited, fdflags, out): (
+            i32,
+            i32,
+            i32,
+            i32,
+            i32,
+            i64,
+            i64,
+            i32,
+            i32,
+        )| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let ready = prepare_open(&mut memory, guest, &path, dirflags, oflags).await?;
+                let result = match ready {
+                    errno::SUCCESS => {
+                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                        let ctx = &mut guest.wasi;
+                        wasi::path_open(
+                            ctx,
+                            &mut memory,
+                            fd,
+                            dirflags,
+                            ptr,
+                            len,
+                            oflags,
+                            rights,
+                            inherited,
+                            fdflags,
+                            out,
+                        )
+                        .await?
+                    }
+                    refused => refused,
+                };
+                if result != errno::SUCCESS && ready == errno::SUCCESS {
+                    guest.quota.close();
+                }
+                path.restore(&mut memory);
+                Ok(result)
+            })
+        },
+    )?;
+    Ok(())
+}
+
+/// Counts an open and looks at what it would open.
+///
+/// Opening a FIFO, or some devices, waits in the kernel where nothing can interrupt it, so only directories and
+/// regular files are opened. What is there is looked at before and not atomically with the open: a guest cannot make
+/// special files, and another process that swaps one in between costs a thread until the job's process ends, no more.
+async fn prepare_open(
+    memory: &mut GuestMemory<'_>,
+    guest: &mut Guest,
+    path: &Path,
+    dirflags: i32,
+    oflags: i32,
+) -> wasmtime::Result<i32> {
+    if guest.quota.open().is_err() {
+        return Ok(errno::MFILE);
+    }
+    let refused = match file_type(memory, guest, path, dirflags & FOLLOW).await? {
+        Some(DIRECTORY | REGULAR_FILE | SYMBOLIC_LINK) => None,
+        Some(_) => Some(errno::ACCES),
+        None if oflags & O_CREAT != 0 => guest.quota.make().err().map(|Denied(_)| errno::DQUOT),
+        None => None,
+    };
+    if refused.is_some() {
+        guest.quota.close();
+    }
+    Ok(refused.unwrap_or(errno::SUCCESS))
+}
+
+/// What kind of file a path leads to, or nothing where there is none or it cannot be told.
+async fn file_type(
+    memory: &mut GuestMemory<'_>,
+    guest: &mut Guest,
+    path: &Path,
+    follow: i32,
+) -> wasmtime::Result<Option<u8>> {
+    let GuestMemory::Unshared(bytes) = memory else { return Ok(None) };
+    // The answer needs room in memory that the call can write to: the path's own page is borrowed by a copy, so that
+    // the guest's bytes stay as they are.
+    let Some(name) = range(bytes, path.ptr, path.len) else { return Ok(None) };
+    let mut side = bytes[name].to_vec();
+    let len = side.len();
+    let stat_at = len.next_multiple_of(8);
+    side.resize(stat_at + FILESTAT_LEN as usize, 0);
+    let mut side_memory = GuestMemory::Unshared(&mut side);
+    let (fd, len, stat) = (path.place.fd, len as i32, stat_at as i32);
+    let result = wasi::path_filestat_get(&mut guest.wasi, &mut side_memory, fd, follow, 0, len, stat).await?;
+    Ok((result == errno::SUCCESS).then(|| side[stat_at + FILESTAT_TYPE]))
+}
+
+/// Functions that look at what a path leads to.
+fn reading(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.func_wrap_async(
+        WASI,
+        "path_filestat_get",
+        |mut caller: Caller<'_, Guest>, (fd, flags, ptr, len, out): (i32, i32, i32, i32, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                let result = wasi::path_filestat_get(&mut guest.wasi, &mut memory, fd, flags, ptr, len, out).await;
+                path.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    linker.func_wrap_async(
+        WASI,
+        "path_readlink",
+        |mut caller: Caller<'_, Guest>, (fd, ptr, len, buf, buf_len, out): (i32, i32, i32, i32, i32, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                let result = wasi::path_readlink(&mut guest.wasi, &mut memory, fd, ptr, len, buf, buf_len, out).await;
+                path.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    Ok(())
+}
+
+/// Functions that change what a path leads to.
+fn changing(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.func_wrap_async(
+        WASI,
+        "path_create_directory",
+        |mut caller: Caller<'_, Guest>, (fd, ptr, len): (i32, i32, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let result = match guest.quota.make() {
+                    Ok(()) => {
+                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                        wasi::path_create_directory(&mut guest.wasi, &mut memory, fd, ptr, len).await
+                    }
+                    Err(Denied(_)) => Ok(errno::DQUOT),
+                };
+                path.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    linker.func_wrap_async(
+        WASI,
+        "path_symlink",
+        |mut caller: Caller<'_, Guest>, (target, target_len, fd, ptr, len): (i32, i32, i32, i32, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let result = match guest.quota.make() {
+                    Ok(()) => {
+                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                        let ctx = &mut guest.wasi;
+                        wasi::path_symlink(ctx, &mut memory, target, target_len, fd, ptr, len).await
+                    }
+                    Err(Denied(_)) => Ok(errno::DQUOT),
+                };
+                path.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    linker.func_wrap_async(
+        WASI,
+        "path_filestat_set_times",
+        |mut caller: Caller<'_, Guest>,
+         (fd, flags, ptr, len, atim, mtim, which): (i32, i32, i32, i32, i64, i64, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                let ctx = &mut guest.wasi;
+                let result =
+                    wasi::path_filestat_set_times(ctx, &mut memory, fd, flags, ptr, len, atim, mtim, which).await;
+                path.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    linker.func_wrap_async(
+        WASI,
+        "path_remove_directory",
+        |mut caller: Caller<'_, Guest>, (fd, ptr, len): (i32, i32, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                let result = wasi::path_remove_directory(&mut guest.wasi, &mut memory, fd, ptr, len).await;
+                path.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    linker.func_wrap_async(
+        WASI,
+        "path_unlink_file",
+        |mut caller: Caller<'_, Guest>, (fd, ptr, len): (i32, i32, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                let result = wasi::path_unlink_file(&mut guest.wasi, &mut memory, fd, ptr, len).await;
+                path.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    Ok(())
+}
+
+/// Functions on two paths: both have to be in the same mount, as on two file systems.
+///
+/// A hard link or a rename from a read-only mount into a writable one would carry the file, and with it the right to
+/// change it, across.
+fn two_paths(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.func_wrap_async(
+        WASI,
+        "path_rename",
+        |mut caller: Caller<'_, Guest>, (fd, ptr, len, to_fd, to_ptr, to_len): (i32, i32, i32, i32, i32, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(from) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let Some(to) = Path::redirect(&mut memory, guest, to_fd, to_ptr, to_len) else {
+                    from.restore(&mut memory);
+                    return Ok(errno::BADF);
+                };
+                let result = if from.place.mount == to.place.mount {
+                    let (fd, ptr, len) = (from.place.fd, from.ptr, from.len);
+                    let (to_fd, to_ptr, to_len) = (to.place.fd, to.ptr, to.len);
+                    wasi::path_rename(&mut guest.wasi, &mut memory, fd, ptr, len, to_fd, to_ptr, to_len).await
+                } else {
+                    Ok(errno::XDEV)
+                };
+                to.restore(&mut memory);
+                from.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    linker.func_wrap_async(
+        WASI,
+        "path_link",
+        |mut caller: Caller<'_, Guest>,
+         (fd, flags, ptr, len, to_fd, to_ptr, to_len): (i32, i32, i32, i32, i32, i32, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let Some(from) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                let Some(to) = Path::redirect(&mut memory, guest, to_fd, to_ptr, to_len) else {
+                    from.restore(&mut memory);
+                    return Ok(errno::BADF);
+                };
+                let result = if from.place.mount != to.place.mount {
+                    Ok(errno::XDEV)
+                } else if guest.quota.make().is_err() {
+                    Ok(errno::DQUOT)
+                } else {
+                    let (fd, ptr, len) = (from.place.fd, from.ptr, from.len);
+                    let (to_fd, to_ptr, to_len) = (to.place.fd, to.ptr, to.len);
+                    let ctx = &mut guest.wasi;
+                    wasi::path_link(ctx, &mut memory, fd, flags, ptr, len, to_fd, to_ptr, to_len).await
+                };
+                to.restore(&mut memory);
+                from.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! A guest's standard input: bytes known beforehand, or a stream read when the guest asks.
+
+use std::io::{self, Read};
+
+use tokio::sync::mpsc;
+
+/// Bytes asked of a streamed input at once.
+const CHUNK: usize = 64 << 10;
+
+/// One input stream; reading past its end gives nothing.
+pub(crate) struct Stdin {
+    source: Source,
+    ready: Vec<u8>,
+    at: usize,
+}
+
+enum Source {
+    Ended,
+    Waiting(Box<dyn Read + Send>),
+    Reading { ask: std::sync::mpsc::Sender<()>, chunks: mpsc::Receiver<io::Result<Vec<u8>>> },
+}
+
+impl Stdin {
+    /// An input that holds these bytes.
+    pub(crate) fn bytes(bytes: Vec<u8>) -> Self {
+        Self { source: Source::Ended, ready: bytes, at: 0 }
+    }
+
+    /// An input that is read from `reader` as the guest asks for it, and not before.
+    pub(crate) fn stream(reader: Box<dyn Read + Send>) -> Self {
+        Self { source: Source::Waiting(reader), ready: Vec::new(), at: 0 }
+    }
+
+    /// Waits for at least one byte and copies as many as are there and fit; nothing at the end.
+    ///
+    /// The wait can be abandoned: the reading thread then stays in its read, holding no lock, until the reader
+    /// gives it something or the process ends.
+    pub(crate) async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        if self.at == self.ready.len() {
+            self.fill().await?;
+        }
+        let from = &self.ready[self.at..];
+        let count = from.len().min(into.len());
+        into[..count].copy_from_slice(&from[..count]);
+        self.at += count;
+        Ok(count)
+    }
+
+    async fn fill(&mut self) -> io::Result<()> {
+        self.ready.clear();
+        self.at = 0;
+        self.source = match std::mem::replace(&mut self.source, Source::Ended) {
+            Source::Waiting(reader) => spawn(reader)?,
+            other => other,
+        };
+        if let Source::Reading { ask, chunks } = &mut self.source {
+            let chunk = match ask.send(()) {
+                Ok(()) => chunks.recv().await.unwrap_or(Ok(Vec::new())),
+                Err(_) => Ok(Vec::new()),
+            };
+            self.ready = chunk?;
+            if self.ready.is_empty() {
+                self.source = Source::Ended;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A thread for one reader: a read of a pipe or terminal cannot be interrupted, so it must not be an executor's.
+fn spawn(mut reader: Box<dyn Read + Send>) -> io::Result<Source> {
+    let (ask, asked) = std::sync::mpsc::channel();
+    let (give, chunks) = mpsc::channel(1);
+    let read = move || {
+        while asked.recv().is_ok() {
+            let mut chunk = vec![0; CHUNK];
+            let read = loop {
+                match reader.read(&mut chunk) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            };
+            let read = read.map(|count| {
+                chunk.truncate(count);
+                chunk
+            });
+            if give.blocking_send(read).is_err() {
+                break;
+            }
+        }
+    };
+    std::thread::Builder::new().name("codebox-stdin".into()).stack_size(128 << 10).spawn(read)?;
+    Ok(Source::Reading { ask, chunks })
+}

@@ -1,0 +1,75 @@
+//! A memory image on disk: the raw bytes of the memory, with what belongs to them in a small JSON file beside.
+
+use std::fs::File;
+use std::path::Path;
+
+use memmap2::Mmap;
+use serde::{Deserialize, Serialize};
+
+use crate::error::WasmError;
+
+/// Bytes of a wasm page; an image is a whole number of them.
+const WASM_PAGE: usize = 65_536;
+
+/// The values of a module's mutable globals, in the module's order.
+pub(crate) type Globals = Vec<GlobalValue>;
+
+/// A mutable global's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum GlobalValue {
+    I32(i32),
+    I64(i64),
+}
+
+/// What an image knows beside its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ImageFacts {
+    /// The mutable globals.
+    pub globals: Globals,
+    /// Where in memory the code that starts a job stands, as address and length; nothing in a first image, whose
+    /// guest has not started yet.
+    pub entry: Option<(u32, u32)>,
+    /// The modules that were imported into the image.
+    pub imports: Vec<String>,
+}
+
+/// An open memory image.
+pub(crate) struct MemoryImage {
+    file: File,
+    bytes: Mmap,
+    facts: ImageFacts,
+}
+
+impl MemoryImage {
+    /// Maps an image's bytes from an open file.
+    ///
+    /// # Errors
+    /// [`WasmError::Damaged`] when the length is not a whole number of wasm pages, [`WasmError::Io`] when the file
+    /// cannot be mapped.
+    pub(crate) fn open(path: &Path, file: File, facts: ImageFacts) -> Result<Self, WasmError> {
+        // SAFETY: the file belongs to the artefact store, which nobody but this user can write and which replaces
+        // files whole, by rename, and never in place; so the mapped bytes do not change.
+        let bytes = unsafe { Mmap::map(&file) }.map_err(WasmError::io("map", path))?;
+        if bytes.is_empty() || bytes.len() % WASM_PAGE != 0 {
+            return Err(WasmError::damaged(path, format!("{} bytes are not whole pages", bytes.len())));
+        }
+        Ok(Self { file, bytes, facts })
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn facts(&self) -> &ImageFacts {
+        &self.facts
+    }
+}

@@ -1,0 +1,106 @@
+//! Makes memory images: starts a guest, lets its prelude get ready, and keeps what its memory holds.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use codebox_core::{Access, GuestPath, Limit};
+
+use crate::code::CodeImage;
+use crate::error::WasmError;
+use crate::guest::{Channel, Output, Quota, Stdin};
+use crate::image::{ImageFacts, MemoryImage};
+use crate::launch::{Live, Setup};
+use crate::mounts::Mount;
+use crate::region::RegionPool;
+use crate::store::Store;
+
+/// What the entry's text says; the prelude has taken the reactor's turn over and does not look at it.
+const ENTRY: &[u8] = b"0";
+
+/// Makes the images of one compiled runtime.
+pub(crate) struct Maker<'a> {
+    pub store: &'a Store,
+    pub code: &'a CodeImage,
+    /// The memory that the module's data segments describe.
+    pub initial: &'a Path,
+}
+
+/// An image on disk and what came with it.
+pub(crate) struct Made {
+    pub facts: ImageFacts,
+    /// What the interpreter said of itself.
+    pub interpreter: serde_json::Value,
+}
+
+impl Maker<'_> {
+    /// Makes an image with these modules imported and writes its bytes to `path`.
+    pub(crate) fn make(&self, imports: &[String], path: &Path) -> Result<Made, WasmError> {
+        let executor = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let executor = executor.map_err(WasmError::io("start an executor for", path))?;
+        let made = executor.block_on(self.run(imports, path));
+        executor.shutdown_background();
+        made
+    }
+
+    async fn run(&self, imports: &[String], path: &Path) -> Result<Made, WasmError> {
+        let file = File::open(self.initial).map_err(WasmError::io("open", self.initial))?;
+        let first = ImageFacts { globals: Vec::new(), entry: None, imports: Vec::new() };
+        let pool = RegionPool::new(Arc::new(MemoryImage::open(self.initial, file, first)?), 0);
+        // Imports may look at /work and /tmp, and matplotlib writes to the latter; both vanish with the image's maker.
+        let scratch = tempfile::tempdir().map_err(WasmError::io("create a directory for", path))?;
+        let mut mounts = self.store.library_mounts()?;
+        for (name, guest) in [("work", GuestPath::work()), ("tmp", GuestPath::tmp())] {
+            let host = scratch.path().join(name);
+            std::fs::create_dir(&host).map_err(WasmError::io("create", &host))?;
+            mounts.push(Mount { guest, host, access: Access::ReadWrite });
+        }
+        let setup = Setup {
+            root: &self.store.root_dir(),
+            mounts: &mounts,
+            memory: None,
+            quota: Quota::new(None, None, None),
+            stdin: Stdin::bytes(Vec::new()),
+            stdout: Output::new(Limit::Unlimited, None),
+            stderr: Output::new(Limit::Unlimited, None),
+            channel: Channel::new(Vec::new()),
+        };
+        let mut live = Live::start(self.code, &pool, setup)?;
+        let failed = |e: wasmtime::Error| WasmError::Prelude(format!("{e:#}"));
+        if live.has_export("_initialize") {
+            live.call_unit("_initialize").await.map_err(failed)?;
+        }
+        for text in [self.boot(), prepare(imports)] {
+            let at = live.put(text.as_bytes()).await.map_err(failed)?;
+            match live.turn(at).await {
+                Ok(0) => {}
+                Ok(_) => return Err(WasmError::Prelude(last_line(live.end()))),
+                Err(e) => return Err(WasmError::Prelude(format!("{e:#}; {}", last_line(live.end())))),
+            }
+        }
+        let entry = live.put(ENTRY).await.map_err(failed)?;
+        let globals = live.globals(self.code)?;
+        crate::store::write_sparse(path, live.bytes().map_err(failed)?)?;
+        let interpreter = live.end().channel.facts.unwrap_or_default();
+        Ok(Made { facts: ImageFacts { globals, entry: Some(entry), imports: imports.to_vec() }, interpreter })
+    }
+
+    /// The text that loads the prelude's modules.
+    fn boot(&self) -> String {
+        let (boot, modules) = self.store.prelude_parts();
+        // A JSON string of ASCII text is a Python string too.
+        let sources = serde_json::to_string(&modules).unwrap_or_default();
+        boot.replacen("_load(SOURCES)", &format!("_load({sources})"), 1)
+    }
+}
+
+fn prepare(imports: &[String]) -> String {
+    let names = serde_json::to_string(imports).unwrap_or_default();
+    format!("import _codebox.image\n_codebox.image.prepare({names})\n")
+}
+
+/// What a guest said last, for an error message.
+fn last_line(guest: crate::guest::Guest) -> String {
+    let text = guest.stderr.finish().to_text_lossy();
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
+}

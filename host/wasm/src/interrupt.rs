@@ -1,0 +1,166 @@
+//! Stops guests: the one place that knows how a running or waiting guest is interrupted.
+//!
+//! A computing guest is interrupted by epochs: a thread moves the engine's epoch on every [`TICK`] while any job
+//! runs, and at each tick the guest yields to its executor. A waiting guest sits in an async host call, where it has
+//! yielded already. [`Interrupt::watch`] races the guest against its deadline, its processor time and its
+//! cancellation, so both kinds of guest end the same way: their future is dropped and their store with it.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use codebox_core::{CancelToken, LimitKind};
+
+use crate::sys::thread_cpu_time;
+
+/// How often a computing guest can be interrupted.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// Why a guest was stopped from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// A limit on time was reached.
+    Limit(LimitKind),
+    /// The caller cancelled the job.
+    Cancelled,
+}
+
+/// What may stop one job.
+pub(crate) struct Interrupt {
+    /// Wall time allowed, from the moment the job starts.
+    pub wall: Option<Duration>,
+    /// Processor time allowed.
+    pub cpu: Option<Duration>,
+    /// The caller's way to cancel.
+    pub cancel: CancelToken,
+}
+
+impl Interrupt {
+    /// Runs a guest's future to its end or to the first reason to stop it; also tells the processor time it used.
+    pub(crate) async fn watch<F: Future>(&self, guest: F) -> (Result<F::Output, Stop>, Duration) {
+        let mut used = Duration::ZERO;
+        let deadline = self.wall.and_then(|wall| Instant::now().checked_add(wall));
+        let metered = Metered { future: pin!(guest), used: &mut used, limit: self.cpu };
+        let end = tokio::select! {
+            biased;
+            end = metered => end,
+            () = self.cancel.cancelled() => Err(Stop::Cancelled),
+            () = sleep_until(deadline) => Err(Stop::Limit(LimitKind::Wall)),
+        };
+        (end, used)
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Adds up the processor time of a future's polls, whatever thread each runs on, and ends it at a limit.
+struct Metered<'a, F> {
+    future: Pin<&'a mut F>,
+    used: &'a mut Duration,
+    limit: Option<Duration>,
+}
+
+impl<F: Future> Future for Metered<'_, F> {
+    type Output = Result<F::Output, Stop>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let before = thread_cpu_time();
+        let polled = self.future.as_mut().poll(cx);
+        *self.used += thread_cpu_time().saturating_sub(before);
+        match polled {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending if self.limit.is_some_and(|limit| *self.used >= limit) => {
+                Poll::Ready(Err(Stop::Limit(LimitKind::Cpu)))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// The thread that moves an engine's epoch on; it sleeps while no job runs.
+///
+/// It is an operating system thread and not a task, so that it ticks while every worker of an executor computes.
+pub(crate) struct Ticker {
+    engine: wasmtime::Engine,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    running: usize,
+    started: bool,
+    closed: bool,
+}
+
+/// Keeps the epoch moving while it lives.
+pub(crate) struct Running(Arc<Shared>);
+
+impl Ticker {
+    pub(crate) fn new(engine: wasmtime::Engine) -> Self {
+        Self { engine, shared: Arc::default() }
+    }
+
+    /// Counts a job as running until the returned value is dropped.
+    ///
+    /// # Errors
+    /// The system's error when the ticking thread cannot be started.
+    pub(crate) fn run(&self) -> std::io::Result<Running> {
+        let mut state = self.shared.state();
+        if !state.started {
+            let (engine, shared) = (self.engine.clone(), self.shared.clone());
+            let tick = move || shared.tick(&engine);
+            std::thread::Builder::new().name("codebox-ticker".into()).stack_size(64 << 10).spawn(tick)?;
+            state.started = true;
+        }
+        state.running += 1;
+        if state.running == 1 {
+            self.shared.changed.notify_one();
+        }
+        drop(state);
+        Ok(Running(self.shared.clone()))
+    }
+}
+
+impl Shared {
+    fn tick(&self, engine: &wasmtime::Engine) {
+        let mut state = self.state();
+        while !state.closed {
+            if state.running == 0 {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state = self.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            engine.increment_epoch();
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.state().running -= 1;
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.shared.state().closed = true;
+        self.shared.changed.notify_one();
+    }
+}

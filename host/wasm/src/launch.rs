@@ -1,0 +1,189 @@
+//! Brings a guest to life from an image and calls it.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use codebox_core::Access;
+use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
+use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
+
+use crate::code::CodeImage;
+use crate::error::WasmError;
+use crate::guest::{Channel, Guest, MemoryLimiter, Output, Quota, Stdin};
+use crate::image::{GlobalValue, ImageFacts};
+use crate::interrupt::Running;
+use crate::mounts::{Mount, MountTable};
+use crate::region::{Fate, RegionPool, with_lease};
+
+/// Random bytes that one call may ask for.
+const MAX_RANDOM: u64 = 16 << 20;
+
+/// Entries of a store's resource table beyond the open files a quota allows: streams and polls in flight.
+const TABLE_ROOM: usize = 4096;
+
+/// What a new guest is given.
+pub(crate) struct Setup<'a> {
+    /// The read-only directory that the guest sees as `/`, with an empty directory for each place of a mount.
+    pub root: &'a Path,
+    pub mounts: &'a [Mount],
+    /// Ceiling on the guest's memory in bytes.
+    pub memory: Option<u64>,
+    pub quota: Quota,
+    pub stdin: Stdin,
+    pub stdout: Output,
+    pub stderr: Output,
+    pub channel: Channel,
+}
+
+/// A guest between calls.
+pub(crate) struct Live {
+    store: Store<Guest>,
+    instance: Instance,
+    fate: Arc<Fate>,
+    _running: Running,
+}
+
+impl Live {
+    /// Makes an instance whose memory and globals are an image's; no wasm runs.
+    pub(crate) fn start(code: &CodeImage, pool: &Arc<RegionPool>, setup: Setup<'_>) -> Result<Self, WasmError> {
+        let image = pool.image().clone();
+        let size = image.len() as u64;
+        if let Some(limit) = setup.memory.filter(|limit| *limit < size) {
+            return Err(WasmError::Limit(format!(
+                "a memory limit of {limit} bytes is below the {size} bytes that the interpreter starts with"
+            )));
+        }
+        let running = code.engine.ticker().run().map_err(|source| WasmError::Memory {
+            doing: "start the clock thread with",
+            bytes: 64 << 10,
+            source,
+        })?;
+        let fate = Arc::new(Fate::default());
+        let mut store = Store::new(code.engine.inner(), guest(setup, size)?);
+        store.limiter(|guest| &mut guest.limiter);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        let lease = pool.lease(code.minimum, fate.clone())?;
+        let instance = with_lease(lease, || at_once(code.pre.instantiate_async(&mut store)))?
+            .map_err(WasmError::engine("instantiate the runtime"))?;
+        let mut live = Self { store, instance, fate, _running: running };
+        live.set_globals(code, image.facts())?;
+        Ok(live)
+    }
+
+    /// Calls an export that takes nothing and gives nothing.
+    pub(crate) async fn call_unit(&mut self, name: &'static str) -> wasmtime::Result<()> {
+        let call: TypedFunc<(), ()> = self.instance.get_typed_func(&mut self.store, name)?;
+        call.call_async(&mut self.store, ()).await
+    }
+
+    /// Whether the guest has an export of this name.
+    pub(crate) fn has_export(&mut self, name: &str) -> bool {
+        self.instance.get_export(&mut self.store, name).is_some()
+    }
+
+    /// Copies bytes into memory that the guest allocates for them.
+    pub(crate) async fn put(&mut self, bytes: &[u8]) -> wasmtime::Result<(u32, u32)> {
+        let len = i32::try_from(bytes.len())?;
+        let allocate: TypedFunc<i32, i32> = self.instance.get_typed_func(&mut self.store, "host_alloc")?;
+        let at = allocate.call_async(&mut self.store, len).await?;
+        self.memory()?.write(&mut self.store, at as u32 as usize, bytes)?;
+        Ok((at as u32, len as u32))
+    }
+
+    /// Runs the Python text at an address and tells its status.
+    pub(crate) async fn turn(&mut self, (at, len): (u32, u32)) -> wasmtime::Result<i32> {
+        let turn: TypedFunc<(i32, i32), i32> = self.instance.get_typed_func(&mut self.store, "turn")?;
+        turn.call_async(&mut self.store, (at as i32, len as i32)).await
+    }
+
+    /// Says that the guest is at rest and sound, so that its region may be used again.
+    pub(crate) fn clean(&self) {
+        self.fate.clean();
+    }
+
+    pub(crate) fn guest(&mut self) -> &mut Guest {
+        self.store.data_mut()
+    }
+
+    /// The guest's state, after its memory has gone back.
+    pub(crate) fn end(self) -> Guest {
+        self.store.into_data()
+    }
+
+    /// All of the guest's memory.
+    pub(crate) fn bytes(&mut self) -> wasmtime::Result<&[u8]> {
+        Ok(self.memory()?.data(&self.store))
+    }
+
+    /// The values of the mutable globals, in the order that an image keeps them.
+    pub(crate) fn globals(&mut self, code: &CodeImage) -> Result<Vec<GlobalValue>, WasmError> {
+        code.globals
+            .iter()
+            .map(|name| match self.instance.get_global(&mut self.store, name).map(|g| g.get(&mut self.store)) {
+                Some(Val::I32(value)) => Ok(GlobalValue::I32(value)),
+                Some(Val::I64(value)) => Ok(GlobalValue::I64(value)),
+                _ => Err(WasmError::Prelude(format!("the global {name} is of a kind that images do not hold"))),
+            })
+            .collect()
+    }
+
+    fn set_globals(&mut self, code: &CodeImage, facts: &ImageFacts) -> Result<(), WasmError> {
+        for (name, value) in code.globals.iter().zip(&facts.globals) {
+            let value = match *value {
+                GlobalValue::I32(value) => Val::I32(value),
+                GlobalValue::I64(value) => Val::I64(value),
+            };
+            let global = self.instance.get_global(&mut self.store, name);
+            let global = global.ok_or_else(|| WasmError::Prelude(format!("the module lost its global {name}")))?;
+            global.set(&mut self.store, value).map_err(WasmError::engine("set the guest's globals"))?;
+        }
+        Ok(())
+    }
+
+    fn memory(&mut self) -> wasmtime::Result<Memory> {
+        let memory = self.instance.get_memory(&mut self.store, "memory");
+        memory.ok_or_else(|| wasmtime::Error::msg("the guest exports no memory"))
+    }
+}
+
+fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
+    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, channel } = setup;
+    let mut builder = WasiCtxBuilder::new();
+    builder.max_random_size(MAX_RANDOM);
+    let preopen = |builder: &mut WasiCtxBuilder, host: &Path, guest: &str, perms| {
+        builder.preopened_dir(host, guest, perms).map(|_| ()).map_err(WasmError::engine("open a granted directory"))
+    };
+    preopen(&mut builder, root, "/", FsPerms::ReadOnly)?;
+    for mount in mounts {
+        let perms = match mount.access {
+            Access::ReadOnly => FsPerms::ReadOnly,
+            Access::ReadWrite => FsPerms::ReadWrite,
+        };
+        preopen(&mut builder, &mount.host, mount.guest.as_str(), perms)?;
+    }
+    let mut wasi = builder.build_p1();
+    let open_files = quota.open_files.map_or(TABLE_ROOM, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    wasi.ctx().table.set_max_capacity(open_files.saturating_add(TABLE_ROOM));
+    Ok(Guest {
+        wasi,
+        mounts: MountTable::new(mounts),
+        limiter: MemoryLimiter::new(memory, image_size),
+        quota,
+        stdin,
+        stdout,
+        stderr,
+        channel,
+    })
+}
+
+/// Polls a future that has nothing to wait for.
+fn at_once<F: Future>(future: F) -> Result<F::Output, WasmError> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Ok(output),
+        Poll::Pending => Err(WasmError::Prelude("the module runs code while it is instantiated".into())),
+    }
+}

@@ -1,0 +1,10 @@
+//! The mount table: where each of a guest's paths leads.
+//!
+//! A guest knows one directory, `/`. Behind it the host keeps one descriptor for each mount, which the guest has
+//! never heard of; a path that starts with a mount's is sent to the mount's descriptor with the rest of the path,
+//! and the system interface resolves that rest beneath the mount's own directory.
+
+mod resolve;
+mod table;
+
+pub(crate) use table::{Mount, MountTable, Place};

@@ -1,0 +1,99 @@
+//! The pure part of the mount table: from a path to a mount and a rest.
+
+/// Where a path leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Into a mount, with the path's bytes from this offset on; the offset may be the path's length.
+    Mount { index: usize, rest: usize },
+    /// Nowhere but the root's own, empty directories.
+    Root,
+}
+
+/// Finds the mount with the longest prefix of `path`, component by component.
+///
+/// `.` and empty components are skipped. `..` steps back lexically only above and at a mount's own directory, which
+/// are no links; below it the rest goes to the mount untouched, where the kernel refuses to leave it.
+pub(crate) fn resolve(mounts: &[Vec<String>], path: &str) -> Target {
+    let mut position: Vec<&str> = Vec::new();
+    let mut found = Target::Root;
+    let mut offset = 0;
+    for component in path.split('/') {
+        let end = offset + component.len();
+        let rest = (end + 1).min(path.len());
+        offset = end + 1;
+        match component {
+            "" | "." => {}
+            ".." => {
+                if let Target::Mount { index, .. } = found
+                    && mounts[index].len() < position.len()
+                {
+                    return found;
+                }
+                position.pop();
+                found = exact(mounts, &position, rest);
+            }
+            name => {
+                position.push(name);
+                match exact(mounts, &position, rest) {
+                    Target::Root => {}
+                    inner => found = inner,
+                }
+            }
+        }
+    }
+    found
+}
+
+fn exact(mounts: &[Vec<String>], position: &[&str], rest: usize) -> Target {
+    match mounts.iter().position(|mount| mount.iter().map(String::as_str).eq(position.iter().copied())) {
+        Some(index) => Target::Mount { index, rest },
+        None => Target::Root,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mounts() -> Vec<Vec<String>> {
+        ["work", "work/ro", "tmp", "usr/local/lib"].iter().map(|m| m.split('/').map(str::to_owned).collect()).collect()
+    }
+
+    fn leads(path: &str) -> Option<(usize, &str)> {
+        match resolve(&mounts(), path) {
+            Target::Mount { index, rest } => Some((index, &path[rest..])),
+            Target::Root => None,
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_wins_by_whole_components() {
+        assert_eq!(leads("work/a/b"), Some((0, "a/b")));
+        assert_eq!(leads("work/ro/a"), Some((1, "a")));
+        assert_eq!(leads("work/rotten"), Some((0, "rotten")));
+        assert_eq!(leads("workshop/a"), None);
+        assert_eq!(leads("usr/local/lib/python315.zip"), Some((3, "python315.zip")));
+        assert_eq!(leads("usr/local"), None);
+    }
+
+    #[test]
+    fn a_mount_itself_has_an_empty_rest() {
+        for path in ["work", "work/", "./work", "//work", "tmp/../work", "work/ro/.."] {
+            assert_eq!(leads(path), Some((0, "")), "{path}");
+        }
+    }
+
+    #[test]
+    fn dot_dot_is_lexical_above_a_mount_and_the_kernels_below() {
+        assert_eq!(leads("work/../tmp/x"), Some((2, "x")));
+        assert_eq!(leads("work/../../../tmp/x"), Some((2, "x")));
+        assert_eq!(leads("work/a/../../tmp"), Some((0, "a/../../tmp")));
+        assert_eq!(leads("work/../etc/passwd"), None);
+    }
+
+    #[test]
+    fn trailing_slashes_stay_with_the_rest() {
+        assert_eq!(leads("work/link/"), Some((0, "link/")));
+        assert_eq!(leads("work//x"), Some((0, "/x")));
+    }
+}

@@ -1,0 +1,64 @@
+//! The mounts of one guest, with the descriptors behind them.
+
+use codebox_core::path::MappedPath;
+use codebox_core::{Access, GuestPath};
+
+use crate::mounts::resolve::{Target, resolve};
+
+/// The descriptor of `/`, the one directory that a guest knows of.
+pub(crate) const ROOT_FD: i32 = 3;
+
+/// A directory of the host at a place in the guest's paths.
+#[derive(Debug, Clone)]
+pub(crate) struct Mount {
+    /// Where the guest finds it.
+    pub guest: GuestPath,
+    /// A path that leads the host to it, resolved once and for all before the guest starts.
+    pub host: std::path::PathBuf,
+    pub access: Access,
+}
+
+/// Maps the guest's paths to descriptors.
+#[derive(Debug, Default)]
+pub(crate) struct MountTable {
+    prefixes: Vec<Vec<String>>,
+}
+
+/// A path argument after redirection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The descriptor that the path is relative to.
+    pub fd: i32,
+    /// Bytes of the path to skip.
+    pub skip: usize,
+    /// The mount that the path leads into.
+    pub mount: Option<usize>,
+}
+
+impl MountTable {
+    /// A table of these mounts, whose descriptors follow the root's in the same order.
+    pub(crate) fn new(mounts: &[Mount]) -> Self {
+        let prefixes = mounts.iter().map(|mount| mount.guest.components().map(str::to_owned).collect()).collect();
+        Self { prefixes }
+    }
+
+    /// Whether a descriptor is the root's or a mount's: one that the guest did not open.
+    pub(crate) fn owns(&self, fd: i32) -> bool {
+        (ROOT_FD..=ROOT_FD + self.prefixes.len() as i32).contains(&fd)
+    }
+
+    /// Whether a descriptor is a mount's, which no guest knows of.
+    pub(crate) fn hides(&self, fd: i32) -> bool {
+        fd != ROOT_FD && self.owns(fd)
+    }
+
+    /// Where a path relative to `fd` leads; only paths relative to the root are redirected.
+    pub(crate) fn place(&self, fd: i32, path: &str) -> Place {
+        if fd == ROOT_FD
+            && let Target::Mount { index, rest } = resolve(&self.prefixes, path)
+        {
+            return Place { fd: ROOT_FD + 1 + index as i32, skip: rest, mount: Some(index) };
+        }
+        Place { fd, skip: 0, mount: None }
+    }
+}

@@ -1,0 +1,143 @@
+//! Hands the engine a prepared region whenever it wants a linear memory.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
+
+use crate::engine::{MEMORY_GUARD, MEMORY_RESERVATION};
+use crate::region::{Fate, Region, RegionPool};
+use crate::sys::Reservation;
+
+thread_local! {
+    /// The region that the next memory made on this thread is to use.
+    static NEXT: RefCell<Option<Lease>> = const { RefCell::new(None) };
+}
+
+/// A region on loan from its pool to one instance.
+pub(crate) struct Lease {
+    pub region: Region,
+    /// The size that the module declares for its memory, which tells it from the engine's own.
+    pub minimum: usize,
+    pub pool: Arc<RegionPool>,
+    pub fate: Arc<Fate>,
+}
+
+/// Runs `make`, giving the module's memory that it creates on this thread the leased region.
+///
+/// The engine's memory creator knows nothing of instances, so the lease travels beside it; `make` has to create
+/// the memory before it returns, which instantiation without a start function does.
+pub(crate) fn with_lease<T>(lease: Lease, make: impl FnOnce() -> T) -> T {
+    NEXT.with(|next| next.replace(Some(lease)));
+    let made = make();
+    NEXT.with(|next| next.take());
+    made
+}
+
+/// The engine's memory creator: a module's memory is a leased region, the engine's own garbage-collected heap is plain.
+pub(crate) struct RegionCreator;
+
+// SAFETY: a memory's base never moves, its address space covers the whole reservation and guard that the engine asks
+// for, and bytes past the accessible size fault; so the engine's assumptions about elided bounds checks hold. A
+// module's memory is not zero-filled but filled from an image, which is what it is for: the only modules this engine
+// runs had their data segments taken out and put into that image. Every other memory starts as zeroes.
+unsafe impl MemoryCreator for RegionCreator {
+    fn new_memory(
+        &self,
+        _ty: MemoryType,
+        minimum: usize,
+        _maximum: Option<usize>,
+        reserved: Option<usize>,
+        guard: usize,
+    ) -> Result<Box<dyn LinearMemory>, String> {
+        let wanted = NEXT.with(|next| next.borrow().as_ref().is_some_and(|lease| lease.minimum == minimum));
+        let reserved = reserved.ok_or("the engine wants a memory that may move")?;
+        if !wanted {
+            return Ok(Box::new(Plain::new(minimum, reserved, guard).map_err(|e| e.to_string())?));
+        }
+        if reserved > MEMORY_RESERVATION || guard > MEMORY_GUARD {
+            return Err("the engine wants more address space than a region has".into());
+        }
+        Ok(Box::new(Loan(NEXT.with(|next| next.take()))))
+    }
+}
+
+/// A memory that starts as zeroes and belongs to the engine alone.
+struct Plain {
+    space: Reservation,
+    reserved: usize,
+    accessible: usize,
+}
+
+impl Plain {
+    fn new(minimum: usize, reserved: usize, guard: usize) -> std::io::Result<Self> {
+        let mut space = Reservation::new(reserved + guard)?;
+        space.open_up(0..minimum)?;
+        Ok(Self { space, reserved, accessible: minimum })
+    }
+}
+
+// SAFETY: as for `Loan`: a fixed base, `accessible` usable bytes and growth within the reservation only.
+unsafe impl LinearMemory for Plain {
+    fn byte_size(&self) -> usize {
+        self.accessible
+    }
+
+    fn byte_capacity(&self) -> usize {
+        self.reserved
+    }
+
+    fn grow_to(&mut self, new_size: usize) -> wasmtime::Result<()> {
+        if new_size > self.reserved {
+            return Err(std::io::Error::from(std::io::ErrorKind::OutOfMemory).into());
+        }
+        self.space.open_up(self.accessible..new_size)?;
+        self.accessible = new_size;
+        Ok(())
+    }
+
+    fn as_ptr(&self) -> *mut u8 {
+        self.space.base()
+    }
+}
+
+/// A leased region as the engine sees it; gives it back when the instance goes.
+struct Loan(Option<Lease>);
+
+impl Loan {
+    fn region(&self) -> &Region {
+        &self.0.as_ref().expect("a loan keeps its lease until it is dropped").region
+    }
+}
+
+// SAFETY: the base and the reserved size never change, `byte_size` bytes from the base are always accessible, and
+// growth only ever adds accessible bytes.
+unsafe impl LinearMemory for Loan {
+    fn byte_size(&self) -> usize {
+        self.region().accessible()
+    }
+
+    fn byte_capacity(&self) -> usize {
+        MEMORY_RESERVATION
+    }
+
+    fn grow_to(&mut self, new_size: usize) -> wasmtime::Result<()> {
+        let lease = self.0.as_mut().expect("a loan keeps its lease until it is dropped");
+        lease.region.grow_to(new_size)?;
+        Ok(())
+    }
+
+    fn as_ptr(&self) -> *mut u8 {
+        self.region().base()
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(Lease { region, pool, fate, minimum: _ }) = self.0.take()
+            && fate.is_clean()
+        {
+            pool.take_back(region);
+        }
+    }
+}

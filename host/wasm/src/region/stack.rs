@@ -1,0 +1,79 @@
+//! Keeps the stacks that guests run on, so that a short job does not pay for mapping one.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wasmtime::{StackCreator, StackMemory};
+
+use crate::sys::Reservation;
+
+/// Bytes at the low end of a stack that nothing may touch.
+const GUARD: usize = 64 << 10;
+
+/// Idle stacks kept; a stack's used pages stay resident, a few tens of KiB each.
+const CAPACITY: usize = 64;
+
+/// Stacks between two jobs.
+///
+/// A stack's old bytes are readable by the host's own code only: wasm has no instruction to read a stack slot that
+/// it has not written.
+#[derive(Default)]
+pub(crate) struct StackPool {
+    idle: Arc<Mutex<Vec<Reservation>>>,
+}
+
+// SAFETY: each stack is page-aligned address space of its own, accessible from the guard's end to its top, and belongs
+// to one fiber until that drops it.
+unsafe impl StackCreator for StackPool {
+    fn new_stack(&self, size: usize, _zeroed: bool) -> Result<Box<dyn StackMemory>, wasmtime::Error> {
+        let size = size.next_multiple_of(GUARD);
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let space = match idle {
+            Some(space) => space,
+            None => {
+                let mut space = Reservation::new(GUARD + size)?;
+                space.open_up(GUARD..GUARD + size)?;
+                space
+            }
+        };
+        Ok(Box::new(Stack { space: Some(space), size, idle: self.idle.clone() }))
+    }
+}
+
+struct Stack {
+    space: Option<Reservation>,
+    size: usize,
+    idle: Arc<Mutex<Vec<Reservation>>>,
+}
+
+impl Stack {
+    fn base(&self) -> *mut u8 {
+        self.space.as_ref().expect("a stack keeps its space until it is dropped").base()
+    }
+}
+
+// SAFETY: `range` is mapped and writable, `guard_range` is directly below it and inaccessible; both belong to this
+// value alone.
+unsafe impl StackMemory for Stack {
+    fn top(&self) -> *mut u8 {
+        self.base().wrapping_add(GUARD + self.size)
+    }
+
+    fn range(&self) -> Range<usize> {
+        let start = self.base() as usize + GUARD;
+        start..start + self.size
+    }
+
+    fn guard_range(&self) -> Range<*mut u8> {
+        self.base()..self.base().wrapping_add(GUARD)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < CAPACITY {
+            idle.extend(self.space.take());
+        }
+    }
+}

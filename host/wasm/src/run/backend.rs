@@ -1,0 +1,187 @@
+//! The fast path as codebox's other parts see it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use codebox_core::{
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, Instance, InstanceSpec, Isolation, Language,
+    LimitKind, Support, Unavailable,
+};
+
+use crate::code::CodeImage;
+use crate::error::WasmError;
+use crate::region::RegionPool;
+use crate::run::exec::WasmInstance;
+use crate::run::scratch::Scratch;
+use crate::store::{RuntimeState, Store};
+
+/// The name of this backend.
+pub(crate) const ID: BackendId = BackendId::new("wasm");
+
+/// The engine as reports name it.
+pub(crate) const ENGINE: &str = "wasmtime 48";
+
+/// Runs jobs in WebAssembly, from one store's runtime.
+pub struct WasmBackend {
+    store: Store,
+    scratch: Arc<Scratch>,
+    code: OnceLock<CodeImage>,
+    images: Mutex<BTreeMap<String, Arc<Loaded>>>,
+    idle_regions: usize,
+}
+
+/// An image that is ready to start guests from.
+pub(crate) struct Loaded {
+    pub name: String,
+    pub digest: String,
+    pub code: CodeImage,
+    pub pool: Arc<RegionPool>,
+}
+
+impl WasmBackend {
+    /// A backend over a prepared store, with its private directories below `scratch`.
+    ///
+    /// It keeps at most `idle_regions` memory regions of each image between jobs.
+    ///
+    /// # Errors
+    /// [`WasmError::Io`] when the scratch directory cannot be made.
+    pub fn new(store: Store, scratch: &Path, idle_regions: usize) -> Result<Self, WasmError> {
+        #[cfg(target_os = "linux")]
+        let _ = crate::sys::Pagemap::get();
+        let scratch = Arc::new(Scratch::new(scratch)?);
+        Ok(Self { store, scratch, code: OnceLock::new(), images: Mutex::default(), idle_regions })
+    }
+
+    /// The directory that holds everything this backend writes while jobs run.
+    pub fn scratch_dir(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// The store that this backend runs from.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// How many regions of an image were mapped afresh and how many were used again, for tests and benchmarks.
+    pub fn region_counts(&self, image: &str) -> Option<(u64, u64)> {
+        Some(self.images().get(image)?.pool.counts())
+    }
+
+    /// Whether every region that is kept for reuse equals its image, byte by byte; for tests.
+    pub fn idle_regions_are_clean(&self) -> bool {
+        self.images().values().all(|loaded| loaded.pool.idle_regions_equal_image())
+    }
+
+    fn load(&self, image: &str) -> Result<Arc<Loaded>, WasmError> {
+        let mut images = self.images();
+        if let Some(loaded) = images.get(image) {
+            return Ok(loaded.clone());
+        }
+        let (code, memory, seal) = match self.code.get() {
+            Some(code) => {
+                let (memory, seal) = self.store.load_one_image(image)?;
+                (code.clone(), memory, seal)
+            }
+            None => {
+                let (code, memory, seal) = self.store.load(image)?;
+                (self.code.get_or_init(|| code).clone(), memory, seal)
+            }
+        };
+        let pool = RegionPool::new(Arc::new(memory), self.idle_regions);
+        let loaded = Arc::new(Loaded { name: image.to_owned(), digest: seal.sha256, code, pool });
+        images.insert(image.to_owned(), loaded.clone());
+        Ok(loaded)
+    }
+
+    fn images(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Loaded>>> {
+        self.images.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How well each limit is held; what is missing is not.
+pub(crate) fn held() -> BTreeMap<LimitKind, Held> {
+    LimitKind::ALL
+        .into_iter()
+        .map(|kind| {
+            let held = match kind {
+                // A guest has no processes at all.
+                LimitKind::Wall
+                | LimitKind::Cpu
+                | LimitKind::Memory
+                | LimitKind::Output
+                | LimitKind::Disk
+                | LimitKind::Files
+                | LimitKind::OpenFiles
+                | LimitKind::Processes => Held::Enforced,
+                LimitKind::Fuel => Held::Unsupported,
+            };
+            (kind, held)
+        })
+        .collect()
+}
+
+impl Backend for WasmBackend {
+    fn id(&self) -> BackendId {
+        ID
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
+        let name = &self.store.spec().name;
+        // What is not installed yet is installed on first use, so it is no reason to go elsewhere.
+        let probed = match self.store.state() {
+            RuntimeState::Damaged(why) => Err(Unavailable {
+                reason: format!("the runtime {name} is damaged: {why}"),
+                fix: format!("install it again: codebox runtime install {name}"),
+            }),
+            RuntimeState::Missing | RuntimeState::Unprepared | RuntimeState::Ready => Ok(Capabilities {
+                languages: vec![Language::Python],
+                isolation: Isolation::Wasm,
+                limits: held(),
+                snapshot: Support::No,
+                fork: Support::No,
+                network_filter: Support::No,
+                fuel: Support::No,
+                engine: Some(ENGINE.to_owned()),
+            }),
+        };
+        Box::pin(std::future::ready(probed))
+    }
+
+    fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
+        let opened = (|| {
+            if spec.limits.fuel.at().is_some() {
+                return Err(BackendError::Limit { backend: ID, limit: LimitKind::Fuel });
+            }
+            let first = self.store.spec().image.first().map_or("python", |recipe| recipe.name.as_str());
+            let image = spec.image.as_deref().unwrap_or(first);
+            let loaded = self.load(image).map_err(|e| backend_error(&self.store.spec().name, e))?;
+            let scratch = self.scratch.instance().map_err(|e| backend_error("python", e))?;
+            let instance = WasmInstance::new(self.store.clone(), loaded, scratch, spec.clone());
+            Ok(Box::new(instance.map_err(|e| backend_error("python", e))?) as Box<dyn Instance>)
+        })();
+        Box::pin(std::future::ready(opened))
+    }
+}
+
+/// A failure of this backend in the words that all backends share.
+pub(crate) fn backend_error(runtime: &str, error: WasmError) -> BackendError {
+    match error {
+        WasmError::Io { doing, path, source } => {
+            BackendError::Io { action: format!("{doing} {}", path.display()), source }
+        }
+        WasmError::Damaged { .. } | WasmError::Module { .. } => {
+            BackendError::RuntimeCorrupt { runtime: runtime.to_owned(), detail: error.to_string(), source: None }
+        }
+        WasmError::Limit(detail) => BackendError::Input { subject: "limits".to_owned(), detail, source: None },
+        WasmError::Memory { doing, bytes, source } => {
+            BackendError::Io { action: format!("{doing} {bytes} bytes of memory"), source }
+        }
+        WasmError::Engine { doing, source } => {
+            BackendError::Engine { action: doing.to_owned(), source: format!("{source:#}").into() }
+        }
+        WasmError::Prelude(_) => {
+            BackendError::Engine { action: "start the interpreter".to_owned(), source: error.to_string().into() }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Finds what a job left in its working directory, by handle and following no link.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::time::SystemTime;
+
+use cap_std::fs::{Dir, File, FileType, MetadataExt, OpenOptions, OpenOptionsExt};
+use codebox_core::path::MappedPath;
+use codebox_core::{FileChanges, FileKind, GuestPath, OutFile, SkippedFile};
+use sha2::{Digest, Sha256};
+
+use crate::store::hex;
+
+/// Most files listed; the rest are counted.
+const MAX_LISTED: usize = 10_000;
+/// Most directories deep.
+const MAX_DEPTH: usize = 64;
+/// Most bytes hashed in one file.
+pub(crate) const MAX_HASHED: u64 = 1 << 30;
+
+/// What stood in the working directory before the job, where that is known: put there by us.
+pub(crate) type Before = BTreeMap<String, String>;
+
+/// Lists what changed below `dir`, which guests see as `at`, since `since`.
+///
+/// A directory that was granted is the user's and full of files that the job never saw; what changed in it is what
+/// the system says was changed since the job began. A link, a device or anything else that is no file or directory
+/// is named and not looked into.
+pub(crate) fn changes(dir: &Dir, at: &GuestPath, since: SystemTime, before: &Before) -> FileChanges {
+    let mut walk = Walk { since, before, found: FileChanges::default() };
+    walk.directory(dir, at, 0);
+    let by_path = |files: &mut Vec<OutFile>| files.sort_by(|a, b| a.guest.as_str().cmp(b.guest.as_str()));
+    by_path(&mut walk.found.created);
+    by_path(&mut walk.found.modified);
+    walk.found
+}
+
+struct Walk<'a> {
+    since: SystemTime,
+    before: &'a Before,
+    found: FileChanges,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, dir: &Dir, at: &GuestPath, depth: usize) {
+        let entries = match dir.entries() {
+            Ok(entries) => entries,
+            Err(e) => return self.skip(at.as_str().as_bytes(), &format!("cannot be listed: {e}")),
+        };
+        for entry in entries {
+            let Ok(entry) = entry else { return self.skip(at.as_str().as_bytes(), "cannot be listed to its end") };
+            let name = entry.file_name();
+            let bytes = name.as_encoded_bytes();
+            let Some(path) = name.to_str().and_then(|name| at.child(name).ok()) else {
+                self.skip(bytes, "its name is no guest path");
+                continue;
+            };
+            let Ok(meta) = dir.symlink_metadata(&name) else { continue };
+            let kind = meta.file_type();
+            if kind.is_dir() {
+                if depth == MAX_DEPTH {
+                    self.skip(bytes, "it lies too deep");
+                } else if let Ok(inner) = open_dir(dir, &name) {
+                    self.directory(&inner, &path, depth + 1);
+                }
+                continue;
+            }
+            if !self.changed(&meta) {
+                continue;
+            }
+            if !kind.is_file() {
+                self.special(path, kind, &meta);
+                continue;
+            }
+            self.file(dir, &name, path);
+        }
+    }
+
+    /// Whether the system's change time, which no program can set, says so.
+    fn changed(&self, meta: &cap_std::fs::Metadata) -> bool {
+        let since = self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        (meta.ctime(), meta.ctime_nsec()) >= (since.as_secs() as i64, i64::from(since.subsec_nanos()))
+    }
+
+    fn file(&mut self, dir: &Dir, name: &std::ffi::OsStr, guest: GuestPath) {
+        let opened = open_file(dir, name).and_then(|file| {
+            let meta = file.metadata()?;
+            Ok((file, meta))
+        });
+        let (mut file, meta) = match opened {
+            Ok(opened) => opened,
+            Err(e) => return self.skip(guest.as_str().as_bytes(), &e.to_string()),
+        };
+        let born = meta.created().ok().map(cap_std::time::SystemTime::into_std);
+        let sha256 = (meta.len() <= MAX_HASHED).then(|| digest(&mut file).ok()).flatten();
+        let known = self.before.get(guest.as_str());
+        if known.is_some() && known == sha256.as_ref() {
+            return;
+        }
+        let created = known.is_none() && born.is_none_or(|born| born >= self.since);
+        let out = OutFile { guest, host: None, size: meta.len(), sha256, kind: FileKind::Regular };
+        self.list(out, created);
+    }
+
+    fn special(&mut self, guest: GuestPath, kind: FileType, meta: &cap_std::fs::Metadata) {
+        let kind = if kind.is_symlink() { FileKind::Symlink } else { FileKind::Special };
+        self.list(OutFile { guest, host: None, size: meta.len(), sha256: None, kind }, true);
+    }
+
+    fn list(&mut self, file: OutFile, created: bool) {
+        if self.found.created.len() + self.found.modified.len() >= MAX_LISTED {
+            self.found.dropped += 1;
+        } else if created {
+            self.found.created.push(file);
+        } else {
+            self.found.modified.push(file);
+        }
+    }
+
+    fn skip(&mut self, name: &[u8], reason: &str) {
+        if self.found.skipped.len() < MAX_LISTED {
+            self.found.skipped.push(SkippedFile { name: name.to_vec(), reason: reason.to_owned() });
+        } else {
+            self.found.dropped += 1;
+        }
+    }
+}
+
+/// Opens a directory that is one, and no link to one.
+pub(crate) fn open_dir(dir: &Dir, name: &std::ffi::OsStr) -> io::Result<Dir> {
+    use cap_fs_ext::DirExt;
+    dir.open_dir_nofollow(name)
+}
+
+/// Opens a regular file that is one, and no link to one; never waits for a FIFO's other end.
+pub(crate) fn open_file(dir: &Dir, name: &std::ffi::OsStr) -> io::Result<File> {
+    use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No).custom_flags(libc::O_NONBLOCK);
+    let file = dir.open_with(name, &options)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(file)
+}
+
+/// The sha256 of at most [`MAX_HASHED`] bytes, in hexadecimal.
+fn digest(file: &mut File) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
+    let mut taken = file.take(MAX_HASHED);
+    loop {
+        match taken.read(&mut buffer)? {
+            0 => return Ok(hex(&hasher.finalize())),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}

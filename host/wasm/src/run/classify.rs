@@ -1,0 +1,63 @@
+//! What became of a guest, from evidence: the engine's error, the limits' counters, the prelude's own word.
+
+use codebox_core::{LimitKind, Outcome, TrapKind};
+use wasmtime::Trap;
+use wasmtime_wasi::I32Exit;
+
+use crate::guest::{Flood, Guest};
+use crate::interrupt::Stop;
+
+/// How the guest's call ended, and whether its region may be used again.
+pub(crate) struct End {
+    pub outcome: Outcome,
+    /// The guest returned by itself, to the end of its turn.
+    pub sound: bool,
+}
+
+/// Tells the outcome of a call.
+pub(crate) fn classify(end: Result<wasmtime::Result<i32>, Stop>, guest: &Guest) -> End {
+    match end {
+        Err(Stop::Cancelled) => stopped(Outcome::Cancelled),
+        Err(Stop::Limit(kind)) => stopped(Outcome::LimitHit(kind)),
+        Ok(Ok(status)) => End { outcome: exited(status, guest), sound: true },
+        Ok(Err(error)) => stopped(failed(&error, guest)),
+    }
+}
+
+fn stopped(outcome: Outcome) -> End {
+    End { outcome, sound: false }
+}
+
+/// A program that ended by itself; one that a limit made fail is told by the limit.
+fn exited(status: i32, guest: &Guest) -> Outcome {
+    if status != 0 {
+        let error = guest.channel.error.as_ref().map(|error| error.name.as_str());
+        if guest.limiter.denials() > 0 && matches!(error, None | Some("MemoryError" | "_ArrayMemoryError")) {
+            return Outcome::LimitHit(LimitKind::Memory);
+        }
+        if let (Some(kind), Some("OSError")) = (guest.quota.denied().first(), error) {
+            return Outcome::LimitHit(*kind);
+        }
+    }
+    Outcome::Exited(status)
+}
+
+fn failed(error: &wasmtime::Error, guest: &Guest) -> Outcome {
+    if let Some(exit) = error.downcast_ref::<I32Exit>() {
+        return exited(exit.0, guest);
+    }
+    if error.is::<Flood>() {
+        return Outcome::LimitHit(LimitKind::Output);
+    }
+    if guest.limiter.denials() > 0 {
+        // An interpreter that runs out of memory where it cannot raise an exception aborts, which traps.
+        return Outcome::LimitHit(LimitKind::Memory);
+    }
+    Outcome::Trapped(match error.downcast_ref::<Trap>() {
+        Some(Trap::StackOverflow) => TrapKind::StackOverflow,
+        Some(Trap::UnreachableCodeReached) => TrapKind::Unreachable,
+        Some(Trap::MemoryOutOfBounds | Trap::TableOutOfBounds) => TrapKind::OutOfBounds,
+        Some(trap) => TrapKind::Other(trap.to_string()),
+        None => TrapKind::Other(error.root_cause().to_string()),
+    })
+}

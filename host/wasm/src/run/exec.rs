@@ -1,0 +1,264 @@
+//! One instance: its directories, and the jobs run in it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+use codebox_core::path::{MappedPath, settle};
+use codebox_core::{
+    Access, BackendError, BoxFuture, Denial, DenialKind, Enforcement, ExecIo, FileChanges, Grants, GuestError,
+    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, Provenance, RunReport, Stdin as JobStdin,
+    Usage,
+};
+
+use sha2::{Digest, Sha256};
+
+use crate::error::WasmError;
+use crate::guest::{Channel, Guest, Output, Quota, Stdin};
+use crate::interrupt::Interrupt;
+use crate::launch::{Live, Setup};
+use crate::mounts::Mount;
+use crate::run::backend::{ENGINE, ID, Loaded, backend_error, held};
+use crate::run::changes::{Before, changes};
+use crate::run::classify::classify;
+use crate::run::message::message;
+use crate::run::outputs::bring_out;
+use crate::run::scratch::InstanceScratch;
+use crate::store::{Store, hex};
+
+/// Where a program that is in no granted directory is put when /work is the user's.
+const PROGRAM_DIR: &str = "/run/codebox";
+
+/// The system's clock for file times moves in steps; a change may carry the time of the step before.
+const CLOCK_STEP: Duration = Duration::from_millis(10);
+
+/// A place to run jobs in: an image to start from, and directories.
+pub(crate) struct WasmInstance {
+    store: Store,
+    loaded: Arc<Loaded>,
+    mounts: Vec<Mount>,
+    scratch: InstanceScratch,
+}
+
+impl WasmInstance {
+    pub(crate) fn new(
+        store: Store,
+        loaded: Arc<Loaded>,
+        scratch: InstanceScratch,
+        spec: InstanceSpec,
+    ) -> Result<Self, WasmError> {
+        // Network, environment and tools are not directories: the environment comes with each job as values, and the
+        // other two are granted by nobody yet, which the front end has refused before.
+        let Grants { dirs, net: _, env: _, tools: _ } = spec.grants;
+        let settled = settle(&dirs).map_err(|e| WasmError::Limit(e.to_string()))?;
+        let mut mounts = store.library_mounts()?;
+        for (name, guest) in [("work", GuestPath::work()), ("tmp", GuestPath::tmp())] {
+            if !settled.iter().any(|grant| grant.guest == guest) {
+                mounts.push(Mount { guest, host: scratch.path(name), access: Access::ReadWrite });
+            }
+        }
+        mounts.extend(settled.into_iter().map(|grant| Mount {
+            guest: grant.guest,
+            host: grant.host.to_path_buf(),
+            access: grant.access,
+        }));
+        Ok(Self { store, loaded, mounts, scratch })
+    }
+
+    async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, WasmError> {
+        let startup = Instant::now();
+        let text = message(job).ok_or_else(|| WasmError::Limit("this tier runs programs, not commands".into()))?;
+        let before = self.put_files(job)?;
+        let Limits { wall, cpu, memory, output, disk, files, open_files, processes: _, fuel: _ } = job.limits;
+        let stdin = match &job.stdin {
+            JobStdin::Empty => Stdin::bytes(Vec::new()),
+            JobStdin::Bytes(bytes) => Stdin::bytes(bytes.clone()),
+            JobStdin::Streamed => io.stdin.take().map_or_else(|| Stdin::bytes(Vec::new()), Stdin::stream),
+        };
+        let setup = Setup {
+            root: &self.store.root_dir(),
+            mounts: &self.mounts,
+            memory: memory.at().map(|size| size.get()),
+            quota: Quota::new(
+                disk.at().map(|size| size.get()),
+                files.at().map(u64::from),
+                open_files.at().map(|n| u64::from(n.get())),
+            ),
+            stdin,
+            stdout: Output::new(output, io.stdout.take()),
+            stderr: Output::new(output, io.stderr.take()),
+            channel: Channel::new(text),
+        };
+        let mut live = Live::start(&self.loaded.code, &self.loaded.pool, setup)?;
+        let entry = self.loaded.pool.image().facts().entry;
+        let entry = entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
+        let interrupt = Interrupt { wall: wall.at(), cpu: cpu.at(), cancel: io.cancel.clone() };
+        let (began, began_at) = (Instant::now(), SystemTime::now());
+        let (end, cpu_used) = interrupt.watch(live.turn(entry)).await;
+        let took = began.elapsed();
+        let end = classify(end, live.guest());
+        if end.sound {
+            live.clean();
+        }
+        let guest = live.end();
+        let mut report = RunReport::new(end.outcome, self.provenance(), job.limits.clone());
+        report.usage = Usage {
+            wall: took,
+            cpu: Some(cpu_used),
+            peak_memory: Some(guest.limiter.peak()),
+            startup: Some(began - startup),
+            disk_written: Some(guest.quota.written()),
+            fuel: None,
+        };
+        report.enforcement = Enforcement { limits: held(), walls: Vec::new() };
+        if guest.quota.touched_disk() || job.out.is_some() {
+            report.files = self.collect(job, began_at - CLOCK_STEP, &before);
+        }
+        tell(&mut report, guest);
+        Ok(report)
+    }
+
+    fn provenance(&self) -> Provenance {
+        let mut provenance = Provenance::new(ID, Isolation::Wasm);
+        let spec = self.store.spec();
+        provenance.runtime = Some(format!("{} ({} {})", spec.name, spec.package.name, spec.package.version));
+        provenance.image = Some(self.loaded.name.clone());
+        provenance.image_digest = Some(format!("sha256:{}", self.loaded.digest));
+        provenance.engine = Some(ENGINE.to_owned());
+        provenance
+    }
+
+    /// Puts a job's files into the private directories; they must not replace anything of the user's.
+    fn put_files(&mut self, job: &Job) -> Result<Before, WasmError> {
+        let mut before = Before::new();
+        for file in &job.files {
+            let (dir, rest) = self.private_place(&file.path)?;
+            let (name, parents) = match rest.split_last() {
+                Some(split) => split,
+                None => return Err(WasmError::Limit(format!("{} is a directory", file.path))),
+            };
+            let put = || -> std::io::Result<()> {
+                let mut dir = dir;
+                for parent in parents {
+                    let _ = dir.create_dir(parent);
+                    dir = crate::run::changes::open_dir(&dir, parent.as_ref())?;
+                }
+                // A later job of a session may bring the same file again: what stands there is replaced, a link with
+                // it, and never written through.
+                let _ = dir.remove_file(name);
+                let mut options = OpenOptions::new();
+                options.write(true).create_new(true);
+                std::io::Write::write_all(&mut dir.open_with(name, &options)?, &file.content)
+            };
+            put().map_err(WasmError::io("put in", file.path.as_str().as_ref()))?;
+            before.insert(file.path.as_str().to_owned(), hex(&Sha256::digest(&file.content)));
+        }
+        Ok(before)
+    }
+
+    /// The private directory that a path is in, and the components below it.
+    fn private_place<'p>(&mut self, path: &'p GuestPath) -> Result<(Dir, Vec<&'p str>), WasmError> {
+        let parts: Vec<&str> = path.components().collect();
+        let place = |guest: &str| GuestPath::new(guest).ok();
+        for (name, guest) in
+            [("work", Some(GuestPath::work())), ("tmp", Some(GuestPath::tmp())), ("run", place(PROGRAM_DIR))]
+        {
+            let Some(guest) = guest else { continue };
+            if !path.is_within(&guest) {
+                continue;
+            }
+            let host = self.scratch.path(name);
+            if name == "run" && !self.mounts.iter().any(|mount| mount.guest == guest) {
+                self.scratch.add(name).map_err(WasmError::io("create", &host))?;
+                self.mounts.push(Mount { guest: guest.clone(), host: host.clone(), access: Access::ReadOnly });
+            }
+            if !self.mounts.iter().any(|mount| mount.guest == guest && mount.host == host) {
+                break;
+            }
+            let dir = self.scratch.open(name).map_err(WasmError::io("open", &host))?;
+            return Ok((dir, parts[guest.components().count()..].to_vec()));
+        }
+        Err(WasmError::Limit(format!("{path} is not in a private directory of the job")))
+    }
+
+    /// What the job changed in its working directory, brought out where the job says so.
+    fn collect(&self, job: &Job, since: SystemTime, before: &Before) -> FileChanges {
+        let at = GuestPath::work();
+        let Some(mount) = self.mounts.iter().find(|mount| mount.guest == at) else { return FileChanges::default() };
+        let Ok(work) = open(&mount.host) else { return FileChanges::default() };
+        let mut found = changes(&work, &at, since, before);
+        if let Some(to) = &job.out {
+            match open(&to.to_path_buf()) {
+                Ok(out) => bring_out(&mut found, &work, &at, &out, to),
+                Err(e) => found.skipped.push(codebox_core::SkippedFile {
+                    name: to.as_str().as_bytes().to_vec(),
+                    reason: format!("cannot be opened: {e}"),
+                }),
+            }
+        }
+        found
+    }
+}
+
+fn open(path: &PathBuf) -> std::io::Result<Dir> {
+    Dir::open_ambient_dir(path, ambient_authority())
+}
+
+/// Moves what the guest said into the report.
+fn tell(report: &mut RunReport, guest: Guest) {
+    let Guest { channel, stdout, stderr, quota, .. } = guest;
+    report.stdout = stdout.finish();
+    report.stderr = stderr.finish();
+    report.error = channel.error.map(|error| GuestError {
+        name: error.name,
+        value: error.value,
+        traceback: error.traceback.lines().map(str::to_owned).collect(),
+        line: error.line,
+    });
+    report.missing = channel.missing.into_iter().map(|missing| lacking(&missing.what)).collect();
+    report.denials = quota
+        .denied()
+        .iter()
+        .map(|kind| Denial {
+            what: DenialKind::Fs,
+            detail: format!("the limit on {kind} was reached"),
+            hint: "raise the limit, or let the program write less".to_owned(),
+        })
+        .collect();
+}
+
+/// What the program lacked, in words, and how to get it.
+fn lacking(what: &str) -> Missing {
+    let (what, hint) = match what {
+        "threads" => ("threads", "WebAssembly has none: run it with --isolation container, or use asyncio"),
+        "processes" => ("processes", "WebAssembly has none: run it with --isolation container"),
+        "sockets" => ("network sockets", "no network is granted to this tier: run it with --isolation container"),
+        other => match other.strip_prefix("module:") {
+            Some(module) => {
+                return Missing {
+                    what: format!("the module {module}"),
+                    hint: "it is not part of the runtime: grant a directory that has it, or use --isolation container"
+                        .to_owned(),
+                };
+            }
+            None => (other, "run it with --isolation container"),
+        },
+    };
+    Missing { what: what.to_owned(), hint: hint.to_owned() }
+}
+
+impl Instance for WasmInstance {
+    fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>> {
+        Box::pin(async move {
+            let name = self.store.spec().name.clone();
+            self.run(job, io).await.map_err(|e| backend_error(&name, e))
+        })
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {
+        drop(self);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -1,0 +1,11 @@
+//! Runs jobs: the fast path as a backend.
+
+mod backend;
+mod changes;
+mod classify;
+mod exec;
+mod message;
+mod outputs;
+mod scratch;
+
+pub use backend::WasmBackend;

@@ -1,0 +1,227 @@
+//! The store: where things are, and what state they are in.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use codebox_core::{Access, GuestPath};
+use serde::{Deserialize, Serialize};
+
+use crate::code::CodeImage;
+use crate::engine::Engine;
+use crate::error::WasmError;
+use crate::image::{ImageFacts, MemoryImage};
+use crate::mounts::Mount;
+use crate::store::install::data_dir;
+use crate::store::seal::{Seal, write_whole};
+use crate::store::{RuntimeSpec, private_dir};
+
+/// The directories that a store keeps things in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreDirs {
+    /// Installed runtimes: what had to be fetched.
+    pub data: PathBuf,
+    /// Compiled code and images: what can be made again.
+    pub cache: PathBuf,
+}
+
+/// Whether a runtime can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuntimeState {
+    /// Installed, compiled and imaged for this engine.
+    Ready,
+    /// Installed, but its code and images have to be made (again) for this version of codebox or this processor.
+    Unprepared,
+    /// Not installed.
+    Missing,
+    /// Installed, and something is wrong with it.
+    Damaged(String),
+}
+
+/// The artefacts of one runtime.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) engine: Engine,
+    pub(crate) dirs: StoreDirs,
+    pub(crate) spec: Arc<RuntimeSpec>,
+    /// The prelude's modules in the order they are loaded, `boot` first.
+    pub(crate) prelude: Arc<[(&'static str, &'static str)]>,
+}
+
+/// Names of the artefacts.
+pub(crate) const CODE: &str = "code.cwasm";
+pub(crate) const INITIAL: &str = "initial.img";
+const MANIFEST: &str = "manifest.json";
+
+/// Where guests find their language's library.
+const LIBRARY: &str = "/usr/local/lib";
+
+/// The seals of a directory of artefacts and what its images hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    pub seals: BTreeMap<String, Seal>,
+    pub images: BTreeMap<String, ImageFacts>,
+    /// What the interpreter said of itself.
+    pub facts: serde_json::Value,
+}
+
+impl Manifest {
+    pub(crate) fn read(dir: &Path) -> Result<Option<Self>, WasmError> {
+        let path = dir.join(MANIFEST);
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| WasmError::damaged(&path, e.to_string())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(WasmError::io("read", &path)(e)),
+        }
+    }
+
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), WasmError> {
+        let path = dir.join(MANIFEST);
+        let bytes = serde_json::to_vec_pretty(self).map_err(|e| WasmError::damaged(&path, e.to_string()))?;
+        write_whole(&path, &bytes)
+    }
+
+    fn open(&mut self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
+        let path = dir.join(name);
+        let seal = self.seals.get(name).ok_or_else(|| WasmError::damaged(&path, "it has no seal"))?;
+        let opened = seal.open(&path)?;
+        if let Some(renewed) = opened.renewed {
+            self.seals.insert(name.to_owned(), renewed);
+            // A seal that cannot be stored is renewed again next time; the file is right all the same.
+            let _ = self.write(dir);
+        }
+        Ok(opened.file)
+    }
+}
+
+impl Store {
+    /// A store of one runtime below these directories; touches nothing.
+    pub fn new(engine: Engine, dirs: StoreDirs, spec: RuntimeSpec, prelude: &[(&'static str, &'static str)]) -> Self {
+        Self { engine, dirs, spec: Arc::new(spec), prelude: prelude.into() }
+    }
+
+    /// The runtime that this store keeps.
+    pub fn spec(&self) -> &RuntimeSpec {
+        &self.spec
+    }
+
+    /// Where the runtime is, or will be, installed.
+    pub fn runtime_dir(&self) -> PathBuf {
+        self.dirs.data.join("runtimes").join(self.spec.folder())
+    }
+
+    /// Where the runtime's code and images for this engine are.
+    pub fn prepared_dir(&self) -> PathBuf {
+        let key = self.engine.compatibility_key();
+        self.dirs.cache.join("prepared").join(format!("{}-{key}-{}", self.spec.folder(), self.prelude_digest()))
+    }
+
+    /// The directory that guests see as their library's.
+    pub fn library_dir(&self) -> PathBuf {
+        self.runtime_dir().join("lib")
+    }
+
+    /// The read-only directory that guests see as `/`.
+    pub(crate) fn root_dir(&self) -> PathBuf {
+        self.runtime_dir().join("root")
+    }
+
+    /// The mounts that every guest of this runtime has: its library and the data beside it.
+    pub(crate) fn library_mounts(&self) -> Result<Vec<Mount>, WasmError> {
+        let place =
+            |guest: &str| GuestPath::new(guest).map_err(|e| WasmError::Prelude(format!("runtime.toml: {guest}: {e}")));
+        let library = Mount { guest: place(LIBRARY)?, host: self.library_dir(), access: Access::ReadOnly };
+        let data = self.spec.data.iter().enumerate().map(|(index, archive)| {
+            let host = self.runtime_dir().join(data_dir(index));
+            Ok(Mount { guest: place(&archive.guest)?, host, access: Access::ReadOnly })
+        });
+        std::iter::once(Ok(library)).chain(data).collect()
+    }
+
+    /// The prelude's first text and its modules.
+    pub(crate) fn prelude_parts(&self) -> (&'static str, &[(&'static str, &'static str)]) {
+        self.prelude.split_first().map_or(("", &[]), |(boot, modules)| (boot.1, modules))
+    }
+
+    /// The directories that a running guest of this runtime reads.
+    pub fn guest_dirs(&self) -> Vec<PathBuf> {
+        vec![self.runtime_dir()]
+    }
+
+    /// A change of the prelude or of the recipes makes other images.
+    fn prelude_digest(&self) -> String {
+        use std::hash::{Hash, Hasher};
+        let mut hasher = std::collections::hash_map::DefaultHasher::new();
+        self.prelude.hash(&mut hasher);
+        for recipe in &self.spec.image {
+            (&recipe.name, &recipe.base, &recipe.imports).hash(&mut hasher);
+        }
+        format!("{:08x}", hasher.finish() as u32)
+    }
+
+    /// The version of the language that the interpreter said it is, once it has run.
+    pub fn interpreter_version(&self) -> Option<String> {
+        let manifest = Manifest::read(&self.prepared_dir()).ok()??;
+        Some(manifest.facts.get("version")?.as_str()?.to_owned())
+    }
+
+    /// What state the runtime is in; looks at no content.
+    pub fn state(&self) -> RuntimeState {
+        let installed = match Manifest::read(&self.runtime_dir()) {
+            Ok(Some(installed)) => installed,
+            Ok(None) => return RuntimeState::Missing,
+            Err(e) => return RuntimeState::Damaged(e.to_string()),
+        };
+        for (name, seal) in &installed.seals {
+            if let Err(e) = seal.open(&self.runtime_dir().join(name)) {
+                return RuntimeState::Damaged(e.to_string());
+            }
+        }
+        match Manifest::read(&self.prepared_dir()) {
+            Ok(Some(prepared)) if self.spec.image.iter().all(|recipe| prepared.images.contains_key(&recipe.name)) => {
+                RuntimeState::Ready
+            }
+            _ => RuntimeState::Unprepared,
+        }
+    }
+
+    /// Loads the compiled code and one image.
+    pub(crate) fn load(&self, image: &str) -> Result<(CodeImage, MemoryImage, Seal), WasmError> {
+        let dir = self.prepared_dir();
+        let missing = || WasmError::damaged(&dir, "it was not prepared");
+        let mut manifest = Manifest::read(&dir)?.ok_or_else(missing)?;
+        let code = CodeImage::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)?;
+        let (image, seal) = self.load_image(&mut manifest, image)?;
+        Ok((code, image, seal))
+    }
+
+    /// Loads one more image.
+    pub(crate) fn load_one_image(&self, image: &str) -> Result<(MemoryImage, Seal), WasmError> {
+        let dir = self.prepared_dir();
+        let manifest = Manifest::read(&dir)?;
+        self.load_image(&mut manifest.ok_or_else(|| WasmError::damaged(&dir, "it was not prepared"))?, image)
+    }
+
+    fn load_image(&self, manifest: &mut Manifest, image: &str) -> Result<(MemoryImage, Seal), WasmError> {
+        let dir = self.prepared_dir();
+        let name = image_file(image);
+        let facts = manifest.images.get(image).cloned();
+        let facts = facts.ok_or_else(|| WasmError::damaged(&dir.join(&name), "there is no image of this name"))?;
+        let file = manifest.open(&dir, &name)?;
+        let seal = manifest.seals[&name].clone();
+        Ok((MemoryImage::open(&dir.join(&name), file, facts)?, seal))
+    }
+
+    pub(crate) fn make_dirs(&self) -> Result<(), WasmError> {
+        for dir in [&self.dirs.data, &self.dirs.cache] {
+            private_dir(dir).map_err(WasmError::io("create", dir))?;
+        }
+        Ok(())
+    }
+}
+
+/// The file that holds an image.
+pub(crate) fn image_file(image: &str) -> String {
+    format!("{image}.img")
+}

@@ -1,0 +1,260 @@
+//! Installs a runtime from its unpacked package, and prepares its code and images.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use crate::code::{CodeImage, split};
+use crate::error::WasmError;
+use crate::image::{ImageFacts, Maker};
+use crate::store::entry::{CODE, INITIAL, Manifest, image_file};
+use crate::store::lock::StoreLock;
+use crate::store::seal::{Seal, write_whole};
+use crate::store::{RuntimeState, Store, private_dir};
+
+/// Hears what a long operation is doing.
+pub trait Steps: Sync {
+    /// A step began, named as a present participle: "compiling python".
+    fn step(&self, name: &str);
+}
+
+/// Names of the parts of an installed runtime.
+const MODULE: &str = "module.wasm";
+
+impl Store {
+    /// Makes the runtime ready to use, fetching it where it is missing.
+    ///
+    /// `fetch` is called at most once, with the directory that the package has to be unpacked into. Another process
+    /// that does the same is waited for, and its work used.
+    ///
+    /// # Errors
+    /// What `fetch` returned, or what went wrong while the runtime was installed; nothing half-done stays behind.
+    pub fn ensure<E: From<WasmError>>(
+        &self,
+        steps: &dyn Steps,
+        fetch: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.state() == RuntimeState::Ready {
+            return Ok(());
+        }
+        self.make_dirs()?;
+        let _lock = StoreLock::take(&self.dirs.data, || steps.step("waiting for another process"))?;
+        match self.state() {
+            RuntimeState::Ready => return Ok(()),
+            RuntimeState::Unprepared => {}
+            RuntimeState::Damaged(why) => return Err(WasmError::damaged(&self.runtime_dir(), why).into()),
+            RuntimeState::Missing => self.install(steps, fetch)?,
+        }
+        Ok(self.prepare(steps)?)
+    }
+
+    /// Installs the runtime anew, whatever is there.
+    ///
+    /// # Errors
+    /// As for [`ensure`](Self::ensure); an installed runtime stays as it was when the new one cannot be fetched.
+    pub fn reinstall<E: From<WasmError>>(
+        &self,
+        steps: &dyn Steps,
+        fetch: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.make_dirs()?;
+        let _lock = StoreLock::take(&self.dirs.data, || steps.step("waiting for another process"))?;
+        self.install(steps, fetch)?;
+        let prepared = self.prepared_dir();
+        remove_dir(&prepared)?;
+        Ok(self.prepare(steps)?)
+    }
+
+    /// Removes the runtime, its code and its images; tells whether there was anything.
+    ///
+    /// # Errors
+    /// [`WasmError::Io`] when something cannot be removed.
+    pub fn remove(&self) -> Result<bool, WasmError> {
+        if !self.runtime_dir().exists() && !self.prepared_dir().exists() {
+            return Ok(false);
+        }
+        let _lock = StoreLock::take(&self.dirs.data, || ())?;
+        remove_dir(&self.runtime_dir())?;
+        let prepared = self.dirs.cache.join("prepared");
+        let Ok(entries) = fs::read_dir(&prepared) else { return Ok(true) };
+        let prefix = format!("{}-", self.spec.folder());
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                remove_dir(&entry.path())?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Checks the digest of every installed and prepared file; tells how many are right.
+    ///
+    /// # Errors
+    /// The first file that is not what was installed.
+    pub fn verify(&self) -> Result<usize, WasmError> {
+        let mut checked = 0;
+        for dir in [self.runtime_dir(), self.prepared_dir()] {
+            let Some(manifest) = Manifest::read(&dir)? else { continue };
+            for (name, seal) in &manifest.seals {
+                seal.verify(&dir.join(name))?;
+                checked += 1;
+            }
+        }
+        Ok(checked)
+    }
+
+    fn install<E: From<WasmError>>(
+        &self,
+        steps: &dyn Steps,
+        fetch: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let target = self.runtime_dir();
+        let parent = self.dirs.data.join("runtimes");
+        private_dir(&parent).map_err(WasmError::io("create", &parent))?;
+        sweep(&parent);
+        let temp = tempfile::Builder::new().prefix(NEW).tempdir_in(&parent);
+        let temp = temp.map_err(WasmError::io("create a directory in", &parent))?;
+        let package = temp.path().join("package");
+        fetch(&package)?;
+        steps.step(&format!("unpacking {}", self.spec.name));
+        let folder = temp.path().join("runtime");
+        self.arrange(&package, &folder)?;
+        remove_dir(&target)?;
+        fs::rename(&folder, &target).map_err(WasmError::io("install", &target))?;
+        Ok(())
+    }
+
+    /// Lays an unpacked package out as guests and later preparations want it.
+    fn arrange(&self, package: &Path, folder: &Path) -> Result<(), WasmError> {
+        let lib = folder.join("lib");
+        private_dir(&lib).map_err(WasmError::io("create", &lib))?;
+        let (member, name) = &self.spec.library;
+        let library = lib.join(name);
+        rename(&package.join(member), &library)?;
+        rename(&package.join(&self.spec.module), &folder.join(MODULE))?;
+        for (index, archive) in self.spec.data.iter().enumerate() {
+            extract_inner(&library, &archive.member, &folder.join(data_dir(index)))?;
+        }
+        rename(package, &folder.join("package"))?;
+        let root = folder.join("root");
+        for place in ["work", "tmp", "run/codebox", "usr/local/lib"] {
+            let place = root.join(place);
+            private_dir(&place).map_err(WasmError::io("create", &place))?;
+        }
+        let mut manifest = Manifest::default();
+        for sealed in [MODULE.to_owned(), format!("lib/{name}")] {
+            make_private(&folder.join(&sealed))?;
+            manifest.seals.insert(sealed.clone(), Seal::of(&folder.join(&sealed))?);
+        }
+        manifest.write(folder)
+    }
+
+    /// Compiles the code and makes the images that `runtime.toml` names.
+    pub(crate) fn prepare(&self, steps: &dyn Steps) -> Result<(), WasmError> {
+        let target = self.prepared_dir();
+        let parent = self.dirs.cache.join("prepared");
+        private_dir(&parent).map_err(WasmError::io("create", &parent))?;
+        sweep(&parent);
+        let temp = tempfile::Builder::new().prefix(NEW).tempdir_in(&parent);
+        let temp = temp.map_err(WasmError::io("create a directory in", &parent))?;
+        let dir = temp.path();
+        let module = self.runtime_dir().join(MODULE);
+        let wasm = fs::read(&module).map_err(WasmError::io("read", &module))?;
+        steps.step(&format!("compiling {}", self.spec.name));
+        let parts = split(&module, &wasm)?;
+        drop(wasm);
+        let code = CodeImage::compile(&self.engine, &parts.code)?;
+        let mut manifest = Manifest::default();
+        for (name, bytes) in [(CODE, &code), (INITIAL, &parts.memory)] {
+            write_whole(&dir.join(name), bytes)?;
+            manifest.seals.insert(name.to_owned(), Seal::of(&dir.join(name))?);
+        }
+        drop((code, parts));
+        let code_path = dir.join(CODE);
+        let file = File::open(&code_path).map_err(WasmError::io("open", &code_path))?;
+        let code = CodeImage::load(&self.engine, &code_path, file)?;
+        let maker = Maker { store: self, code: &code, initial: &dir.join(INITIAL) };
+        for recipe in &self.spec.image {
+            steps.step(&format!("starting {} for the image {}", self.spec.name, recipe.name));
+            let made = maker.make(&self.spec.imports_of(&recipe.name), &dir.join(image_file(&recipe.name)))?;
+            let name = image_file(&recipe.name);
+            manifest.seals.insert(name.clone(), Seal::of(&dir.join(name))?);
+            manifest.facts = made.interpreter;
+            manifest.images.insert(recipe.name.clone(), made.facts);
+        }
+        manifest.write(dir)?;
+        remove_dir(&target)?;
+        // Renaming the directory changes no file's identity, so the seals stay good.
+        fs::rename(temp.keep(), &target).map_err(WasmError::io("install", &target))
+    }
+
+    /// Adds an image to a prepared runtime.
+    pub(crate) fn add_image(&self, name: &str, imports: &[String]) -> Result<ImageFacts, WasmError> {
+        let _lock = StoreLock::take(&self.dirs.data, || ())?;
+        let dir = self.prepared_dir();
+        let mut manifest =
+            Manifest::read(&dir)?.ok_or_else(|| WasmError::damaged(&dir, "the runtime was not prepared"))?;
+        let (code, ..) = self.load(&self.spec.image[0].name)?;
+        let file = image_file(name);
+        let temp = tempfile::Builder::new().prefix(NEW).tempdir_in(&dir);
+        let temp = temp.map_err(WasmError::io("create a directory in", &dir))?;
+        let maker = Maker { store: self, code: &code, initial: &dir.join(INITIAL) };
+        let made = maker.make(imports, &temp.path().join(&file))?;
+        rename(&temp.path().join(&file), &dir.join(&file))?;
+        manifest.seals.insert(file.clone(), Seal::of(&dir.join(&file))?);
+        manifest.images.insert(name.to_owned(), made.facts.clone());
+        manifest.write(&dir)?;
+        Ok(made.facts)
+    }
+}
+
+/// Where the content of the runtime's data archives is.
+pub(crate) fn data_dir(index: usize) -> String {
+    format!("data-{index}")
+}
+
+/// Prefix of directories that are being made.
+const NEW: &str = ".new-";
+
+/// Removes what a killed process left half-done; the lock shows that nobody is at it.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(NEW) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn remove_dir(path: &Path) -> Result<(), WasmError> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(WasmError::io("remove", path)(e)),
+        _ => Ok(()),
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), WasmError> {
+    fs::rename(from, to).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => WasmError::damaged(from, "the package does not have it"),
+        _ => WasmError::Io { doing: "move", path: from.to_owned(), source },
+    })
+}
+
+fn make_private(path: &Path) -> Result<(), WasmError> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o400)).map_err(WasmError::io("protect", path))?;
+    }
+    Ok(())
+}
+
+/// Unpacks a zip that is a member of another zip.
+fn extract_inner(outer: &Path, member: &str, into: &Path) -> Result<(), WasmError> {
+    let broken = |e: zip::result::ZipError| WasmError::damaged(outer, format!("{member}: {e}"));
+    let file = File::open(outer).map_err(WasmError::io("open", outer))?;
+    let mut archive = zip::ZipArchive::new(file).map_err(broken)?;
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut archive.by_name(member).map_err(broken)?, &mut bytes)
+        .map_err(WasmError::io("read", outer))?;
+    let mut inner = zip::ZipArchive::new(io::Cursor::new(bytes)).map_err(broken)?;
+    inner.extract(into).map_err(broken)
+}

@@ -1,0 +1,28 @@
+//! One process at a time changes the store; the others wait.
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+
+use crate::error::WasmError;
+use crate::store::private_dir;
+
+/// Holds the store's lock until it is dropped; the system drops it with a process that dies.
+pub(crate) struct StoreLock(#[expect(dead_code, reason = "the open file is the lock")] File);
+
+impl StoreLock {
+    /// Takes the lock, calling `waiting` first when another process has it.
+    pub(crate) fn take(dir: &Path, waiting: impl FnOnce()) -> Result<Self, WasmError> {
+        private_dir(dir).map_err(WasmError::io("create", dir))?;
+        let path = dir.join("lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(WasmError::io("open", &path))?;
+        if let Err(busy) = file.try_lock() {
+            match busy {
+                std::fs::TryLockError::WouldBlock => waiting(),
+                std::fs::TryLockError::Error(e) => return Err(WasmError::io("lock", &path)(e)),
+            }
+            file.lock().map_err(WasmError::io("lock", &path))?;
+        }
+        Ok(Self(file))
+    }
+}

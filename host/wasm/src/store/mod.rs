@@ -1,0 +1,32 @@
+//! Artefacts on disk: installed runtimes, their compiled code and their memory images.
+//!
+//! Compiled code is as good as a program: whoever can change the file can run anything as this user. So artefacts
+//! live in directories of this user alone, are written whole (temporary name, then rename), and every one of them is
+//! checked against a seal before it is mapped.
+
+mod entry;
+mod images;
+mod install;
+mod lock;
+mod runtime;
+mod seal;
+
+pub use entry::{RuntimeState, Store, StoreDirs};
+pub use images::ImageEntry;
+pub use install::Steps;
+pub use runtime::{DataArchive, ImageRecipe, Package, RuntimeSpec};
+pub use seal::sha256_of_file;
+pub(crate) use seal::{hex, write_sparse};
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Makes a directory, and its parents, that only this user can enter.
+pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}

@@ -1,0 +1,93 @@
+//! A runtime's description, as `runtime.toml` gives it.
+
+use serde::Deserialize;
+
+use crate::error::WasmError;
+
+/// What codebox knows of a language's runtime before it is installed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuntimeSpec {
+    /// The runtime's name, which is also its folder's.
+    pub name: String,
+    /// The language it runs.
+    pub language: String,
+    /// Endings of the files it runs, without the dot.
+    pub extensions: Vec<String>,
+    /// The licence of what is installed.
+    pub licence: String,
+    /// Where it comes from.
+    pub package: Package,
+    /// The member that is the module, relative to the unpacked package.
+    pub module: String,
+    /// The member that holds the language's library and the name it gets in the guest's library directory.
+    pub library: (String, String),
+    /// Archives inside the library that have to be files of their own.
+    #[serde(default)]
+    pub data: Vec<DataArchive>,
+    /// The memory images to make, each building on earlier ones.
+    pub image: Vec<ImageRecipe>,
+}
+
+/// A package of an index, pinned.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// The package's name in the index.
+    pub name: String,
+    /// Its exact version.
+    pub version: String,
+    /// The sha256 of its wheel, in hexadecimal.
+    pub sha256: String,
+    /// Bytes of its wheel.
+    pub size: u64,
+    /// Members of the wheel that are kept; one that ends in a slash stands for everything below it.
+    pub members: Vec<String>,
+}
+
+/// An archive inside the library archive that guests need as real files.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataArchive {
+    /// Its name inside the library archive.
+    pub member: String,
+    /// The directory the guest finds its content in.
+    pub guest: String,
+}
+
+/// What a memory image holds.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageRecipe {
+    /// The image's name.
+    pub name: String,
+    /// The image whose imports this one has too.
+    pub base: Option<String>,
+    /// Modules imported into it, in order.
+    pub imports: Vec<String>,
+}
+
+impl RuntimeSpec {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// [`WasmError::Prelude`] with the parser's message when the text is not one.
+    pub fn parse(text: &str) -> Result<Self, WasmError> {
+        toml::from_str(text).map_err(|e| WasmError::Prelude(format!("runtime.toml: {e}")))
+    }
+
+    /// All modules that an image is to import: its base's first.
+    pub fn imports_of(&self, image: &str) -> Vec<String> {
+        let Some(recipe) = self.image.iter().find(|recipe| recipe.name == image) else { return Vec::new() };
+        // A base has to stand above its user, so the search ends.
+        let base = recipe.base.as_deref().filter(|base| *base != image);
+        let mut imports = base.map(|base| self.imports_of(base)).unwrap_or_default();
+        imports.extend(recipe.imports.iter().cloned());
+        imports
+    }
+
+    /// The runtime's folder name: what is installed under it never changes.
+    pub(crate) fn folder(&self) -> String {
+        format!("{}-{}", self.name, self.package.version)
+    }
+}

@@ -1,0 +1,172 @@
+//! Seals: proof that a file is the one that was written, at the cost of one `fstat` in the usual case.
+//!
+//! Hashing two hundred megabytes before every run would cost more than the run. A seal therefore holds the file's
+//! digest and the identity that the system keeps for it: inode, size, and the times of its last change. The change
+//! time moves whenever content, owner, mode or name change and cannot be set back by an unprivileged program, so a
+//! file with the identity it had when its digest was last checked has that content still. When the identity differs
+//! (a restored backup, a copied home) the digest is checked again.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::WasmError;
+
+/// What a sealed file was when its digest was last known to be right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seal {
+    pub sha256: String,
+    identity: Identity,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// A file that was opened under its seal.
+pub(crate) struct Opened {
+    pub file: File,
+    /// The seal to store instead, when the digest had to be checked again.
+    pub renewed: Option<Seal>,
+}
+
+impl Seal {
+    /// Seals a file as it is now; reads all of it.
+    pub(crate) fn of(path: &Path) -> Result<Self, WasmError> {
+        let mut file = open(path)?;
+        let identity = identity(&file, path)?;
+        let sha256 = digest(&mut file).map_err(WasmError::io("read", path))?;
+        Ok(Self { sha256, identity })
+    }
+
+    /// Opens a file that should still be what was sealed.
+    ///
+    /// # Errors
+    /// [`WasmError::Damaged`] when it is missing, no regular file, another user's, writable by others, or different.
+    pub(crate) fn open(&self, path: &Path) -> Result<Opened, WasmError> {
+        let mut file = open(path)?;
+        let now = identity(&file, path)?;
+        if now == self.identity {
+            return Ok(Opened { file, renewed: None });
+        }
+        let sha256 = digest(&mut file).map_err(WasmError::io("read", path))?;
+        if sha256 != self.sha256 {
+            return Err(WasmError::damaged(path, "its content is not what was installed"));
+        }
+        io::Seek::rewind(&mut file).map_err(WasmError::io("read", path))?;
+        Ok(Opened { file, renewed: Some(Self { sha256, identity: now }) })
+    }
+
+    /// Checks the digest whatever the identity says.
+    pub(crate) fn verify(&self, path: &Path) -> Result<(), WasmError> {
+        let found = sha256_of_file(path)?;
+        if found == self.sha256 {
+            return Ok(());
+        }
+        Err(WasmError::damaged(path, format!("its sha256 is {found} and not {}", self.sha256)))
+    }
+}
+
+/// The sha256 of a regular file's content, in hexadecimal.
+///
+/// # Errors
+/// [`WasmError::Damaged`] when there is no such file, [`WasmError::Io`] when it cannot be read.
+pub fn sha256_of_file(path: &Path) -> Result<String, WasmError> {
+    digest(&mut open(path)?).map_err(WasmError::io("read", path))
+}
+
+fn digest(file: &mut File) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+    Ok(hex(&hasher.finalize()))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn open(path: &Path) -> Result<File, WasmError> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options.open(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => WasmError::damaged(path, "it is missing"),
+        _ => WasmError::Io { doing: "open", path: path.to_owned(), source },
+    })
+}
+
+#[cfg(unix)]
+fn identity(file: &File, path: &Path) -> Result<Identity, WasmError> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = file.metadata().map_err(WasmError::io("inspect", path))?;
+    if !meta.is_file() {
+        return Err(WasmError::damaged(path, "it is not a regular file"));
+    }
+    let me = rustix::process::geteuid().as_raw();
+    if meta.uid() != me && meta.uid() != 0 {
+        return Err(WasmError::damaged(path, format!("it belongs to user {} and not to {me}", meta.uid())));
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err(WasmError::damaged(path, "others may write to it"));
+    }
+    Ok(Identity {
+        device: meta.dev(),
+        inode: meta.ino(),
+        size: meta.size(),
+        modified: (meta.mtime(), meta.mtime_nsec()),
+        changed: (meta.ctime(), meta.ctime_nsec()),
+    })
+}
+
+/// Writes a file whole: nobody sees a part of it, and a crash leaves the old one or the new one.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WasmError> {
+    let failed = |e| WasmError::Io { doing: "write", path: path.to_owned(), source: e };
+    let dir = path.parent().ok_or_else(|| WasmError::damaged(path, "it has no directory"))?;
+    let mut temp = tempfile::Builder::new().prefix(".new-").tempfile_in(dir).map_err(failed)?;
+    io::Write::write_all(&mut temp, bytes).map_err(failed)?;
+    temp.as_file().sync_all().map_err(failed)?;
+    temp.persist(path).map_err(|e| failed(e.error))?;
+    fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)
+}
+
+/// Writes a file of mostly zeroes, leaving holes where whole pages are zero.
+pub(crate) fn write_sparse(path: &Path, bytes: &[u8]) -> Result<(), WasmError> {
+    use std::io::{Seek, SeekFrom, Write};
+    const PAGE: usize = 4096;
+    let failed = WasmError::io("write", path);
+    let write = || -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path)?;
+        file.set_len(bytes.len() as u64)?;
+        for (index, page) in bytes.chunks(PAGE).enumerate() {
+            if page.iter().any(|byte| *byte != 0) {
+                file.seek(SeekFrom::Start((index * PAGE) as u64))?;
+                file.write_all(page)?;
+            }
+        }
+        file.sync_all()
+    };
+    write().map_err(failed)
+}

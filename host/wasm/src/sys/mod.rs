@@ -1,0 +1,11 @@
+//! What differs between systems, a file for each.
+
+#[cfg(target_os = "linux")]
+mod pagemap;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(target_os = "linux")]
+pub(crate) use pagemap::Pagemap;
+#[cfg(unix)]
+pub(crate) use unix::{Reservation, peak_resident, thread_cpu_time};

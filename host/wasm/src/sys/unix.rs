@@ -1,0 +1,113 @@
+//! Address space, private file mappings and clocks on Unix.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
+
+/// A range of address space that this process owns until the value is dropped; inaccessible at first.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a reservation is only an address and a length that it owns; the system's mapping calls may come from any
+// thread, and all that change a mapping take `&mut self`.
+unsafe impl Send for Reservation {}
+// SAFETY: shared access only reads the address and the length.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves `len` bytes of address space without memory behind them.
+    pub(crate) fn new(len: usize) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a null hint lets the system choose free address space, so no mapping of this process is touched.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags) }?;
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("the system mapped the null page"))?;
+        Ok(Self { base, len })
+    }
+
+    /// The first address.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Maps the first `len` bytes of a file at the start, readable and writable, copied when written.
+    pub(crate) fn map_private(&mut self, file: &File, len: usize) -> io::Result<()> {
+        self.check(&(0..len));
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: the fixed range was checked to lie inside this reservation, which nothing else uses, and
+        // `&mut self` shows that no reader of the old mapping is left.
+        unsafe { mmap(self.base.as_ptr().cast(), len, prot, flags, file, 0) }?;
+        Ok(())
+    }
+
+    /// Makes a range readable and writable; bytes never touched before read as zero.
+    pub(crate) fn open_up(&mut self, range: Range<usize>) -> io::Result<()> {
+        let at = self.check(&range);
+        // SAFETY: the range lies inside this reservation; giving access invalidates no reference.
+        unsafe { mprotect(at.cast(), range.len(), MprotectFlags::READ | MprotectFlags::WRITE) }?;
+        Ok(())
+    }
+
+    /// Takes memory and access away from a range.
+    pub(crate) fn close_off(&mut self, range: Range<usize>) -> io::Result<()> {
+        let at = self.check(&range);
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: as for `map_private`; a fixed mapping replaces exactly the checked range.
+        unsafe { mmap_anonymous(at.cast(), range.len(), ProtFlags::empty(), flags) }?;
+        Ok(())
+    }
+
+    /// Drops the private copies in a range, so that it reads as the file, or as zeroes, again.
+    pub(crate) fn discard(&mut self, range: Range<usize>) -> io::Result<()> {
+        let at = self.check(&range);
+        // SAFETY: the range lies inside this reservation and `&mut self` shows that nothing borrows its bytes.
+        unsafe { madvise(at.cast(), range.len(), Advice::LinuxDontNeed) }?;
+        Ok(())
+    }
+
+    /// The bytes of a range that is accessible.
+    ///
+    /// # Safety
+    /// The range must have been mapped with [`map_private`](Self::map_private) or
+    /// [`open_up`](Self::open_up), and nothing else may access it while the slice lives.
+    pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        let at = self.check(&range);
+        // SAFETY: the caller vouches for access and exclusivity; the range was checked to be in bounds.
+        unsafe { std::slice::from_raw_parts_mut(at, range.len()) }
+    }
+
+    fn check(&self, range: &Range<usize>) -> *mut u8 {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} is outside of {} bytes", self.len);
+        self.base.as_ptr().wrapping_add(range.start)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: this value owns the whole range and is the last to know of it.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "unmapping an owned range cannot fail");
+    }
+}
+
+/// Processor time that the calling thread has used.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The largest resident size this process has had, in bytes, where the system tells.
+pub(crate) fn peak_resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}

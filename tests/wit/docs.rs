@@ -1,0 +1,96 @@
+//! Every item of a WIT package that can carry documentation.
+
+use wit_parser::{Docs, Interface, PackageId, Resolve, TypeDef, TypeDefKind, TypeId, WorldId, WorldItem};
+
+/// One item and whether something is said of it.
+pub struct Item {
+    pub path: String,
+    pub is_documented: bool,
+}
+
+/// Collects the items of a package with all that is in them.
+pub fn items(resolve: &Resolve, package: PackageId) -> Vec<Item> {
+    let mut found = Collected { resolve, items: Vec::new() };
+    let package = &resolve.packages[package];
+    let root = package.name.to_string();
+    found.add(&root, &package.docs);
+    for (name, &interface) in &package.interfaces {
+        found.interface(&format!("{root}/{name}"), &resolve.interfaces[interface]);
+    }
+    for (name, &world) in &package.worlds {
+        found.world(&format!("{root}/{name}"), world);
+    }
+    found.items
+}
+
+struct Collected<'a> {
+    resolve: &'a Resolve,
+    items: Vec<Item>,
+}
+
+impl Collected<'_> {
+    fn add(&mut self, path: &str, docs: &Docs) {
+        let said = docs.contents.as_deref().unwrap_or_default();
+        self.items.push(Item { path: path.to_owned(), is_documented: !said.trim().is_empty() });
+    }
+
+    fn world(&mut self, path: &str, world: WorldId) {
+        let resolve = self.resolve;
+        let world = &resolve.worlds[world];
+        self.add(path, &world.docs);
+        for (key, item) in world.imports.iter().chain(&world.exports) {
+            let path = format!("{path}#{}", resolve.name_world_key(key));
+            match item {
+                // An interface that is only there for its types was not written into the world.
+                WorldItem::Interface { id, docs, .. } => {
+                    if !resolve.interfaces[*id].functions.is_empty() {
+                        self.add(&path, docs);
+                    }
+                }
+                WorldItem::Function(function) => self.add(&path, &function.docs),
+                WorldItem::Type { id, .. } => self.type_def(&path, *id),
+            }
+        }
+    }
+
+    fn interface(&mut self, path: &str, interface: &Interface) {
+        self.add(path, &interface.docs);
+        for (name, function) in &interface.functions {
+            self.add(&format!("{path}.{name}"), &function.docs);
+        }
+        for (name, &id) in &interface.types {
+            self.type_def(&format!("{path}.{name}"), id);
+        }
+    }
+
+    fn type_def(&mut self, path: &str, id: TypeId) {
+        let resolve = self.resolve;
+        let TypeDef { kind, docs, .. } = &resolve.types[id];
+        if is_used_from_elsewhere(resolve, id) {
+            return;
+        }
+        self.add(path, docs);
+        let parts: Vec<(&str, &Docs)> = match kind {
+            TypeDefKind::Record(record) => {
+                record.fields.iter().map(|field| (field.name.as_str(), &field.docs)).collect()
+            }
+            TypeDefKind::Variant(variant) => {
+                variant.cases.iter().map(|case| (case.name.as_str(), &case.docs)).collect()
+            }
+            TypeDefKind::Enum(cases) => cases.cases.iter().map(|case| (case.name.as_str(), &case.docs)).collect(),
+            TypeDefKind::Flags(flags) => flags.flags.iter().map(|flag| (flag.name.as_str(), &flag.docs)).collect(),
+            _ => Vec::new(),
+        };
+        for (name, docs) in parts {
+            self.add(&format!("{path}.{name}"), docs);
+        }
+    }
+}
+
+/// Whether a type came by a `use`, so that what there is to say is said where it was defined.
+fn is_used_from_elsewhere(resolve: &Resolve, id: TypeId) -> bool {
+    match resolve.types[id].kind {
+        TypeDefKind::Type(wit_parser::Type::Id(origin)) => resolve.types[origin].owner != resolve.types[id].owner,
+        _ => false,
+    }
+}
