@@ -18,7 +18,8 @@ const IDLE_REGIONS: usize = 16;
 
 /// Runs jobs in this process: the first use installs the runtime, later ones start from its memory images.
 ///
-/// A runner can be shared between threads; jobs run side by side. It keeps the address space of ended jobs, put back
+/// The image that a job starts from follows from what its program imports; images built while a runner lives are seen
+/// by the next one. A runner can be shared between threads; jobs run side by side. It keeps the address space of ended jobs, put back
 /// to what it was, so that the next job starts without a page fault.
 ///
 /// The process itself is not confined: that binds a process for good, and this one is yours. Reports say so by
@@ -38,8 +39,9 @@ const IDLE_REGIONS: usize = 16;
 /// # }
 /// ```
 pub struct Runner {
-    shelf: Shelf,
     wasm: WasmBackend,
+    /// The images that were there when the runner was made.
+    images: Vec<ImageFacts>,
 }
 
 /// Why a runner could not be made, or could not say what a job did.
@@ -86,7 +88,8 @@ impl Runner {
         let name = store.spec().name.clone();
         shelf.ensure(&name, &Silent)?;
         let wasm = WasmBackend::new(store, &places.scratch(), IDLE_REGIONS)?;
-        Ok(Self { shelf, wasm })
+        let images = shelf.images()?.iter().map(|image| image.facts()).collect();
+        Ok(Self { wasm, images })
     }
 
     /// Runs a job to its end, blocking the calling thread; must not be called from async code.
@@ -135,7 +138,7 @@ impl Runner {
             language: job.language.clone(),
             grants: job.grants.clone(),
             limits: job.limits.clone(),
-            image: Some(self.image_for(job)?),
+            image: Some(self.image_for(job)),
             isolation: Isolation::Wasm,
         };
         let mut instance = self.wasm.open(&spec).await?;
@@ -150,12 +153,11 @@ impl Runner {
         &self.wasm
     }
 
-    fn image_for(&self, job: &Job) -> Result<String, RunnerError> {
+    fn image_for(&self, job: &Job) -> String {
         let needs = Needs::of_job(job);
         if needs.imports.is_empty() {
-            return Ok(codebox_service::image_choice::DEFAULT_IMAGE.to_owned());
+            return codebox_service::image_choice::DEFAULT_IMAGE.to_owned();
         }
-        let images: Vec<ImageFacts> = self.shelf.images()?.iter().map(|image| image.facts()).collect();
-        Ok(choose_image(&needs, &images).name)
+        choose_image(&needs, &self.images).name
     }
 }

@@ -14,6 +14,9 @@ _HEADROOM = 4 << 20
 
 def prepare(modules):
     """Imports `modules`, installs every hook and leaves no trace of this call."""
+    # Libraries read their settings when they are imported: they find what every job will.
+    os.environ.clear()
+    os.environ.update(start.ENVIRONMENT)
     # A library's warning about its own import is nobody's who starts from the image.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -37,15 +40,25 @@ def prepare(modules):
 
 
 def _settle_matplotlib():
-    """Reads the font list once; what it would write for next time belongs to no image."""
+    """Loads what the first figure loads, but for the fonts, which are open files and open again when needed."""
     import matplotlib
 
     matplotlib.use("agg")
     import matplotlib.font_manager
     import matplotlib.pyplot as plt
+    import matplotlib.text
 
     figure = plt.figure()
     plt.plot([0, 1])
     plt.title("a")
     figure.canvas.draw()
     plt.close("all")
+    del figure
+    for function in (
+        getattr(matplotlib.font_manager, "_get_font", None),
+        getattr(matplotlib.text, "_get_text_metrics_with_cache_impl", None),
+        getattr(matplotlib.text, "_get_text_metrics_function", None),
+    ):
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
+    gc.collect()

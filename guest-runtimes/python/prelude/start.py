@@ -10,7 +10,7 @@ import _reactor
 from _codebox import door, errors
 
 # What every program finds in its environment; the grants of a job are laid over it.
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "MPLBACKEND": "agg",
@@ -50,7 +50,7 @@ def _renew(job):
     if "uuid" in modules:
         modules["uuid"]._last_timestamp = None
     os.environ.clear()
-    os.environ.update(_ENVIRONMENT)
+    os.environ.update(ENVIRONMENT)
     os.environ.update(job["env"])
     sys.argv = list(job["argv"])
     sys.orig_argv = ["python", *sys.argv]

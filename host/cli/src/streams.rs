@@ -1,8 +1,7 @@
 //! The guest's streams: where its output goes as it comes, and where its input is from.
 
 use std::io::{self, IsTerminal, Read, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use codebox_core::{CancelToken, ExecIo, OutputSink};
 
@@ -12,43 +11,57 @@ use crate::inert::Inert;
 pub(crate) struct Streams {
     /// For the backend.
     pub io: ExecIo,
-    closed: Arc<AtomicBool>,
+    lost: Lost,
 }
+
+/// Why output did not reach standard output, if it did not.
+type Lost = Arc<OnceLock<io::Error>>;
 
 impl Streams {
     /// Output as it comes, input as it is asked for.
     pub(crate) fn live() -> Self {
         let cancel = CancelToken::new();
-        let closed = Arc::new(AtomicBool::new(false));
-        let stdout =
-            Stream::new(io::stdout(), Rendering::of(&io::stdout())).on_close(Arc::clone(&closed), cancel.clone());
+        let lost = Lost::default();
+        let stdout = Stream::new(io::stdout(), Rendering::of(&io::stdout())).telling(Arc::clone(&lost), cancel.clone());
         let stderr = Stream::new(io::stderr(), Rendering::of(&io::stderr()));
         let io =
             ExecIo { stdin: Some(stdin()), stdout: Some(Box::new(stdout)), stderr: Some(Box::new(stderr)), cancel };
-        Self { io, closed }
+        Self { io, lost }
     }
 
     /// Output only in the report.
     pub(crate) fn collected() -> Self {
         let io = ExecIo { stdin: Some(stdin()), ..ExecIo::none() };
-        let closed = Arc::new(AtomicBool::new(false));
-        Self { io, closed }
+        Self { io, lost: Lost::default() }
     }
 
-    /// Writes what was kept back of unfinished output, and says whether the reader of stdout went away.
-    pub(crate) fn finish(self) -> Reader {
-        let Self { io, closed } = self;
+    /// Writes what was kept back of unfinished output, and says whether all of stdout arrived.
+    pub(crate) fn finish(self) -> Delivery {
+        let Self { io, lost } = self;
         // Dropping a stream finishes it.
         drop(io);
-        if closed.load(Ordering::Acquire) { Reader::Gone } else { Reader::There }
+        match lost.get() {
+            None => Delivery::Whole,
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Delivery::ReaderGone,
+            Some(error) => Delivery::Failed(copy(error)),
+        }
     }
 }
 
-/// Whether somebody still reads standard output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reader {
-    There,
-    Gone,
+/// What became of the guest's standard output.
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    /// All of it arrived.
+    Whole,
+    /// Nobody reads it any more.
+    ReaderGone,
+    /// It could not be written: the disk is full, say.
+    Failed(io::Error),
+}
+
+/// The same error once more; the type itself cannot be cloned.
+fn copy(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
 }
 
 /// Standard input; nothing is read before the guest reads.
@@ -75,18 +88,18 @@ impl Rendering {
 struct Stream<W: Write + Send> {
     out: W,
     rendering: Rendering,
-    /// What to do when the reader goes away: a run whose output nobody reads ends, as under `SIGPIPE`.
-    reader: Option<(Arc<AtomicBool>, CancelToken)>,
+    /// Whom to tell when writing fails. A run whose output nobody reads ends, as under `SIGPIPE`.
+    teller: Option<(Lost, CancelToken)>,
     scratch: Vec<u8>,
 }
 
 impl<W: Write + Send> Stream<W> {
     const fn new(out: W, rendering: Rendering) -> Self {
-        Self { out, rendering, reader: None, scratch: Vec::new() }
+        Self { out, rendering, teller: None, scratch: Vec::new() }
     }
 
-    fn on_close(mut self, closed: Arc<AtomicBool>, cancel: CancelToken) -> Self {
-        self.reader = Some((closed, cancel));
+    fn telling(mut self, lost: Lost, cancel: CancelToken) -> Self {
+        self.teller = Some((lost, cancel));
         self
     }
 
@@ -109,11 +122,12 @@ impl<W: Write + Send> OutputSink for Stream<W> {
                 written
             }
         };
-        if let (Err(error), Some((closed, cancel))) = (&written, &self.reader)
-            && error.kind() == io::ErrorKind::BrokenPipe
-        {
-            closed.store(true, Ordering::Release);
-            cancel.cancel();
+        if let (Err(error), Some((lost, cancel))) = (&written, &self.teller) {
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                cancel.cancel();
+            }
+            // Only the first reason counts.
+            let _later = lost.set(copy(error));
         }
         written
     }
@@ -134,11 +148,11 @@ impl<W: Write + Send> Drop for Stream<W> {
 mod tests {
     use super::*;
 
-    struct Closed;
+    struct Fails(io::ErrorKind);
 
-    impl Write for Closed {
+    impl Write for Fails {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::BrokenPipe.into())
+            Err(self.0.into())
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -146,12 +160,28 @@ mod tests {
         }
     }
 
+    /// What becomes of a run whose output goes to a writer that fails in this way.
+    fn after(failure: io::ErrorKind) -> (Delivery, CancelToken) {
+        let cancel = CancelToken::new();
+        let lost = Lost::default();
+        let stream = Stream::new(Fails(failure), Rendering::Raw);
+        let mut stream = stream.telling(Arc::clone(&lost), cancel.clone());
+        assert!(stream.write(b"x").is_err());
+        (Streams { io: ExecIo::none(), lost }.finish(), cancel)
+    }
+
     #[test]
     fn a_reader_that_leaves_ends_the_run() {
-        let (closed, cancel) = (Arc::new(AtomicBool::new(false)), CancelToken::new());
-        let mut stream = Stream::new(Closed, Rendering::Raw).on_close(Arc::clone(&closed), cancel.clone());
-        assert!(stream.write(b"x").is_err());
-        assert!(closed.load(Ordering::Acquire) && cancel.is_cancelled());
+        let (delivery, cancel) = after(io::ErrorKind::BrokenPipe);
+        assert!(matches!(delivery, Delivery::ReaderGone));
+        assert!(cancel.is_cancelled());
+    }
+
+    #[test]
+    fn output_that_is_lost_is_told_of_after_the_run() {
+        let (delivery, cancel) = after(io::ErrorKind::StorageFull);
+        assert!(matches!(delivery, Delivery::Failed(error) if error.kind() == io::ErrorKind::StorageFull));
+        assert!(!cancel.is_cancelled());
     }
 
     #[test]

@@ -1,1 +1,30 @@
-//! Development only.
+//! What the tests of the whole program share; development only.
+//!
+//! A [`Kit`] knows the program under test and the home that its runtime is installed in. [`Kit::codebox`] makes a
+//! command with nothing of this process's environment; running it gives a [`Ran`], whose [`Report`] is the JSON that
+//! the program printed. [`Canaries`] and [`Inventory`] are the oracle of the hostile tests: what may show up nowhere,
+//! and what has to be the same afterwards.
+
+#![forbid(unsafe_code)]
+
+mod canary;
+mod child;
+mod codebox;
+mod fixture;
+mod inventory;
+mod kit;
+mod listener;
+mod redact;
+mod report;
+mod require;
+
+pub use canary::Canaries;
+pub use child::{Input, Ran};
+pub use codebox::Codebox;
+pub use fixture::{Header, compat_dir, fixtures, hostile_dir, programs_in, pyperformance_dir};
+pub use inventory::Inventory;
+pub use kit::Kit;
+pub use listener::Listener;
+pub use redact::redact;
+pub use report::Report;
+pub use require::{Soak, is_required, soak};

@@ -170,7 +170,7 @@ fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
     wasi.ctx().table.set_max_capacity(open_files.saturating_add(TABLE_ROOM));
     Ok(Guest {
         wasi,
-        mounts: MountTable::new(mounts),
+        mounts: MountTable::new(mounts).map_err(WasmError::io("open a grant below", root))?,
         limiter: MemoryLimiter::new(memory, image_size),
         quota,
         stdin,

@@ -1,1 +1,43 @@
-fn main() {}
+//! Development tasks, called as `cargo xtask TASK`.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod compare;
+mod docs;
+mod project;
+mod soak;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks", version)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Compare whole processes with native Python and print a Markdown table
+    Compare(compare::Options),
+    /// Run the long forms of the reliability tests
+    Soak(soak::Options),
+    /// Write docs/cli.md from the binary's own reference
+    Docs(docs::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Compare(options) => compare::run(&options),
+        Task::Soak(options) => soak::run(&options),
+        Task::Docs(options) => docs::run(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

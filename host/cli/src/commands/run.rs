@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use codebox_core::{HostPath, Isolation, ResultKind, RunReport, Stdin, exit, wire};
+use codebox_core::{BackendError, HostPath, Isolation, ResultKind, RunReport, Stdin, exit, wire};
 use codebox_service::{Admitted, Plan, Program, Request, admit, plan, prepare, probe};
 
 use crate::answer;
@@ -12,20 +12,23 @@ use crate::failure::Failure;
 use crate::host::{Confinement, Host};
 use crate::progress::progress;
 use crate::render::{explanation, notes};
-use crate::streams::{Reader, Streams};
+use crate::streams::{Delivery, Streams};
 use crate::voice::Voice;
 
 /// Runs a program with its output as it comes, then says what there is to say.
 pub(super) fn run(args: RunArgs, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
     let done = perform(args, Streams::live(), voice, host)?;
-    if done.reader == Reader::Gone {
+    if matches!(done.delivery, Delivery::ReaderGone) {
         return Ok(PIPE);
     }
     for line in notes(&done.report, done.out.as_ref()) {
         voice.note(line);
     }
     explain(&done.report, voice);
-    Ok(done.report.exit_status())
+    match done.delivery {
+        Delivery::Failed(error) => Err(BackendError::io("write the guest's output", error).into()),
+        Delivery::Whole | Delivery::ReaderGone => Ok(done.report.exit_status()),
+    }
 }
 
 /// Runs a program and prints one JSON document, be it the report or codebox's own failure.
@@ -55,7 +58,7 @@ fn explain(report: &RunReport, voice: Voice) {
 struct Done {
     report: RunReport,
     out: Option<HostPath>,
-    reader: Reader,
+    delivery: Delivery,
 }
 
 /// The way of a run, from arguments to a report.
@@ -86,11 +89,11 @@ fn perform(args: RunArgs, mut streams: Streams, voice: Voice, host: &dyn Host) -
     };
     let mut report = runtime.block_on(prepared.exec(&mut streams.io))?;
     report.enforcement.walls.extend(walls);
-    let reader = streams.finish();
+    let delivery = streams.finish();
     // A thread may still wait for standard input; it ends with the process.
     runtime.shutdown_background();
     let out = admitted.out().cloned();
-    Ok(Done { report, out, reader })
+    Ok(Done { report, out, delivery })
 }
 
 /// Chooses where and from what image to run, and gets what that takes.

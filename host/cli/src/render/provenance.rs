@@ -69,7 +69,12 @@ fn walls(enforcement: &Enforcement) -> impl Iterator<Item = String> {
             WallState::Off => "is off",
             WallState::Unavailable => "is not available",
         };
-        format!("the wall {} {state}: {}", wall.name, wall.detail)
+        let name = &wall.name;
+        if wall.detail.is_empty() {
+            format!("the wall {name} {state}")
+        } else {
+            format!("the wall {name} {state}: {}", wall.detail)
+        }
     })
 }
 

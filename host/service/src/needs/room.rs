@@ -12,7 +12,7 @@ pub(super) const LONGEST: usize = 256 << 10;
 /// So short a text cannot nest deeply enough for any stack to matter.
 const SHORT: usize = 1 << 10;
 
-/// Several times what the worst text found by the tests takes for each of its bytes.
+/// Stack for each byte of text; the tests hunt for a text that takes more.
 const STACK_PER_BYTE: usize = 512;
 
 /// Calls `look` with enough stack to parse `text`; `None` if there is not so much.

@@ -160,7 +160,8 @@ proptest! {
         pattern in tokens(7),
         end in tokens(4),
     ) {
-        let text = format!("import a\n{}{}{}", start.concat(), pattern.concat().repeat(5_000), end.concat().repeat(4_000));
+        let (pattern, end) = (pattern.concat().repeat(4_000), end.concat().repeat(4_000));
+        let text = format!("import a\n{}{pattern}{end}", start.concat());
         let _ = on_a_small_stack(text);
     }
 }

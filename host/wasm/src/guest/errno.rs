@@ -9,4 +9,5 @@ pub(crate) const INVAL: i32 = 28;
 pub(crate) const IO: i32 = 29;
 pub(crate) const MFILE: i32 = 33;
 pub(crate) const PIPE: i32 = 64;
+pub(crate) const ROFS: i32 = 69;
 pub(crate) const XDEV: i32 = 75;

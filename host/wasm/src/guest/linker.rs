@@ -54,6 +54,7 @@ fn descriptors(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             }
             let result = wasi::fd_close(&mut guest.wasi, &mut memory, fd).await?;
             if result == errno::SUCCESS && fd > 2 {
+                guest.mounts.closed(fd);
                 guest.quota.close();
             }
             Ok(result)
@@ -67,6 +68,7 @@ fn descriptors(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             }
             let result = wasi::fd_renumber(&mut guest.wasi, &mut memory, from, to).await?;
             if result == errno::SUCCESS && from != to {
+                guest.mounts.renumbered(from, to);
                 guest.quota.close();
             }
             Ok(result)

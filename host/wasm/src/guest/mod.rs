@@ -14,7 +14,7 @@ pub(crate) use channel::{Channel, Missing, Uncaught};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::{Flood, linker};
 pub(crate) use output::Output;
-pub(crate) use quota::{Denied, Quota};
+pub(crate) use quota::Quota;
 pub(crate) use stdin::Stdin;
 
 use wasmtime_wasi::p1::WasiP1Ctx;

@@ -5,12 +5,16 @@ use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
 use wiggle::GuestMemory;
 
 use crate::guest::linker::WASI;
-use crate::guest::memory::{range, split};
-use crate::guest::{Denied, Guest, errno};
-use crate::mounts::Place;
+use crate::guest::memory::{range, split, word};
+use crate::guest::{Guest, errno};
+use crate::mounts::{Last, Place};
 
 /// `path_open`'s flag that makes a file where there is none.
 const O_CREAT: i32 = 1;
+/// `path_open`'s flag that empties what is there.
+const O_TRUNC: i32 = 8;
+/// Rights to change a file's content or size: `fd_write`, `fd_allocate` and `fd_filestat_set_size`.
+const CHANGING_RIGHTS: i64 = (1 << 6) | (1 << 8) | (1 << 22);
 /// The lookup flag that follows a symbolic link at the path's end.
 const FOLLOW: i32 = 1;
 /// Offset of the file type in a `filestat`, and its length.
@@ -66,6 +70,25 @@ impl Path {
     }
 }
 
+/// Whether a change makes something new, which counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Makes {
+    One,
+    Nothing,
+}
+
+/// Why a change at a path is not made, or nothing when it may be.
+fn refusal(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, last: Last, makes: Makes) -> Option<i32> {
+    let GuestMemory::Unshared(bytes) = memory else { return Some(errno::FAULT) };
+    // A path that is no text or out of bounds is refused by the function behind.
+    let text = range(bytes, path.ptr, path.len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
+    if !text.is_none_or(|text| guest.mounts.allows_change(path.place, text, last)) {
+        return Some(errno::ROFS);
+    }
+    guest.quota.change();
+    (makes == Makes::One && guest.quota.make().is_err()).then_some(errno::DQUOT)
+}
+
 pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     reading(linker)?;
     changing(linker)?;
@@ -88,7 +111,7 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             Box::new(async move {
                 let (mut memory, guest) = split(&mut caller)?;
                 let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let ready = prepare_open(&mut memory, guest, &path, dirflags, oflags).await?;
+                let ready = prepare_open(&mut memory, guest, &path, (dirflags, oflags, rights)).await?;
                 let result = match ready {
                     errno::SUCCESS => {
                         let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
@@ -110,7 +133,9 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     }
                     refused => refused,
                 };
-                if result != errno::SUCCESS && ready == errno::SUCCESS {
+                if result == errno::SUCCESS {
+                    note_directory(&memory, guest, path.place, oflags, out);
+                } else if ready == errno::SUCCESS {
                     guest.quota.close();
                 }
                 path.restore(&mut memory);
@@ -130,22 +155,37 @@ async fn prepare_open(
     memory: &mut GuestMemory<'_>,
     guest: &mut Guest,
     path: &Path,
-    dirflags: i32,
-    oflags: i32,
+    (dirflags, oflags, rights): (i32, i32, i64),
 ) -> wasmtime::Result<i32> {
     if guest.quota.open().is_err() {
         return Ok(errno::MFILE);
     }
-    let refused = match file_type(memory, guest, path, dirflags & FOLLOW).await? {
-        Some(DIRECTORY | REGULAR_FILE | SYMBOLIC_LINK) => None,
+    let changes = oflags & (O_CREAT | O_TRUNC) != 0 || rights & CHANGING_RIGHTS != 0;
+    let last = if dirflags & FOLLOW == 0 { Last::Itself } else { Last::Followed };
+    let found = file_type(memory, guest, path, dirflags & FOLLOW).await?;
+    let makes = if found.is_none() && oflags & O_CREAT != 0 { Makes::One } else { Makes::Nothing };
+    let refused = match found {
+        Some(DIRECTORY) if oflags & (O_CREAT | O_TRUNC) == 0 => None,
+        None | Some(DIRECTORY | REGULAR_FILE | SYMBOLIC_LINK) if changes => refusal(memory, guest, path, last, makes),
+        None | Some(DIRECTORY | REGULAR_FILE | SYMBOLIC_LINK) => None,
         Some(_) => Some(errno::ACCES),
-        None if oflags & O_CREAT != 0 => guest.quota.make().err().map(|Denied(_)| errno::DQUOT),
-        None => None,
     };
     if refused.is_some() {
         guest.quota.close();
     }
     Ok(refused.unwrap_or(errno::SUCCESS))
+}
+
+/// Tells the mount table of a descriptor that may be a directory's; a file's among them does no harm.
+fn note_directory(memory: &GuestMemory<'_>, guest: &mut Guest, place: Place, oflags: i32, out: i32) {
+    if oflags & O_CREAT != 0 {
+        return;
+    }
+    if let GuestMemory::Unshared(bytes) = memory
+        && let Some(fd) = word(bytes, out as u32 as usize)
+    {
+        guest.mounts.opened_directory(fd as i32, place);
+    }
 }
 
 /// What kind of file a path leads to, or nothing where there is none or it cannot be told.
@@ -211,12 +251,12 @@ fn changing(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             Box::new(async move {
                 let (mut memory, guest) = split(&mut caller)?;
                 let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let result = match guest.quota.make() {
-                    Ok(()) => {
+                let result = match refusal(&memory, guest, &path, Last::Itself, Makes::One) {
+                    None => {
                         let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
                         wasi::path_create_directory(&mut guest.wasi, &mut memory, fd, ptr, len).await
                     }
-                    Err(Denied(_)) => Ok(errno::DQUOT),
+                    Some(refused) => Ok(refused),
                 };
                 path.restore(&mut memory);
                 result
@@ -230,13 +270,13 @@ fn changing(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             Box::new(async move {
                 let (mut memory, guest) = split(&mut caller)?;
                 let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let result = match guest.quota.make() {
-                    Ok(()) => {
+                let result = match refusal(&memory, guest, &path, Last::Itself, Makes::One) {
+                    None => {
                         let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
                         let ctx = &mut guest.wasi;
                         wasi::path_symlink(ctx, &mut memory, target, target_len, fd, ptr, len).await
                     }
-                    Err(Denied(_)) => Ok(errno::DQUOT),
+                    Some(refused) => Ok(refused),
                 };
                 path.restore(&mut memory);
                 result
@@ -251,10 +291,15 @@ fn changing(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             Box::new(async move {
                 let (mut memory, guest) = split(&mut caller)?;
                 let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                let ctx = &mut guest.wasi;
-                let result =
-                    wasi::path_filestat_set_times(ctx, &mut memory, fd, flags, ptr, len, atim, mtim, which).await;
+                let last = if flags & FOLLOW == 0 { Last::Itself } else { Last::Followed };
+                let result = match refusal(&memory, guest, &path, last, Makes::Nothing) {
+                    None => {
+                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                        let ctx = &mut guest.wasi;
+                        wasi::path_filestat_set_times(ctx, &mut memory, fd, flags, ptr, len, atim, mtim, which).await
+                    }
+                    Some(refused) => Ok(refused),
+                };
                 path.restore(&mut memory);
                 result
             })
@@ -267,8 +312,13 @@ fn changing(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             Box::new(async move {
                 let (mut memory, guest) = split(&mut caller)?;
                 let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                let result = wasi::path_remove_directory(&mut guest.wasi, &mut memory, fd, ptr, len).await;
+                let result = match refusal(&memory, guest, &path, Last::Itself, Makes::Nothing) {
+                    None => {
+                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                        wasi::path_remove_directory(&mut guest.wasi, &mut memory, fd, ptr, len).await
+                    }
+                    Some(refused) => Ok(refused),
+                };
                 path.restore(&mut memory);
                 result
             })
@@ -281,8 +331,13 @@ fn changing(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             Box::new(async move {
                 let (mut memory, guest) = split(&mut caller)?;
                 let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                let result = wasi::path_unlink_file(&mut guest.wasi, &mut memory, fd, ptr, len).await;
+                let result = match refusal(&memory, guest, &path, Last::Itself, Makes::Nothing) {
+                    None => {
+                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
+                        wasi::path_unlink_file(&mut guest.wasi, &mut memory, fd, ptr, len).await
+                    }
+                    Some(refused) => Ok(refused),
+                };
                 path.restore(&mut memory);
                 result
             })
@@ -307,7 +362,11 @@ fn two_paths(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     from.restore(&mut memory);
                     return Ok(errno::BADF);
                 };
-                let result = if from.place.mount == to.place.mount {
+                let refused = refusal(&memory, guest, &from, Last::Itself, Makes::Nothing)
+                    .or_else(|| refusal(&memory, guest, &to, Last::Itself, Makes::Nothing));
+                let result = if let Some(refused) = refused {
+                    Ok(refused)
+                } else if from.place.mount == to.place.mount {
                     let (fd, ptr, len) = (from.place.fd, from.ptr, from.len);
                     let (to_fd, to_ptr, to_len) = (to.place.fd, to.ptr, to.len);
                     wasi::path_rename(&mut guest.wasi, &mut memory, fd, ptr, len, to_fd, to_ptr, to_len).await
@@ -332,10 +391,13 @@ fn two_paths(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     from.restore(&mut memory);
                     return Ok(errno::BADF);
                 };
+                // A second name for a protected file would be a way to change it: both ends are looked at.
+                let refused = refusal(&memory, guest, &from, Last::Itself, Makes::Nothing)
+                    .or_else(|| refusal(&memory, guest, &to, Last::Itself, Makes::One));
                 let result = if from.place.mount != to.place.mount {
                     Ok(errno::XDEV)
-                } else if guest.quota.make().is_err() {
-                    Ok(errno::DQUOT)
+                } else if let Some(refused) = refused {
+                    Ok(refused)
                 } else {
                     let (fd, ptr, len) = (from.place.fd, from.ptr, from.len);
                     let (to_fd, to_ptr, to_len) = (to.place.fd, to.ptr, to.len);

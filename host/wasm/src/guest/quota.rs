@@ -2,9 +2,9 @@
 
 use codebox_core::LimitKind;
 
-/// A refusal that the guest was told of with an error number.
+/// A refusal, which the guest is told of with an error number; the quota remembers which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Denied(pub LimitKind);
+pub(crate) struct Denied;
 
 /// The counts of one guest and their ceilings; no ceiling is no limit.
 #[derive(Debug, Default)]
@@ -14,6 +14,7 @@ pub(crate) struct Quota {
     pub open_files: Option<u64>,
     written: u64,
     made: u64,
+    changed: bool,
     open: u64,
     denied: Vec<LimitKind>,
 }
@@ -26,6 +27,11 @@ impl Quota {
     /// Asks to write `bytes`; they count even when the write then fails, as it may have been partial.
     pub(crate) fn write(&mut self, bytes: u64) -> Result<(), Denied> {
         take(&mut self.written, self.disk, bytes).map_err(|()| self.deny(LimitKind::Disk))
+    }
+
+    /// Hears of any change to a file or directory, counted or not.
+    pub(crate) fn change(&mut self) {
+        self.changed = true;
     }
 
     /// Asks to make a file, directory or link.
@@ -43,14 +49,19 @@ impl Quota {
         self.open = self.open.saturating_sub(1);
     }
 
+    /// Descriptors that the guest has open now.
+    pub(crate) fn opened(&self) -> u64 {
+        self.open
+    }
+
     /// Bytes the guest asked to write.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Whether the guest changed anything on disk as far as counts can tell.
+    /// Whether the guest may have changed anything on disk.
     pub(crate) fn touched_disk(&self) -> bool {
-        self.written > 0 || self.made > 0
+        self.changed || self.written > 0 || self.made > 0
     }
 
     /// The limits the guest ran into, each once.
@@ -62,7 +73,7 @@ impl Quota {
         if !self.denied.contains(&kind) {
             self.denied.push(kind);
         }
-        Denied(kind)
+        Denied
     }
 }
 

@@ -81,6 +81,11 @@ impl Maker<'_> {
         let entry = live.put(ENTRY).await.map_err(failed)?;
         let globals = live.globals(self.code)?;
         crate::store::write_sparse(path, live.bytes().map_err(failed)?)?;
+        let open = live.guest().quota.opened();
+        if open > 0 {
+            // A restored guest would find other files behind these descriptors, or none.
+            return Err(WasmError::Prelude(format!("{open} files stay open after the imports")));
+        }
         let interpreter = live.end().channel.facts.unwrap_or_default();
         Ok(Made { facts: ImageFacts { globals, entry: Some(entry), imports: imports.to_vec() }, interpreter })
     }

@@ -4,7 +4,9 @@
 //! never heard of; a path that starts with a mount's is sent to the mount's descriptor with the rest of the path,
 //! and the system interface resolves that rest beneath the mount's own directory.
 
+mod guard;
 mod resolve;
 mod table;
 
+pub(crate) use guard::Last;
 pub(crate) use table::{Mount, MountTable, Place};

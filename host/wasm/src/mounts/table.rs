@@ -3,6 +3,7 @@
 use codebox_core::path::MappedPath;
 use codebox_core::{Access, GuestPath};
 
+use crate::mounts::guard::{Guard, GuardedFds, Last};
 use crate::mounts::resolve::{Target, resolve};
 
 /// The descriptor of `/`, the one directory that a guest knows of.
@@ -22,6 +23,8 @@ pub(crate) struct Mount {
 #[derive(Debug, Default)]
 pub(crate) struct MountTable {
     prefixes: Vec<Vec<String>>,
+    guards: Vec<Option<Guard>>,
+    guarded: GuardedFds,
 }
 
 /// A path argument after redirection.
@@ -37,9 +40,42 @@ pub(crate) struct Place {
 
 impl MountTable {
     /// A table of these mounts, whose descriptors follow the root's in the same order.
-    pub(crate) fn new(mounts: &[Mount]) -> Self {
+    ///
+    /// # Errors
+    /// The system's, when a directory that has to be guarded cannot be opened.
+    pub(crate) fn new(mounts: &[Mount]) -> std::io::Result<Self> {
         let prefixes = mounts.iter().map(|mount| mount.guest.components().map(str::to_owned).collect()).collect();
-        Self { prefixes }
+        let guards = mounts.iter().map(|mount| Guard::of(mount, mounts)).collect::<Result<_, _>>()?;
+        Ok(Self { prefixes, guards, guarded: GuardedFds::default() })
+    }
+
+    /// Whether a change may be made at `path`, which [`place`](Self::place) found to lead to `place`.
+    pub(crate) fn allows_change(&self, place: Place, path: &str, last: Last) -> bool {
+        if self.guarded.contains(place.fd) {
+            return false;
+        }
+        match place.mount.and_then(|index| self.guards[index].as_ref()) {
+            Some(guard) => guard.allows(path, last),
+            None => true,
+        }
+    }
+
+    /// Hears of a directory that the guest opened, found at `place`.
+    pub(crate) fn opened_directory(&mut self, fd: i32, place: Place) {
+        let below_guarded = self.guarded.contains(place.fd);
+        if below_guarded || place.mount.is_some_and(|index| self.guards[index].is_some()) {
+            self.guarded.opened(fd);
+        }
+    }
+
+    /// Hears of a descriptor that the guest closed.
+    pub(crate) fn closed(&mut self, fd: i32) {
+        self.guarded.closed(fd);
+    }
+
+    /// Hears of a descriptor that the guest moved.
+    pub(crate) fn renumbered(&mut self, from: i32, to: i32) {
+        self.guarded.renumbered(from, to);
     }
 
     /// Whether a descriptor is the root's or a mount's: one that the guest did not open.

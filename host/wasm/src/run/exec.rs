@@ -103,6 +103,10 @@ impl WasmInstance {
             live.clean();
         }
         let guest = live.end();
+        // A guest that was stopped amid a change may have made it without its being counted.
+        if guest.quota.touched_disk() || !end.sound {
+            self.scratch.touch();
+        }
         let mut report = RunReport::new(end.outcome, self.provenance(), job.limits.clone());
         report.usage = Usage {
             wall: took,
@@ -113,7 +117,7 @@ impl WasmInstance {
             fuel: None,
         };
         report.enforcement = Enforcement { limits: held(), walls: Vec::new() };
-        if guest.quota.touched_disk() || job.out.is_some() {
+        if guest.quota.touched_disk() || !end.sound || job.out.is_some() {
             report.files = self.collect(job, began_at - CLOCK_STEP, &before);
         }
         tell(&mut report, guest);

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -24,8 +25,13 @@ pub(crate) struct Scratch {
     name: String,
     here: Dir,
     count: AtomicU64,
+    /// Directories of ended instances that nothing was ever put into.
+    idle: Mutex<Vec<(String, Dir)>>,
     _lock: File,
 }
+
+/// Most untouched directories kept for later instances.
+const MAX_IDLE: usize = 64;
 
 impl Scratch {
     /// Makes this process's directory below `parent` and removes those of dead processes.
@@ -40,17 +46,26 @@ impl Scratch {
         let path = made.keep();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let here = dir.open_dir(&name).map_err(failed)?;
-        Ok(Self { path, parent: dir, name, here, count: AtomicU64::new(0), _lock: lock })
+        Ok(Self { path, parent: dir, name, here, count: AtomicU64::new(0), idle: Mutex::default(), _lock: lock })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the directories of one instance.
-    pub(crate) fn instance(self: &std::sync::Arc<Self>) -> Result<InstanceScratch, WasmError> {
-        let name = self.count.fetch_add(1, Ordering::Relaxed).to_string();
+    /// The directories of one instance, empty: untouched ones of an earlier instance, or new ones.
+    pub(crate) fn instance(self: &Arc<Self>) -> Result<InstanceScratch, WasmError> {
+        let idle = self.idle().pop();
+        let (name, dir) = match idle {
+            Some(untouched) => untouched,
+            None => self.make()?,
+        };
         let path = self.path.join(&name);
+        Ok(InstanceScratch { process: self.clone(), name, path, dir: Some(dir), touched: false })
+    }
+
+    fn make(&self) -> Result<(String, Dir), WasmError> {
+        let name = self.count.fetch_add(1, Ordering::Relaxed).to_string();
         let make = || -> io::Result<Dir> {
             self.here.create_dir(&name)?;
             let dir = self.here.open_dir(&name)?;
@@ -58,13 +73,30 @@ impl Scratch {
             dir.create_dir("tmp")?;
             Ok(dir)
         };
-        let dir = make().map_err(WasmError::io("create", &path))?;
-        Ok(InstanceScratch { process: self.clone(), name, path, dir })
+        let dir = make().map_err(WasmError::io("create", &self.path.join(&name)))?;
+        Ok((name, dir))
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(String, Dir)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove(&self, name: &str, dir: &Dir) {
+        // Plain removal first: most directories are empty.
+        for inner in ["work", "tmp"] {
+            let _ = dir.remove_dir(inner);
+        }
+        if self.here.remove_dir(name).is_err() {
+            let _ = self.here.remove_dir_all(name);
+        }
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        for (name, dir) in std::mem::take(&mut *self.idle()) {
+            self.remove(&name, &dir);
+        }
         // What cannot be removed now is removed by the next process: its lock goes with this one.
         let _ = self.here.remove_file(LOCK);
         let _ = self.parent.remove_dir(&self.name);
@@ -73,10 +105,11 @@ impl Drop for Scratch {
 
 /// The private directories of one instance; removed with all they hold when the value is dropped.
 pub(crate) struct InstanceScratch {
-    process: std::sync::Arc<Scratch>,
+    process: Arc<Scratch>,
     name: String,
     path: PathBuf,
-    dir: Dir,
+    dir: Option<Dir>,
+    touched: bool,
 }
 
 impl InstanceScratch {
@@ -85,27 +118,38 @@ impl InstanceScratch {
         self.path.join(name)
     }
 
-    /// A handle on one of the directories.
-    pub(crate) fn open(&self, name: &str) -> io::Result<Dir> {
-        self.dir.open_dir(name)
+    /// Says that something may have been put into the directories, so that they are not used again.
+    pub(crate) fn touch(&mut self) {
+        self.touched = true;
+    }
+
+    /// A handle on one of the directories, for putting something there.
+    pub(crate) fn open(&mut self, name: &str) -> io::Result<Dir> {
+        self.touched = true;
+        self.dir()?.open_dir(name)
     }
 
     /// Makes one more directory.
-    pub(crate) fn add(&self, name: &str) -> io::Result<Dir> {
-        self.dir.create_dir(name)?;
-        self.dir.open_dir(name)
+    pub(crate) fn add(&mut self, name: &str) -> io::Result<()> {
+        self.touched = true;
+        self.dir()?.create_dir(name)
+    }
+
+    fn dir(&self) -> io::Result<&Dir> {
+        self.dir.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
 impl Drop for InstanceScratch {
     fn drop(&mut self) {
-        // Plain removal first: most jobs leave both directories empty.
-        for name in ["work", "tmp"] {
-            let _ = self.dir.remove_dir(name);
+        let Some(dir) = self.dir.take() else { return };
+        let mut idle = self.process.idle();
+        if !self.touched && idle.len() < MAX_IDLE {
+            idle.push((std::mem::take(&mut self.name), dir));
+            return;
         }
-        if self.process.here.remove_dir(&self.name).is_err() {
-            let _ = self.process.here.remove_dir_all(&self.name);
-        }
+        drop(idle);
+        self.process.remove(&self.name, &dir);
     }
 }
 

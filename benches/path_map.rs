@@ -1,0 +1,75 @@
+//! `PathMap`: single paths, and every path in a document.
+
+use std::hint::black_box;
+
+use codebox::{Access, DirGrant, GuestPath, HostPath};
+use codebox_core::PathMap;
+use codebox_core::path::{Direction, MaxDepth};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use serde_json::{Value, json};
+
+/// Grants of `count` directories, some within others' names but none within another.
+fn grants(count: usize) -> Vec<DirGrant> {
+    let grant = |index: usize| DirGrant {
+        host: HostPath::unix(&format!("/home/ada/projects/number {index}")).expect("a host path"),
+        guest: GuestPath::new(format!("/work/{index}")).expect("a guest path"),
+        access: Access::ReadOnly,
+    };
+    (0..count).map(grant).collect()
+}
+
+/// A tool's answer: `count` records with paths, prose, URLs and numbers.
+fn document(count: usize) -> Value {
+    let record = |index: usize| {
+        json!({
+            "path": format!("/work/{}/src/main.py", index % 8),
+            "url": "https://example.org/work/0/src",
+            "message": "undefined name in /work/0, see the log",
+            "line": index,
+            "related": ["/work/1/a.txt", "/outside/b.txt", "*.py"],
+        })
+    };
+    Value::Array((0..count).map(record).collect())
+}
+
+fn path_map(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("path_map");
+    for count in [1, 8, 64] {
+        let dirs = grants(count);
+        let map = PathMap::of_grants(&dirs).expect("the grants do not overlap");
+        let last = count - 1;
+        let host = HostPath::unix(&format!("/home/ada/projects/number {last}/src/main.py")).expect("a host path");
+        let guest = GuestPath::new(format!("/work/{last}/src/main.py")).expect("a guest path");
+        assert_eq!(map.to_guest(&host).as_ref(), Ok(&guest));
+        assert_eq!(map.to_host(&guest).as_ref(), Ok(&host));
+
+        group.bench_with_input(BenchmarkId::new("new", count), &dirs, |bencher, dirs| {
+            bencher.iter(|| PathMap::of_grants(black_box(dirs)));
+        });
+        group.bench_with_input(BenchmarkId::new("to_guest", count), &host, |bencher, host| {
+            bencher.iter(|| map.to_guest(black_box(host)));
+        });
+        group.bench_with_input(BenchmarkId::new("to_host", count), &guest, |bencher, guest| {
+            bencher.iter(|| map.to_host(black_box(guest)));
+        });
+    }
+
+    let map = PathMap::of_grants(&grants(8)).expect("the grants do not overlap");
+    let map_all = |value: &Value| map.map_json(value, Direction::ToHost, MaxDepth::default()).expect("not too deep");
+    for count in [1, 100, 10_000] {
+        let value = document(count);
+        let mapped = map_all(&value);
+        assert_eq!(mapped[0]["path"], "/home/ada/projects/number 0/src/main.py");
+        assert_eq!(mapped[0]["url"], value[0]["url"]);
+        group.bench_with_input(BenchmarkId::new("map_json", count), &value, |bencher, value| {
+            bencher.iter(|| map_all(black_box(value)));
+        });
+    }
+    let log = "error in /home/ada/projects/number 3/src/main.py, line 7\n".repeat(100);
+    assert!(!map.redact(&log).contains("ada"));
+    group.bench_function("redact/100", |bencher| bencher.iter(|| map.redact(black_box(&log))));
+    group.finish();
+}
+
+criterion_group!(benches, path_map);
+criterion_main!(benches);

@@ -1,0 +1,116 @@
+//! Holds a warm host against its bars: everything is measured in one run, in turns, and told as ratios.
+//!
+//! `cargo bench --bench ratios` measures; `-- --quick` shows that everything works; `-- --enforce` makes a missed bar
+//! a failure. A wrong answer is one always.
+
+use std::env;
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use codebox::Job;
+
+#[path = "../cases/mod.rs"]
+mod cases;
+mod memory;
+mod table;
+mod threads;
+
+use cases::{Case, Cold, GROUPBY, NUMPY, PRINT};
+use table::{Bar, Row, Verdict};
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+struct Effort {
+    /// How often every subject has its turn.
+    rounds: usize,
+    /// Runs in one turn.
+    turn: usize,
+    /// Live instances whose memory is measured.
+    live: usize,
+}
+
+const FULL: Effort = Effort { rounds: 40, turn: 25, live: 32 };
+const QUICK: Effort = Effort { rounds: 4, turn: 10, live: 8 };
+
+/// Something that is measured in turns with the others.
+struct Subject<'a> {
+    work: Box<dyn FnMut() + 'a>,
+    times: Vec<Duration>,
+}
+
+impl<'a> Subject<'a> {
+    fn new(work: impl FnMut() + 'a) -> Self {
+        Self { work: Box::new(work), times: Vec::new() }
+    }
+
+    fn take_turn(&mut self, runs: usize) {
+        // The first run after another subject's turn pays for the caches that the other one filled.
+        (self.work)();
+        for _ in 0..runs {
+            let began = Instant::now();
+            (self.work)();
+            self.times.push(began.elapsed());
+        }
+    }
+
+    fn median(&mut self) -> Duration {
+        self.times.sort_unstable();
+        self.times[self.times.len() / 2]
+    }
+}
+
+fn main() -> ExitCode {
+    let effort = if cases::is_quick() { QUICK } else { FULL };
+    let runner = Arc::new(cases::runner());
+    let cold = Cold::of(&runner);
+
+    let warm = |case: Case| {
+        let (runner, job) = (&runner, Job::python(case.code));
+        Subject::new(move || {
+            black_box(cases::run(runner, &job));
+        })
+    };
+    let afresh = |case: Case| {
+        let (cold, job) = (&cold, Job::python(case.code));
+        Subject::new(move || {
+            black_box(cold.run(&case, &job));
+        })
+    };
+    let mut subjects =
+        [Subject::new(cases::smallest_process), warm(PRINT), warm(NUMPY), warm(GROUPBY), afresh(PRINT), afresh(NUMPY)];
+    for _ in 0..effort.rounds {
+        subjects.iter_mut().for_each(|subject| subject.take_turn(effort.turn));
+    }
+    let [process, print, numpy, groupby, cold_print, cold_numpy] = subjects.each_mut().map(Subject::median);
+    drop(subjects);
+
+    let runs = effort.rounds * effort.turn;
+    let against = |what: &'static str, bar: Option<f64>, time: Duration| Row {
+        what,
+        bar: bar.map_or(Bar::None, Bar::AtMost),
+        measured: Some(time.as_secs_f64() / process.as_secs_f64()),
+        unit: "x",
+        detail: format!("{time:.2?} vs {process:.2?}, p50 of {runs} each"),
+    };
+    let rows = [
+        against("fresh instance, `print(1)`, torn down and reset, vs spawning and reaping a process", Some(0.4), print),
+        against("the same with numpy and pandas imported, small computation", Some(0.8), numpy),
+        against("the same, groupby over a 1,000-row frame", Some(4.0), groupby),
+        against("`print(1)` on memory mapped afresh", None, cold_print),
+        against("the same with numpy and pandas imported", None, cold_numpy),
+        threads::measure(&runner, effort.rounds, effort.turn),
+        memory::measure(&runner, effort.live),
+    ];
+    print!("{}", table::render(&rows));
+    let mapped = [PRINT, NUMPY].map(|case| runner.backend().region_counts(case.image).unwrap_or_default());
+    println!("\nregions (mapped, used again): {} {:?}, {} {:?}", PRINT.image, mapped[0], NUMPY.image, mapped[1]);
+
+    // What was timed has to have been right to the last.
+    for case in [PRINT, NUMPY, GROUPBY] {
+        cases::check(&case, &cases::run(&runner, &Job::python(case.code)));
+    }
+    let missed = rows.iter().any(|row| row.verdict() == Verdict::Missed);
+    if missed && env::args().any(|arg| arg == "--enforce") { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,92 @@
+//! What one more live instance costs in memory while it idles.
+//!
+//! A live instance is a guest that has printed something and sleeps: its memory is mapped, its pages are dirty, its
+//! stack stands. What is told is the proportional set size (PSS) that each adds to a process with one of them: pages
+//! of the image that all share are in memory once, and are counted once. The plain resident size counts them for
+//! each.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebox::{CancelToken, Job, Outcome, OutputSink, Runner};
+use codebox_core::ExecIo;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+use super::table::{Bar, Row};
+
+const SLEEPER: &str = "import time; print('up', flush=True); time.sleep(600)";
+const WHAT: &str = "extra resident memory per idle live instance";
+
+/// Starts guests that idle, and divides what the second to last of them added.
+pub fn measure(runner: &Arc<Runner>, count: usize) -> Row {
+    let row = |measured, detail| Row { what: WHAT, bar: Bar::AtMost(3.0), measured, unit: " MiB", detail };
+    if resident().is_none() {
+        return row(None, "this system has no /proc/self/smaps_rollup".to_owned());
+    }
+    let executor =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("an executor");
+    let (first, all) = executor.block_on(async {
+        let cancel = CancelToken::new();
+        let mut guests = JoinSet::new();
+        start(runner, &mut guests, &cancel, 1).await;
+        let first = resident();
+        start(runner, &mut guests, &cancel, count).await;
+        let all = resident();
+        cancel.cancel();
+        while let Some(ended) = guests.join_next().await {
+            assert_eq!(ended.expect("no job panics"), Outcome::Cancelled);
+        }
+        (first, all)
+    });
+    let (Some(first), Some(all)) = (first, all) else { return row(None, "the size could not be read".to_owned()) };
+    let each = |first: f64, all: f64| (all - first) / count as f64 / 1024.0;
+    let (pss, rss) = (each(first.pss, all.pss), each(first.rss, all.rss));
+    row(Some(pss), format!("PSS, {count} sleeping guests over one; {rss:.2} MiB with shared pages counted for each"))
+}
+
+/// Starts guests and waits until all have printed and sleep.
+async fn start(runner: &Arc<Runner>, guests: &mut JoinSet<Outcome>, cancel: &CancelToken, count: usize) {
+    let (up, mut ups) = unbounded_channel();
+    for _ in 0..count {
+        let (runner, cancel, up) = (runner.clone(), cancel.clone(), up.clone());
+        guests.spawn(async move {
+            let mut io = ExecIo { stdout: Some(Box::new(Signal(up))), cancel, ..ExecIo::none() };
+            let job = Job::python(SLEEPER);
+            runner.run_async_with(&job, &mut io).await.expect("the job runs").outcome
+        });
+    }
+    for _ in 0..count {
+        ups.recv().await.expect("every guest comes up");
+    }
+    // Between its last output and its sleep a guest still runs; it has no way to say that it sleeps.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+}
+
+/// Tells that a guest has printed.
+struct Signal(UnboundedSender<()>);
+
+impl OutputSink for Signal {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if bytes.contains(&b'\n') {
+            let _ = self.0.send(());
+        }
+        Ok(())
+    }
+}
+
+/// Sizes of this process in KiB.
+struct Resident {
+    pss: f64,
+    rss: f64,
+}
+
+fn resident() -> Option<Resident> {
+    let text = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let size = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse().ok()
+    };
+    Some(Resident { pss: size("Pss:")?, rss: size("Rss:")? })
+}

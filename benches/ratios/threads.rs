@@ -1,0 +1,56 @@
+//! Jobs on two threads against jobs on one.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use codebox::{Job, Runner};
+
+use super::cases::{self, PRINT};
+use super::table::{Bar, Row};
+
+/// Two threads of jobs, or one, in turns; the ratio of the medians of jobs a second.
+pub fn measure(runner: &Runner, rounds: usize, turn: usize) -> Row {
+    // Long enough that starting the threads does not count.
+    let jobs = turn * 10;
+    let (mut ones, mut twos) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        ones.push(rate(runner, 1, jobs));
+        twos.push(rate(runner, 2, jobs));
+    }
+    let (one, two) = (median(&mut ones), median(&mut twos));
+    Row {
+        what: "two threads of jobs vs one",
+        bar: Bar::AtLeast(1.7),
+        measured: Some(two / one),
+        unit: "x",
+        detail: format!("{two:.0} vs {one:.0} jobs/s, {rounds} turns of {jobs} jobs a thread"),
+    }
+}
+
+/// Jobs a second over all threads, from the moment all are ready to the end of the last.
+fn rate(runner: &Runner, threads: usize, jobs: usize) -> f64 {
+    let ready = Barrier::new(threads);
+    let work = || {
+        let job = Job::python(PRINT.code);
+        // A thread's first job makes its executor.
+        black_box(cases::run(runner, &job));
+        ready.wait();
+        let began = Instant::now();
+        for _ in 0..jobs {
+            black_box(cases::run(runner, &job));
+        }
+        began.elapsed()
+    };
+    let longest = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("no job panics")).max().unwrap_or(Duration::MAX)
+    });
+    (threads * jobs) as f64 / longest.as_secs_f64()
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,79 @@
+//! Jobs in a warm host, each in a fresh instance that is torn down and reset, against spawning a process.
+//!
+//! Criterion says how each moves from one commit to the next; `ratios` says whether the bars are met.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use codebox::Job;
+use criterion::{Criterion, criterion_group, criterion_main};
+
+mod cases;
+
+use cases::{Case, Cold, GROUPBY, NUMPY, PRINT};
+
+fn warm(criterion: &mut Criterion) {
+    let runner = cases::runner();
+    let cold = Cold::of(&runner);
+    let mut medians = Vec::new();
+
+    let mut group = criterion.benchmark_group("run");
+    let mut measure = |name: String, work: &mut dyn FnMut()| {
+        let mut times = Vec::new();
+        group.bench_function(name.as_str(), |bencher| {
+            bencher.iter_custom(|count| {
+                let mut total = Duration::ZERO;
+                for _ in 0..count {
+                    let began = Instant::now();
+                    work();
+                    let took = began.elapsed();
+                    times.push(took);
+                    total += took;
+                }
+                total
+            });
+        });
+        times.sort_unstable();
+        medians.push((name, times.get(times.len() / 2).copied().unwrap_or_default()));
+    };
+
+    measure("spawn/true".to_owned(), &mut cases::smallest_process);
+    for case in [PRINT, NUMPY, GROUPBY] {
+        let job = Job::python(case.code);
+        measure(id(&case, "wasm"), &mut || {
+            black_box(cases::run(&runner, &job));
+        });
+    }
+    for case in [PRINT, NUMPY] {
+        let job = Job::python(case.code);
+        measure(id(&case, "wasm-cold"), &mut || {
+            black_box(cold.run(&case, &job));
+        });
+    }
+    group.finish();
+
+    let Some((_, unit)) = medians.first().cloned().filter(|(_, unit)| !unit.is_zero()) else { return };
+    println!("p50 against spawning and reaping a process ({unit:.0?}):");
+    for (name, time) in &medians {
+        println!("  {name:<18} {:.3}x  {time:.0?}", time.as_secs_f64() / unit.as_secs_f64());
+    }
+    // What was timed has to have been right to the last.
+    let job = Job::python(GROUPBY.code);
+    cases::check(&GROUPBY, &cases::run(&runner, &job));
+}
+
+/// `case/backend`, as all benches name what they measure.
+fn id(case: &Case, backend: &str) -> String {
+    format!("{}/{backend}", case.name)
+}
+
+fn config() -> Criterion {
+    let criterion = Criterion::default();
+    if cases::is_quick() {
+        return criterion.sample_size(10).measurement_time(Duration::from_millis(300));
+    }
+    criterion
+}
+
+criterion_group! { name = benches; config = config(); targets = warm }
+criterion_main!(benches);

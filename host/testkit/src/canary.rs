@@ -1,0 +1,173 @@
+//! Secrets that may show up nowhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::{Codebox, Kit, Listener, Ran};
+
+/// How every canary begins; the rest is unlike any other.
+const PREFIX: &str = "canary-";
+
+/// A place with a directory to grant and secrets around it, and a listener.
+///
+/// ```text
+/// PLACE/canary             a secret file
+/// PLACE/grant/             what the guest may have
+/// PLACE/grant-evil/canary  a secret in a directory whose name begins as the granted one's
+/// ```
+/// The same secret stands in the variable `CODEBOX_CANARY` of the program's environment.
+#[derive(Debug)]
+pub struct Canaries {
+    place: TempDir,
+    secret: String,
+    listener: Listener,
+}
+
+impl Canaries {
+    /// Plants everything anew.
+    ///
+    /// # Errors
+    /// When the place cannot be made.
+    pub fn plant(kit: &Kit) -> Result<Self> {
+        let place = kit.folder()?;
+        let unique = place.path().file_name().unwrap_or_default().to_string_lossy().replace('-', "");
+        let secret = format!("{PREFIX}{unique}{}", std::process::id());
+        let canaries = Self { place, secret, listener: Listener::start()? };
+        for folder in ["grant", "grant-evil"] {
+            fs::create_dir(canaries.path(folder))?;
+        }
+        for file in canaries.files() {
+            fs::write(&file, &canaries.secret)?;
+            private(&file)?;
+        }
+        Ok(canaries)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    /// The directory to grant.
+    #[must_use]
+    pub fn grant(&self) -> PathBuf {
+        self.path("grant")
+    }
+
+    /// The secret file outside of it.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.path("canary")
+    }
+
+    fn files(&self) -> [PathBuf; 2] {
+        [self.file(), self.path("grant-evil/canary")]
+    }
+
+    /// What every canary begins with.
+    #[must_use]
+    pub fn prefix(&self) -> &'static str {
+        PREFIX
+    }
+
+    /// The secret.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.secret
+    }
+
+    /// The listener's port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.listener.port()
+    }
+
+    /// Puts the secret into the environment of the program under test.
+    #[must_use]
+    pub fn around(&self, codebox: Codebox) -> Codebox {
+        codebox.env("CODEBOX_CANARY", &self.secret)
+    }
+
+    /// Checks that no secret shows in what a run printed, that none was changed, that nothing escaped to the
+    /// directories around, and that nobody called.
+    ///
+    /// # Errors
+    /// The first of these that does not hold.
+    pub fn check(&self, ran: &Ran) -> Result<()> {
+        for (name, bytes) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
+            ensure!(!contains(bytes, self.secret.as_bytes()), "the canary shows in {name}");
+            ensure!(!contains(bytes, b"ESCAPE "), "{name} tells of an escape: {}", excerpt(bytes));
+        }
+        self.check_host()
+    }
+
+    /// The part of [`check`](Self::check) that looks at this machine alone.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_host(&self) -> Result<()> {
+        for file in self.files() {
+            let now = fs::read(&file).unwrap_or_default();
+            ensure!(now == self.secret.as_bytes(), "{} was changed", file.display());
+        }
+        self.check_names()?;
+        self.check_produced(&self.grant())?;
+        ensure!(self.listener.calls() == 0, "somebody called the listener");
+        Ok(())
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let (around, beside) = (names(self.place.path())?, names(&self.path("grant-evil"))?);
+        ensure!(around == ["canary", "grant", "grant-evil"], "the place around the grant changed: {around:?}");
+        ensure!(beside == ["canary"], "the place beside the grant changed: {beside:?}");
+        for path in ["/escaped", "/work", "/tmp/escaped"] {
+            ensure!(fs::symlink_metadata(path).is_err() || path == "/work", "{path} came to be");
+        }
+        Ok(())
+    }
+
+    /// Checks that no file that the guest left holds the secret. Links are not followed.
+    fn check_produced(&self, dir: &Path) -> Result<()> {
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let meta = entry.metadata()?;
+            let path = entry.path();
+            if meta.is_dir() {
+                self.check_produced(&path)?;
+            } else if meta.is_file() && meta.len() < 1 << 20 && contains(&fs::read(&path)?, self.secret.as_bytes()) {
+                bail!("{} holds the canary", path.display());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn names(dir: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = entries.collect::<Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+fn contains(bytes: &[u8], needle: &[u8]) -> bool {
+    bytes.windows(needle.len()).any(|window| window == needle)
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let at = text.find("ESCAPE ").unwrap_or(0);
+    text[at..].chars().take(300).collect()
+}
+
+#[cfg(unix)]
+fn private(path: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o600))?)
+}
+
+#[cfg(not(unix))]
+fn private(_path: &Path) -> Result<()> {
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Running a process to its end, come what may.
+
+use std::fs;
+use std::io::{Read, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use crate::Report;
+
+/// How often a running process is looked at.
+const LOOK: Duration = Duration::from_millis(4);
+
+/// What a process finds on its standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// End of file at once.
+    Empty,
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// So many bytes of zeroes.
+    Zeroes(u64),
+    /// An open pipe that nobody writes to.
+    Silent,
+}
+
+/// What a process did.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// Its exit status, unless a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Whether it passed its deadline and was killed.
+    pub hung: bool,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: Vec<u8>,
+    /// From its start to its end.
+    pub wall: Duration,
+    /// The most memory it was seen to have resident, in bytes.
+    pub peak_rss: u64,
+    /// The most threads it was seen to have.
+    pub peak_threads: u64,
+}
+
+impl Ran {
+    /// Its standard output as text.
+    #[must_use]
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Its standard error as text.
+    #[must_use]
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// The report that it printed.
+    ///
+    /// # Errors
+    /// When its output is no JSON document, with what it was instead.
+    pub fn report(&self) -> Result<Report> {
+        let document = serde_json::from_slice(&self.stdout).with_context(|| {
+            let (code, signal, hung) = (self.code, self.signal, self.hung);
+            let text: String = self.stdout_text().chars().take(2000).collect();
+            let said: String = self.stderr_text().chars().take(2000).collect();
+            format!("no report; code {code:?}, signal {signal:?}, hung {hung}\nstdout: {text}\nstderr: {said}")
+        })?;
+        Ok(Report::new(document))
+    }
+}
+
+/// Runs `command` to its end, or kills it at its deadline.
+pub(crate) fn run(mut command: Command, input: Input, deadline: Duration) -> Result<Ran> {
+    let stdin = if input == Input::Empty { Stdio::null() } else { Stdio::piped() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let began = Instant::now();
+    let mut child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
+    let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let feeding = feed(&mut child, input);
+    let mut watch = Watch::default();
+    let (status, hung) = watch.until(&mut child, began + deadline)?;
+    let wall = began.elapsed();
+    drop(feeding);
+    let stdout = collect(stdout)?;
+    let stderr = collect(stderr)?;
+    let Watch { peak_rss, peak_threads } = watch;
+    Ok(Ran { code: status.code(), signal: signal(status), hung, stdout, stderr, wall, peak_rss, peak_threads })
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<std::io::Result<Vec<u8>>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            pipe.read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
+    })
+}
+
+fn collect(reader: JoinHandle<std::io::Result<Vec<u8>>>) -> Result<Vec<u8>> {
+    let read = reader.join().map_err(|_| anyhow::anyhow!("the thread that read the output panicked"))?;
+    Ok(read?)
+}
+
+/// Writes the input from a thread of its own; what it answers keeps a silent pipe open until it is dropped.
+fn feed(child: &mut Child, input: Input) -> Option<std::process::ChildStdin> {
+    let mut pipe = child.stdin.take()?;
+    match input {
+        Input::Empty => None,
+        Input::Silent => Some(pipe),
+        Input::Bytes(bytes) => {
+            // A program need not read its input.
+            thread::spawn(move || pipe.write_all(&bytes).is_ok());
+            None
+        }
+        Input::Zeroes(count) => {
+            thread::spawn(move || std::io::copy(&mut std::io::repeat(0).take(count), &mut pipe).is_ok());
+            None
+        }
+    }
+}
+
+#[derive(Default)]
+struct Watch {
+    peak_rss: u64,
+    peak_threads: u64,
+}
+
+impl Watch {
+    fn until(&mut self, child: &mut Child, deadline: Instant) -> Result<(ExitStatus, bool)> {
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok((status, false));
+            }
+            if Instant::now() >= deadline {
+                child.kill()?;
+                return Ok((child.wait()?, true));
+            }
+            self.look(child.id());
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn look(&mut self, id: u32) {
+        let Ok(status) = fs::read_to_string(format!("/proc/{id}/status")) else { return };
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        self.peak_rss = self.peak_rss.max(field("VmHWM:").unwrap_or(0) << 10);
+        self.peak_threads = self.peak_threads.max(field("Threads:").unwrap_or(0));
+    }
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal(_status: ExitStatus) -> Option<i32> {
+    None
+}

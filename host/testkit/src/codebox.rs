@@ -1,0 +1,134 @@
+//! Building a command of the program under test.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::child::{self, Input, Ran};
+
+/// Far beyond any limit that a test sets: only a hanging program meets it.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A command line of the program under test.
+///
+/// The environment is empty but for `CODEBOX_HOME`, standard input is empty, and a run that passes its deadline is
+/// killed and marked as [hung](Ran::hung).
+#[derive(Debug, Clone)]
+pub struct Codebox {
+    binary: PathBuf,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    keep_env: KeepEnv,
+    folder: Option<PathBuf>,
+    input: Input,
+    deadline: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeepEnv {
+    No,
+    Yes,
+}
+
+impl Codebox {
+    /// A command of `binary` with this home.
+    #[must_use]
+    pub fn new(binary: &Path, home: &Path) -> Self {
+        Self {
+            binary: binary.to_owned(),
+            args: Vec::new(),
+            env: vec![("CODEBOX_HOME".into(), home.into())],
+            keep_env: KeepEnv::No,
+            folder: None,
+            input: Input::Empty,
+            deadline: DEADLINE,
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable of the program's own environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Lets the program see this process's environment.
+    #[must_use]
+    pub fn inherit_env(mut self) -> Self {
+        self.keep_env = KeepEnv::Yes;
+        self
+    }
+
+    /// Uses another home.
+    #[must_use]
+    pub fn home(self, home: &Path) -> Self {
+        self.env("CODEBOX_HOME", home)
+    }
+
+    /// Grants a directory, as `HOST:GUEST:ACCESS`.
+    #[must_use]
+    pub fn grant(self, host: &Path, guest: &str, access: &str) -> Self {
+        let spec = format!("{}:{guest}:{access}", host.display());
+        self.args(["--dir".to_owned(), spec])
+    }
+
+    /// Starts the program in this directory.
+    #[must_use]
+    pub fn folder(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// Gives the program this standard input.
+    #[must_use]
+    pub fn input(mut self, input: Input) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// Kills the program when it takes longer than this.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// The command that [`run`](Self::run) starts.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        if self.keep_env == KeepEnv::No {
+            command.env_clear();
+        }
+        command.args(&self.args).envs(self.env.iter().cloned());
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// When it cannot be started or watched; what it did is in the answer.
+    pub fn run(self) -> Result<Ran> {
+        child::run(self.command(), self.input, self.deadline)
+    }
+}

@@ -1,0 +1,98 @@
+//! The program under test and the home that tests share.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
+
+use crate::Codebox;
+
+/// The variable that names a home with a runtime in it, to be used instead of the tests' own.
+const HOME: &str = "CODEBOX_TEST_HOME";
+
+/// Most time that fetching and compiling a runtime may take.
+const INSTALL: Duration = Duration::from_secs(900);
+
+/// The program under test, and where it keeps its runtime.
+#[derive(Debug, Clone)]
+pub struct Kit {
+    binary: PathBuf,
+    home: PathBuf,
+    temporary: PathBuf,
+}
+
+impl Kit {
+    /// A kit for `binary` (`CARGO_BIN_EXE_codebox`), working below `temporary` (`CARGO_TARGET_TMPDIR`).
+    ///
+    /// Nothing is installed yet; [`prepare`](Self::prepare) does that.
+    #[must_use]
+    pub fn new(binary: &str, temporary: &str) -> Self {
+        let temporary = PathBuf::from(temporary);
+        let home = std::env::var_os(HOME).map_or_else(|| temporary.with_file_name("codebox-home"), PathBuf::from);
+        Self { binary: binary.into(), home, temporary }
+    }
+
+    /// Makes the shared home ready: fetches the runtime where it is missing and compiles it where it is stale.
+    ///
+    /// Processes that do this at one time wait for each other; afterwards it takes milliseconds.
+    ///
+    /// # Errors
+    /// What the program said, when it cannot be had, for example for want of a network.
+    pub fn prepare(&self) -> Result<()> {
+        fs::create_dir_all(&self.home).with_context(|| format!("create {}", self.home.display()))?;
+        // The user's settings say where packages come from, so this one run keeps the environment.
+        let ran = self.codebox().inherit_env().args(["run", "-c", "pass"]).deadline(INSTALL).run()?;
+        if ran.code != Some(0) {
+            bail!("no runtime in {}: {}", self.home.display(), ran.stderr_text().trim());
+        }
+        Ok(())
+    }
+
+    /// The program under test.
+    #[must_use]
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    /// The shared home.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Where this target's tests may keep what they fetched.
+    #[must_use]
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// A command with the shared home and an empty environment.
+    #[must_use]
+    pub fn codebox(&self) -> Codebox {
+        Codebox::new(&self.binary, &self.home)
+    }
+
+    /// The same, for `codebox run --json` in this tier.
+    #[must_use]
+    pub fn run_json(&self) -> Codebox {
+        self.codebox().args(["run", "--json", "--isolation", "wasm"])
+    }
+
+    /// A fresh directory on the disk that builds live on, removed when dropped.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn folder(&self) -> Result<TempDir> {
+        fs::create_dir_all(&self.temporary)?;
+        Ok(tempfile::Builder::new().prefix("codebox-test-").tempdir_in(&self.temporary)?)
+    }
+
+    /// Entries in the directory of running jobs: none when nothing runs and nothing was left behind.
+    #[must_use]
+    pub fn scratch_entries(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.home.join("cache/scratch")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+}

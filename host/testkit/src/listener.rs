@@ -1,0 +1,66 @@
+//! A listener that counts who calls.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::Result;
+
+/// Listens on the loopback address and counts connections.
+#[derive(Debug)]
+pub struct Listener {
+    port: u16,
+    calls: Arc<AtomicUsize>,
+    done: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listener {
+    /// Listens on a free port.
+    ///
+    /// # Errors
+    /// When the system gives none.
+    pub fn start() -> Result<Self> {
+        let socket = TcpListener::bind("127.0.0.1:0")?;
+        socket.set_nonblocking(true)?;
+        let port = socket.local_addr()?.port();
+        let (calls, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, stopped) = (Arc::clone(&calls), Arc::clone(&done));
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                match socket.accept() {
+                    Ok(_) => {
+                        counted.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(_) => thread::sleep(Duration::from_millis(5)),
+                }
+            }
+        });
+        Ok(Self { port, calls, done, thread: Some(thread) })
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How many connections came so far; waits a moment for one that is on its way.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        thread::sleep(Duration::from_millis(20));
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic in there is no news for whoever drops this.
+            let _ = thread.join();
+        }
+    }
+}

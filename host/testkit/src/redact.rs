@@ -1,0 +1,72 @@
+//! Makes output the same on every machine and every day.
+
+use std::path::Path;
+
+/// Replaces each of `places` by its name in brackets, digests by `[sha256]`, durations by `[time]` and sizes in
+/// mebibytes by `[size]`.
+#[must_use]
+pub fn redact(text: &str, places: &[(&Path, &str)]) -> String {
+    let mut text = text.to_owned();
+    let mut places: Vec<_> = places.iter().map(|(path, name)| (path.display().to_string(), *name)).collect();
+    // A place inside another has to be replaced first.
+    places.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+    for (path, name) in places.iter().filter(|(path, _)| !path.is_empty()) {
+        text = text.replace(path, &format!("[{name}]"));
+    }
+    let lines: Vec<String> = text.split('\n').map(|line| words(&units(line))).collect();
+    lines.join("\n")
+}
+
+/// Replaces what only a number before a unit can tell.
+fn units(line: &str) -> String {
+    let mut parts: Vec<&str> = line.split(' ').collect();
+    for at in 1..parts.len() {
+        let number = parts[at - 1].trim_start_matches('(').parse::<f64>().is_ok();
+        if number && matches!(parts[at].trim_end_matches([')', ',', ';']), "MiB" | "GiB" | "KiB") {
+            parts[at - 1] = "[size]";
+        }
+    }
+    parts.join(" ")
+}
+
+/// Replaces digests and durations, which are words of their own.
+fn words(line: &str) -> String {
+    let mut redacted = String::with_capacity(line.len());
+    let mut word = String::new();
+    for character in line.chars().chain(['\0']) {
+        if character.is_ascii_alphanumeric() || character == '.' {
+            word.push(character);
+            continue;
+        }
+        redacted.push_str(replacement(&word));
+        word.clear();
+        if character != '\0' {
+            redacted.push(character);
+        }
+    }
+    redacted
+}
+
+fn replacement(word: &str) -> &str {
+    let digest = word.len() >= 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = word.strip_suffix("ms").or_else(|| word.strip_suffix("us"));
+    if digest {
+        "[sha256]"
+    } else if number.is_some_and(|number| number.parse::<f64>().is_ok()) {
+        "[time]"
+    } else {
+        word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_named() {
+        let home = Path::new("/a/home");
+        let text = format!("in /a/home/x: 1.5 MiB, sha256 is {}, 12.25ms (keep 5s)", "ab".repeat(32));
+        assert_eq!(redact(&text, &[(home, "HOME")]), "in [HOME]/x: [size] MiB, sha256 is [sha256], [time] (keep 5s)");
+    }
+}

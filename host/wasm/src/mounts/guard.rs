@@ -1,0 +1,143 @@
+//! Keeps a read-only grant read-only where a writable grant of the host holds it too.
+//!
+//! `--dir ./data:/data:ro --dir .:/work:rw` grants `./data` twice: by itself, read-only, and as a part of the writable
+//! directory. The stricter grant wins, whatever way a path takes to get there (a link, a `..`), so a change below the
+//! writable mount is allowed only after the place it leads to is known.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use codebox_core::Access;
+
+use crate::mounts::Mount;
+
+/// What a writable mount must not change: read-only grants below its own directory.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    dir: Dir,
+    /// Paths of the protected directories, relative to the mount's.
+    protected: Vec<PathBuf>,
+}
+
+/// Whether a path's last component is followed when it is a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Last {
+    Followed,
+    Itself,
+}
+
+impl Guard {
+    /// The guard of one mount among all; nothing where nothing has to be protected.
+    pub(crate) fn of(mount: &Mount, all: &[Mount]) -> std::io::Result<Option<Self>> {
+        if mount.access == Access::ReadOnly {
+            return Ok(None);
+        }
+        let protected: Vec<PathBuf> = all
+            .iter()
+            .filter(|other| other.access == Access::ReadOnly && other.host != mount.host)
+            .filter_map(|other| other.host.strip_prefix(&mount.host).ok().map(Path::to_owned))
+            .collect();
+        if protected.is_empty() {
+            return Ok(None);
+        }
+        let dir = Dir::open_ambient_dir(&mount.host, ambient_authority())?;
+        Ok(Some(Self { dir, protected }))
+    }
+
+    /// Whether a change at `path`, relative to the mount, stays clear of what is protected.
+    pub(crate) fn allows(&self, path: &str, last: Last) -> bool {
+        let path = Path::new(if path.is_empty() { "." } else { path });
+        let whole = (last == Last::Followed).then(|| self.dir.canonicalize(path).ok()).flatten();
+        let Some(real) = whole.or_else(|| self.real_place(path)) else {
+            // A path that leads nowhere changes nothing: the change itself fails.
+            return true;
+        };
+        // Moving a directory above a protected one would take the protected one out of its place.
+        !self.protected.iter().any(|place| real.starts_with(place) || place.starts_with(&real))
+    }
+
+    /// The path with every link but the last component's resolved.
+    fn real_place(&self, path: &Path) -> Option<PathBuf> {
+        let name = path.file_name()?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = match parent {
+            Some(parent) => self.dir.canonicalize(parent).ok()?,
+            None => PathBuf::new(),
+        };
+        Some(parent.join(name))
+    }
+}
+
+/// Directories below guarded mounts that the guest has open: paths relative to them change nothing.
+#[derive(Debug, Default)]
+pub(crate) struct GuardedFds(BTreeSet<i32>);
+
+impl GuardedFds {
+    pub(crate) fn opened(&mut self, fd: i32) {
+        self.0.insert(fd);
+    }
+
+    pub(crate) fn closed(&mut self, fd: i32) {
+        self.0.remove(&fd);
+    }
+
+    pub(crate) fn renumbered(&mut self, from: i32, to: i32) {
+        self.0.remove(&to);
+        if self.0.remove(&from) {
+            self.0.insert(to);
+        }
+    }
+
+    pub(crate) fn contains(&self, fd: i32) -> bool {
+        self.0.contains(&fd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use codebox_core::GuestPath;
+
+    use super::*;
+
+    fn guard(root: &Path) -> Guard {
+        std::fs::create_dir_all(root.join("x/data")).expect("a fresh directory takes folders");
+        std::fs::create_dir_all(root.join("other")).expect("a fresh directory takes folders");
+        symlink("x/data", root.join("link")).expect("a fresh directory takes links");
+        symlink("../x", root.join("other/up")).expect("a fresh directory takes links");
+        let mount = |host: PathBuf, access| Mount { guest: GuestPath::work(), host, access };
+        let mounts = [mount(root.to_owned(), Access::ReadWrite), mount(root.join("x/data"), Access::ReadOnly)];
+        Guard::of(&mounts[0], &mounts).expect("the directory opens").expect("there is something to protect")
+    }
+
+    #[test]
+    fn no_way_into_a_protected_place_is_allowed() {
+        let root = tempfile::tempdir().expect("a scratch directory");
+        let guard = guard(root.path());
+        for path in ["x/data/new", "link/new", "other/../x/data/new", "other/up/data/new", "./x//data/new", "x/data/"] {
+            assert!(!guard.allows(path, Last::Followed), "{path}");
+        }
+        assert!(!guard.allows("link", Last::Followed), "opening a link for writing follows it");
+    }
+
+    #[test]
+    fn what_holds_a_protected_place_cannot_be_moved() {
+        let root = tempfile::tempdir().expect("a scratch directory");
+        let guard = guard(root.path());
+        assert!(!guard.allows("x", Last::Itself));
+        assert!(!guard.allows("x/data", Last::Itself));
+        assert!(guard.allows("link", Last::Itself), "the link itself is not protected");
+    }
+
+    #[test]
+    fn everything_else_is_allowed() {
+        let root = tempfile::tempdir().expect("a scratch directory");
+        let guard = guard(root.path());
+        for path in ["new", "other/new", "x/new", "x/data2/new", "nowhere/new"] {
+            assert!(guard.allows(path, Last::Followed), "{path}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Whole processes against native Python: codebox and the other in alternation, medians, ratios of one run.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+mod cpu;
+mod imports;
+mod machine;
+mod python;
+mod start;
+mod table;
+mod timing;
+
+use crate::project::Project;
+use python::Python;
+use table::Verdict;
+
+/// How `compare` is called.
+#[derive(Args)]
+pub struct Options {
+    /// Few runs: shows that everything works, and measures roughly
+    #[arg(long)]
+    quick: bool,
+    /// Compare this binary instead of building one
+    #[arg(long, value_name = "PATH")]
+    codebox: Option<PathBuf>,
+    /// Compare with this Python; for the row with numpy and pandas it must have both
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// Fail when a bar is missed
+    #[arg(long)]
+    enforce: bool,
+}
+
+/// How many times each thing is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Runs {
+    /// Of a process that takes milliseconds.
+    pub short: usize,
+    /// Of a process that takes a good part of a second.
+    pub long: usize,
+}
+
+impl Runs {
+    const FULL: Self = Self { short: 101, long: 7 };
+    const QUICK: Self = Self { short: 11, long: 2 };
+}
+
+/// What every comparison needs.
+pub struct Contest {
+    pub project: Project,
+    pub codebox: PathBuf,
+    pub python: Python,
+    pub runs: Runs,
+}
+
+/// Makes every comparison and prints the table.
+///
+/// # Errors
+/// When an answer was wrong or codebox could not be run; with `--enforce`, when a bar was missed.
+pub fn run(options: &Options) -> Result<()> {
+    let project = Project::find()?;
+    let codebox = match &options.codebox {
+        Some(path) => std::path::absolute(path).context("make the binary's path absolute")?,
+        None => project.binary()?,
+    };
+    let python = Python::find(options.python.as_deref())?;
+    let runs = if options.quick { Runs::QUICK } else { Runs::FULL };
+    let contest = Contest { project, codebox, python, runs };
+    contest.install()?;
+
+    let mut rows = Vec::new();
+    for compare in [start::compare, imports::compare, cpu::compare] {
+        let row = compare(&contest)?;
+        eprintln!("compared: {}", row.what);
+        rows.push(row);
+    }
+    print!("{}", table::render(&rows, &machine::facts(&contest)));
+    let missed = rows.iter().filter(|row| row.verdict() == Verdict::Missed).count();
+    if options.enforce && missed > 0 {
+        bail!("{missed} of {} bars missed", rows.len());
+    }
+    Ok(())
+}
+
+impl Contest {
+    /// `codebox run`, with the runtime that development shares.
+    fn codebox(&self) -> Command {
+        let mut command = Command::new(&self.codebox);
+        command.env("CODEBOX_HOME", &self.project.home).arg("run");
+        command
+    }
+
+    /// Has the runtime installed, so that no comparison pays for it.
+    fn install(&self) -> Result<()> {
+        let mut first = self.codebox();
+        let status = first.args(["-c", ""]).stdin(Stdio::null()).status().context("start codebox")?;
+        ensure!(status.success(), "codebox cannot run the empty program: {status}");
+        Ok(())
+    }
+}

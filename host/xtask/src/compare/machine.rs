@@ -1,0 +1,23 @@
+//! What a published number has to say about where it was measured.
+
+use std::process::Command;
+use std::thread::available_parallelism;
+
+use super::Contest;
+use crate::project::output_of;
+
+/// Cores, kernel, the Python compared with, and the commit.
+pub fn facts(contest: &Contest) -> String {
+    let cores = available_parallelism().map_or_else(|_| "?".to_owned(), |cores| cores.to_string());
+    let kernel = said(Command::new("uname").args(["-s", "-r", "-m"])).unwrap_or_else(|| std::env::consts::OS.into());
+    let git = |args: &[&str]| said(Command::new("git").current_dir(&contest.project.root).args(args));
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".into());
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).map_or("", |_| " with changes");
+    let python = &contest.python.version;
+    format!("{cores} cores; {kernel}; CPython {python}; commit {commit}{changed}")
+}
+
+/// What a command printed, if it worked and printed anything.
+fn said(command: &mut Command) -> Option<String> {
+    output_of(command).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}

@@ -1,0 +1,101 @@
+//! The table that a comparison ends in.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::timing::Medians;
+
+/// One comparison and the bar it has to clear.
+pub struct Row {
+    pub what: &'static str,
+    /// The greatest ratio that is good enough.
+    pub bar: f64,
+    /// What was measured, or why nothing was.
+    pub measured: Result<Measured, String>,
+}
+
+/// What codebox and native Python took.
+pub struct Measured {
+    pub ratio: f64,
+    pub codebox: Duration,
+    pub native: Duration,
+    pub runs: String,
+}
+
+impl Measured {
+    /// Codebox first, native Python second.
+    pub fn of(medians: &Medians, runs: String) -> Self {
+        let Medians { one, other } = *medians;
+        Self { ratio: one.as_secs_f64() / other.as_secs_f64(), codebox: one, native: other, runs }
+    }
+}
+
+/// Whether a bar was cleared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Met,
+    Missed,
+    NotMeasured,
+}
+
+impl Row {
+    pub fn verdict(&self) -> Verdict {
+        match &self.measured {
+            Ok(measured) if measured.ratio <= self.bar => Verdict::Met,
+            Ok(_) => Verdict::Missed,
+            Err(_) => Verdict::NotMeasured,
+        }
+    }
+}
+
+/// The rows as a Markdown table, with the facts of the machine below.
+pub fn render(rows: &[Row], facts: &str) -> String {
+    let mut text = String::from("| what | bar | ratio | | codebox | native | runs |\n|---|---|---|---|---|---|---|\n");
+    for row in rows {
+        let verdict = match row.verdict() {
+            Verdict::Met => "met",
+            Verdict::Missed => "MISSED",
+            Verdict::NotMeasured => "not measured",
+        };
+        let bar = format!("<= {}x", row.bar);
+        let line = match &row.measured {
+            Ok(Measured { ratio, codebox, native, runs }) => {
+                let (codebox, native) = (shown(*codebox), shown(*native));
+                format!("| {} | {bar} | {ratio:.3}x | {verdict} | {codebox} | {native} | {runs} |", row.what)
+            }
+            Err(why) => {
+                let why = why.lines().next().unwrap_or_default().replace('|', "/");
+                format!("| {} | {bar} | | {verdict} | | | {why} |", row.what)
+            }
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{line}");
+    }
+    let _ = writeln!(text, "\n{facts}");
+    text
+}
+
+fn shown(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_says_its_verdict_or_why_there_is_none() {
+        let row = |measured| Row { what: "start", bar: 1.3, measured };
+        let took = |ms| {
+            let medians = Medians { one: Duration::from_millis(ms), other: Duration::from_millis(10) };
+            row(Ok(Measured::of(&medians, "5 each".into())))
+        };
+        let rows = [took(13), took(14), row(Err("no network\nat all".into()))];
+        assert_eq!(rows.each_ref().map(Row::verdict), [Verdict::Met, Verdict::Missed, Verdict::NotMeasured]);
+        let text = render(&rows, "2 cores");
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(lines[0], "| start | <= 1.3x | 1.300x | met | 13.00 ms | 10.00 ms | 5 each |");
+        assert_eq!(lines[2], "| start | <= 1.3x | | not measured | | | no network |");
+        assert_eq!(lines[4], "2 cores");
+    }
+}

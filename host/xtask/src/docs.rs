@@ -1,0 +1,47 @@
+//! Generated documents: the reference of the command line.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::project::{Project, output_of};
+
+const CLI: &str = "docs/cli.md";
+
+/// How `docs` is called.
+#[derive(Args)]
+pub struct Options {
+    /// Write nothing; fail where the checked-in document differs
+    #[arg(long)]
+    check: bool,
+}
+
+/// Writes or checks the reference of the command line.
+///
+/// # Errors
+/// When the binary cannot be built or asked, or, with `--check`, when the document is not what it says.
+pub fn run(options: &Options) -> Result<()> {
+    let project = Project::find()?;
+    let wanted = output_of(Command::new(project.binary()?).arg("help-markdown"))?;
+    let path = project.root.join(CLI);
+    if !options.check {
+        fs::write(&path, wanted).with_context(|| format!("write {CLI}"))?;
+        println!("wrote {CLI}");
+        return Ok(());
+    }
+    let found = fs::read_to_string(&path).with_context(|| format!("read {CLI}"))?;
+    if found == wanted {
+        println!("{CLI} is what the binary says");
+        return Ok(());
+    }
+    let same = found.lines().zip(wanted.lines()).take_while(|(found, wanted)| found == wanted).count();
+    let line = |text: &str| text.lines().nth(same).unwrap_or("nothing").to_owned();
+    bail!(
+        "{CLI} is out of date: line {} is {:?}, the binary says {:?}; run `cargo xtask docs`",
+        same + 1,
+        line(&found),
+        line(&wanted)
+    )
+}

@@ -1,0 +1,75 @@
+//! Where things lie in this workspace, and how its binary is made.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// The workspace, its target directory, and where the runtime for development is installed.
+pub struct Project {
+    pub root: PathBuf,
+    pub target: PathBuf,
+    /// What `CODEBOX_HOME` is for every process started here.
+    pub home: PathBuf,
+}
+
+impl Project {
+    /// The workspace that this program was built from, as cargo sees it now.
+    ///
+    /// # Errors
+    /// When the workspace is not where it was built.
+    pub fn find() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().context("find the workspace")?;
+        let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(|value| root.join(value));
+        let target = named("CARGO_TARGET_DIR").unwrap_or_else(|| root.join("target"));
+        let home = match env::var_os("CODEBOX_HOME").filter(|value| !value.is_empty()) {
+            Some(home) => std::path::absolute(home).context("make CODEBOX_HOME absolute")?,
+            None => target.join("codebox-home"),
+        };
+        Ok(Self { root, target, home })
+    }
+
+    /// The cargo that runs this, in the workspace.
+    pub fn cargo(&self) -> Command {
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+        cargo.current_dir(&self.root);
+        cargo
+    }
+
+    /// Builds the release binary and tells where it is.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    pub fn binary(&self) -> Result<PathBuf> {
+        let mut build = self.cargo();
+        build.args(["build", "--release", "--bin", "codebox"]);
+        ensure!(build.status().context("start cargo")?.success(), "codebox could not be built");
+        let binary = self.target.join("release").join(format!("codebox{}", env::consts::EXE_SUFFIX));
+        ensure!(binary.is_file(), "cargo left no binary at {}", binary.display());
+        Ok(binary)
+    }
+}
+
+/// Runs a command to its end and gives its standard output.
+///
+/// # Errors
+/// When it cannot be started or fails; its standard error is in the message.
+pub fn output_of(command: &mut Command) -> Result<String> {
+    let shown = shown(command);
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("start {shown}"))?;
+    ensure!(
+        output.status.success(),
+        "{shown} failed ({}): {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim_end()
+    );
+    String::from_utf8(output.stdout).with_context(|| format!("{shown} wrote something that is not UTF-8"))
+}
+
+/// A command as one would type it.
+pub fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}

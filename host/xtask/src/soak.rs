@@ -1,0 +1,100 @@
+//! The long forms of the reliability tests.
+//!
+//! A reliability test has one body and two lengths: the short one runs in every `cargo test`, the long one where the
+//! environment says `CODEBOX_SOAK=1`.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use serde::Deserialize;
+
+use crate::project::{Project, output_of};
+
+/// The folder whose test targets have a long form.
+const FOLDER: &str = "tests/reliability";
+
+/// How `soak` is called.
+#[derive(Args)]
+pub struct Options {
+    /// Run only this test target, or only the tests whose names contain this
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Say which test targets there are and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+    src_path: String,
+}
+
+/// Runs every reliability target in its long form, one after the other.
+///
+/// # Errors
+/// When there is none, or when any of them fails; the others are run all the same.
+pub fn run(options: &Options) -> Result<()> {
+    let project = Project::find()?;
+    let mut names = targets(&project)?;
+    ensure!(!names.is_empty(), "no test target lies below {FOLDER}");
+    if options.list {
+        names.iter().for_each(|name| println!("{name}"));
+        return Ok(());
+    }
+    let filter = match &options.only {
+        Some(only) if names.contains(only) => {
+            names = vec![only.clone()];
+            None
+        }
+        only => only.as_ref(),
+    };
+    let mut failed = Vec::new();
+    for name in names {
+        let began = Instant::now();
+        let mut test = project.cargo();
+        test.args(["test", "--release", "--test", &name]).env("CODEBOX_SOAK", "1").env("CODEBOX_REQUIRE", "wasm");
+        // Hours of silence cannot be told from a hang.
+        test.arg("--").args(filter).arg("--nocapture");
+        let passed = test.status().context("start cargo")?.success();
+        println!("soak: {name} {} in {:.0?}", if passed { "passed" } else { "FAILED" }, began.elapsed());
+        if !passed {
+            failed.push(name);
+        }
+    }
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// The names of the workspace's test targets below the folder, each once, in order.
+fn targets(project: &Project) -> Result<Vec<String>> {
+    let text = output_of(project.cargo().args(["metadata", "--no-deps", "--format-version=1"]))?;
+    let metadata: Metadata = serde_json::from_str(&text).context("read what cargo says of the workspace")?;
+    let folder = project.root.join(FOLDER);
+    let mut names: Vec<String> = metadata
+        .packages
+        .into_iter()
+        .flat_map(|package| package.targets)
+        .filter(|target| target.kind.iter().any(|kind| kind == "test"))
+        .filter(|target| Path::new(&target.src_path).starts_with(&folder))
+        .map(|target| target.name)
+        .collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
