@@ -34,6 +34,13 @@ impl Shelf {
         Err(CatalogError::UnknownRuntime { name: runtime.to_owned(), known: vec![name.clone()] })
     }
 
+    fn not_built_in(&self, image: &str) -> Result<(), CatalogError> {
+        match self.store.spec().image.iter().any(|recipe| recipe.name == image) {
+            true => Err(CatalogError::NameTaken { name: image.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
     fn entry(&self) -> RuntimeEntry {
         let spec = self.store.spec();
         let dir = self.store.runtime_dir();
@@ -48,7 +55,7 @@ impl Shelf {
             version: spec.package.version.clone(),
             language: Language::Python,
             language_version: self.store.interpreter_version(),
-            size: there.then(|| size_of_tree(&dir) + size_of_tree(&self.store.prepared_dir())),
+            size: None,
             path: there.then_some(dir),
             state,
         }
@@ -63,7 +70,12 @@ impl Shelf {
         let unpacked = |e: UnpackError| bad_package(&what, e);
         let file = match source {
             PackageSource::File(file) => {
-                let found = codebox_wasm::sha256_of_file(file).map_err(|e| wasm_error(&what, e))?;
+                let found = codebox_wasm::sha256_of_file(file).map_err(|e| match e {
+                    WasmError::Damaged { path, reason } => {
+                        CatalogError::BadPackage { what: path.display().to_string(), detail: reason, source: None }
+                    }
+                    other => wasm_error(&what, other),
+                })?;
                 if found != package.sha256 {
                     let expected = package.sha256.clone();
                     return Err(CatalogError::WrongDigest { what: file.display().to_string(), expected, found });
@@ -106,7 +118,10 @@ impl Shelf {
 
 impl Catalog for Shelf {
     fn runtimes(&self) -> Result<Vec<RuntimeEntry>, CatalogError> {
-        Ok(vec![self.entry()])
+        let mut entry = self.entry();
+        // Only a list wants the size, which takes a walk over every file.
+        entry.size = entry.path.as_deref().map(|dir| size_of_tree(dir) + size_of_tree(&self.store.prepared_dir()));
+        Ok(vec![entry])
     }
 
     fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
@@ -178,15 +193,27 @@ impl Catalog for Shelf {
     }
 
     fn build_image(&self, name: &str, imports: &[String], progress: &dyn Progress) -> Result<ImageEntry, CatalogError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+            let rule = "use at most 64 letters, digits, - and _".to_owned();
+            return Err(CatalogError::BadName { name: name.to_owned(), rule });
+        }
+        self.not_built_in(name)?;
         self.ensure(&self.store.spec().name, progress)?;
         progress.started(&format!("making the image {name}"), None);
-        self.store.build_image(name, imports).map_err(|e| wasm_error(&format!("the image {name}"), e))?;
+        self.store.build_image(name, imports).map_err(|e| match e {
+            WasmError::Prelude(detail) => {
+                CatalogError::ImportFailed { image: name.to_owned(), module: imports.join(", "), detail }
+            }
+            other => wasm_error(&format!("the image {name}"), other),
+        })?;
         progress.finished();
         let entry = self.images()?.into_iter().find(|image| image.name == name);
         entry.ok_or_else(|| CatalogError::UnknownImage { name: name.to_owned(), known: Vec::new() })
     }
 
     fn remove_image(&self, name: &str) -> Result<Removal, CatalogError> {
+        self.not_built_in(name)?;
         let removed = self.store.remove_image(name).map_err(|e| wasm_error(&format!("the image {name}"), e))?;
         Ok(if removed { Removal::Removed } else { Removal::NothingThere })
     }
@@ -246,10 +273,6 @@ fn wasm_error(what: &str, error: WasmError) -> CatalogError {
         }
         WasmError::Damaged { .. } => CatalogError::Damaged { what: what.to_owned(), detail: error.to_string() },
         WasmError::Module { .. } => bad_package(what, error),
-        WasmError::Limit(rule) => CatalogError::BadName { name: what.to_owned(), rule },
-        WasmError::Prelude(detail) => {
-            CatalogError::ImportFailed { image: what.to_owned(), module: String::new(), detail }
-        }
         other => CatalogError::Engine { action: format!("prepare {what}"), source: Box::new(other) },
     }
 }

@@ -116,6 +116,13 @@ impl Host for Process {
 }
 
 impl Process {
+    /// Removes what this process keeps on disk while it runs.
+    pub(crate) fn leave(&self) {
+        if let Some(wasm) = self.wasm.get() {
+            wasm.remove_scratch();
+        }
+    }
+
     /// The job's grants, the runtime's folder and the job's private directories; nothing else.
     fn rules(&self, admitted: &Admitted) -> Result<Rules, Failure> {
         let wasm = self.wasm()?;

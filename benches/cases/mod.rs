@@ -102,7 +102,7 @@ impl Cold {
         let spec = InstanceSpec {
             language: job.language.clone(),
             grants: job.grants.clone(),
-            limits: job.limits.clone(),
+            limits: job.limits,
             image: Some(case.image.to_owned()),
             isolation: Isolation::Wasm,
         };

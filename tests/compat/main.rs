@@ -1,1 +1,41 @@
-fn main() {}
+//! Real programs print in the guest what they print natively.
+//!
+//! `programs::NAME` are the programs of `tests/fixtures/python/compat`; `pyperformance::NAME` are benchmark programs of
+//! that package, which is fetched with pip when the tests run and checked against its pinned digest. Where it cannot
+//! be had they are ignored with the reason; `CODEBOX_REQUIRE=pyperformance` makes that a failure.
+
+mod benchmarks;
+mod programs;
+mod wheel;
+
+use std::sync::{Arc, LazyLock};
+
+use codebox_testkit::{Kit, is_required};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+/// Something that the trials of this target share, had once and only when needed; or why it cannot be had.
+type Shared<T> = Arc<LazyLock<Result<T, String>, Box<dyn FnOnce() -> Result<T, String> + Send>>>;
+
+fn shared<T>(make: impl FnOnce() -> anyhow::Result<T> + Send + 'static) -> Shared<T> {
+    Arc::new(LazyLock::new(Box::new(move || make().map_err(|error| format!("{error:#}")))))
+}
+
+/// What a trial does when something it needs is not there.
+fn without(name: &str, reason: &str) -> Result<Completion, Failed> {
+    if is_required(name) { Err(reason.to_owned().into()) } else { Ok(Completion::ignored_with(reason)) }
+}
+
+fn completed(result: anyhow::Result<()>) -> Result<Completion, Failed> {
+    result.map(|()| Completion::Completed).map_err(|error| format!("{error:#}").into())
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Arguments::from_args();
+    let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
+    let preparing = kit.clone();
+    let ready = shared(move || preparing.prepare());
+    let mut trials = programs::trials(&kit, &ready)?;
+    trials.extend(benchmarks::trials(&kit, &ready)?);
+    trials.push(Trial::test("list::enough_benchmarks", || Ok(benchmarks::enough()?)));
+    libtest_mimic::run(&args, trials).exit()
+}

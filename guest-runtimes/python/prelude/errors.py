@@ -2,7 +2,7 @@
 import sys
 import traceback
 
-from _codebox import door
+from _codebox import door, missing
 
 # Most text of a message or traceback that is sent; what is printed is not cut.
 _TEXT = 64 << 10
@@ -59,6 +59,7 @@ def uncaught(exc):
     sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, tb
     try:
         _tell(exc)
+        _tell_lacking(exc, set())
     except Exception:
         pass
     hook = getattr(sys, "excepthook", sys.__excepthook__)
@@ -73,6 +74,17 @@ def uncaught(exc):
         print("\nOriginal exception was:", file=sys.stderr)
         sys.__excepthook__(type(exc), exc, tb)
     return 130 if isinstance(exc, KeyboardInterrupt) else 1
+
+
+def _tell_lacking(exc, seen):
+    """What the errors that led to this one say the program lacked."""
+    if exc is None or id(exc) in seen:
+        return
+    seen.add(id(exc))
+    missing.ended(exc)
+    _tell_lacking(exc.__cause__, seen)
+    if not exc.__suppress_context__:
+        _tell_lacking(exc.__context__, seen)
 
 
 def _tell(exc):

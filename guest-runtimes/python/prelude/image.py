@@ -27,8 +27,7 @@ def prepare(modules):
     missing.install()
     if "matplotlib" in sys.modules:
         _settle_matplotlib()
-    door.tell("facts", facts={"version": platform.python_version(), "modules": sorted(set(sys.modules))})
-    missing.watch_imports()
+    door.tell("facts", facts={"version": platform.python_version()})
     start.install()
     os.chdir("/work")
     sys.modules.pop("__main__", None)

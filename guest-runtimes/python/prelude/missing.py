@@ -3,16 +3,59 @@
 Each hook reports before it raises, so that the host knows from the runtime itself, and not from the program's output,
 what the program wanted.
 """
-import builtins
 import errno
-import importlib.machinery
 import sys
 
 from _codebox import door
 
 
-def report(what):
-    door.tell("missing", what=what)
+# Errors of ours that a library met while it was imported, newest last; most libraries try and cope.
+_probed = []
+
+
+def refused(what, exc):
+    """Reports a power that the program asked for, and returns the error to raise.
+
+    A library that tries for a power while it is imported usually does without; that is told only when the error ends
+    the program.
+    """
+    if _importing():
+        _probed.append((exc, what))
+        del _probed[:-8]
+    else:
+        door.tell("missing", what=what)
+    return exc
+
+
+def _importing():
+    """Whether the nearest import machinery is nearer than the program's own code."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith("<frozen importlib"):
+            return True
+        if not name.startswith(("/usr/local/lib/", "<codebox>", "<frozen ")):
+            return False
+        frame = frame.f_back
+    return False
+
+
+# Standard modules that exist elsewhere and tell what a program that imports them is after.
+_STANDS_FOR = {
+    "_multiprocessing": "processes",
+    "_posixshmem": "processes",
+    "_posixsubprocess": "processes",
+}
+
+
+def ended(exc):
+    """Tells what the program lacked when `exc` ended it."""
+    if isinstance(exc, ModuleNotFoundError) and exc.name:
+        top = exc.name.partition(".")[0]
+        door.tell("missing", what=_STANDS_FOR.get(top, "module:" + top.removeprefix("_")))
+    for known, what in _probed:
+        if known is exc:
+            door.tell("missing", what=what)
 
 
 def _no_threads():
@@ -20,8 +63,7 @@ def _no_threads():
     import threading
 
     def start(*args, **kwargs):
-        report("threads")
-        raise RuntimeError("can't start new thread")
+        raise refused("threads", RuntimeError("can't start new thread"))
 
     for module, names in (
         (_thread, ("start_new_thread", "start_new", "start_joinable_thread")),
@@ -37,15 +79,17 @@ def _no_processes():
     import subprocess
 
     def refuse(*args, **kwargs):
-        report("processes")
-        raise OSError(errno.ENOTSUP, "processes are not available in this sandbox")
+        raise refused("processes", OSError(errno.ENOTSUP, "processes are not available in this sandbox"))
 
     def popen(self, *args, **kwargs):
         self._child_created = False
         refuse()
 
     subprocess.Popen.__init__ = popen
-    for name in ("fork", "system", "posix_spawn", "posix_spawnp", "execv", "execve"):
+    # multiprocessing's import wants the name; nobody gets as far as using it.
+    if not hasattr(os, "WNOHANG"):
+        os.WNOHANG = 1
+    for name in ("fork", "forkpty", "pipe", "popen", "system", "posix_spawn", "posix_spawnp", "execv", "execve"):
         setattr(os, name, refuse)
 
 
@@ -54,8 +98,7 @@ def _no_sockets():
     import socket
 
     def refuse(*args, **kwargs):
-        report("sockets")
-        raise OSError(errno.EACCES, "network access is not granted to this sandbox")
+        raise refused("sockets", OSError(errno.EACCES, "network access is not granted to this sandbox"))
 
     class Socket(_socket.socket):
         def __init__(self, *args, **kwargs):
@@ -75,8 +118,7 @@ def _no_sockets():
     socket.socket = socket.SocketType = PlainSocket
 
     def lookup(*args, **kwargs):
-        report("sockets")
-        raise socket.gaierror(socket.EAI_FAIL if hasattr(socket, "EAI_FAIL") else -4, "network access is not granted")
+        raise refused("sockets", socket.gaierror(getattr(socket, "EAI_FAIL", -4), "network access is not granted"))
 
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
         setattr(socket, name, lookup)
@@ -85,48 +127,7 @@ def _no_sockets():
             setattr(socket, name, refuse)
 
 
-# Standard modules that exist elsewhere and tell what a program that imports them is after.
-_STANDS_FOR = {
-    "_multiprocessing": "processes",
-    "_posixshmem": "processes",
-    "_posixsubprocess": "processes",
-    "_ssl": "module:ssl",
-    "_ctypes": "module:ctypes",
-}
-
-
-class _Absent:
-    """The last finder: it finds nothing, and tells the host the names that nobody found."""
-
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        top = name.partition(".")[0]
-        if path is None and not _optional(name):
-            report(_STANDS_FOR.get(name, "module:" + top))
-        return None
-
-
-# Accelerators and other systems' modules that the standard library tries to import and does without.
-_OPTIONAL = frozenset(
-    "_winapi nt msvcrt winreg _scproxy _posixshmem pwd grp fcntl termios resource readline _curses _tkinter "
-    "org java _overlapped _hashlib _crypt _bootsubprocess _uuid _zstd _dbm _gdbm _remote_debugging _pyrepl "
-    "_wmi syslog usercustomize sitecustomize apport_python_hook cython psutil simplejson ujson orjson "
-    "numexpr bottleneck numba pyarrow fastparquet tables xarray IPython certifi brotli brotlicffi "
-    "sklearnex daal4py cffi gmpy2 dateparser hypothesis pytest lz4 cupy torch_xla mkl jax".split()
-)
-
-
-def _optional(name):
-    """Whether a module that is not there is one that libraries try for and do without."""
-    return name in _OPTIONAL and sys._getframemodulename(3) != "__main__"
-
-
 def install():
     _no_threads()
     _no_processes()
     _no_sockets()
-
-
-def watch_imports():
-    """Comes last, once the image's own imports are done."""
-    sys.meta_path.append(_Absent)

@@ -106,6 +106,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         stdin,
         env: environment.values,
         files: file.into_iter().collect(),
+        out: out.clone(),
         grants: Grants { dirs, env: environment.from_host, ..Grants::none() },
         limits: limits_in_force,
         isolations,

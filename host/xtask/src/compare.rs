@@ -27,7 +27,7 @@ pub struct Options {
     /// Compare this binary instead of building one
     #[arg(long, value_name = "PATH")]
     codebox: Option<PathBuf>,
-    /// Compare with this Python; for the row with numpy and pandas it must have both
+    /// Compare with this Python as it is, and not with a clean environment of `python3`; it needs numpy and pandas
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
     /// Fail when a bar is missed
@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
         Some(path) => std::path::absolute(path).context("make the binary's path absolute")?,
         None => project.binary()?,
     };
-    let python = Python::find(options.python.as_deref())?;
+    let python = Python::find(options.python.as_deref(), &project)?;
     let runs = if options.quick { Runs::QUICK } else { Runs::FULL };
     let contest = Contest { project, codebox, python, runs };
     contest.install()?;

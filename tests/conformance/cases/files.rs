@@ -47,6 +47,8 @@ pub fn cases() -> Vec<Case> {
                 let right = listed.contains(&"/work/new") && listed.contains(&"/work/old") && !listed.contains(&"/work/same");
                 if right { Ok(()) } else { Err(format!("listed are {listed:?}")) }
             }),
+        code("files::one_large_write_and_read", "n = open('f', 'wb').write(bytes(40 << 20))\nprint(n, len(open('f', 'rb').read()), len(open('f', 'rb', buffering=0).read()))")
+            .prints("41943040 41943040 41943040\n"),
         code("files::operations", OPERATIONS).prints("ok\n"),
         code("files::odd_names", "for n in ['a b', 'ü', '🎉', '-x', 'a\\nb', '$V', '~', 'CON']:\n    open(n, 'w').write('1')\nimport os\nprint(len(os.listdir()))")
             .prints("8\n"),

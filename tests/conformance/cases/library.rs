@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Case> {
             .prints("0.142857142857142857142857142857 0.3\n"),
         code("library::json", "import json\nprint(json.dumps({'ü': [1, None, True]}, ensure_ascii=False))").prints("{\"ü\": [1, null, true]}\n"),
         code("library::hashes", "import hashlib\nprint(hashlib.sha256(b'').hexdigest()[:8], hashlib.pbkdf2_hmac('sha256', b'p', b's', 2).hex()[:8])")
-            .prints("e3b0c442 9d8fa52c\n"),
+            .prints("e3b0c442 1998f3d3\n"),
         code("library::clock", "import time\nprint(time.time() > 1.7e9, time.localtime().tm_zone, time.perf_counter() >= 0)")
             .prints("True UTC True\n"),
         code("library::randomness", "import random, secrets, uuid\nprint(len({random.random(), random.random()}), len(secrets.token_hex(4)), uuid.uuid4().version)")

@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
             .misses("socket"),
         code("missing::module", "import nosuchmodule").exits(1).complains("ModuleNotFoundError: No module named 'nosuchmodule'")
             .misses("nosuchmodule"),
-        code("missing::native_module", "import ctypes").exits(1).complains("ModuleNotFoundError").misses("ctypes"),
+        code("missing::native_module", "import ssl").exits(1).complains("ModuleNotFoundError").misses("ssl"),
         code("missing::nothing_when_nothing_is", "import threading, subprocess, socket\nprint('on')").prints("on\n"),
         code("missing::each_has_a_hint", "import threading\nthreading.Thread(target=print).start()")
             .exits(1)

@@ -5,4 +5,4 @@ mod load;
 mod split;
 
 pub(crate) use load::CodeImage;
-pub(crate) use split::{Split, split};
+pub(crate) use split::split;

@@ -100,6 +100,17 @@ fn descriptors(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })?;
     linker.func_wrap_async(
         WASI,
+        "fd_filestat_set_times",
+        |mut caller: Caller<'_, Guest>, (fd, atim, mtim, which): (i32, i64, i64, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                guest.quota.change();
+                wasi::fd_filestat_set_times(&mut guest.wasi, &mut memory, fd, atim, mtim, which).await
+            })
+        },
+    )?;
+    linker.func_wrap_async(
+        WASI,
         "poll_oneoff",
         |mut caller: Caller<'_, Guest>, (subs, events, count, out): (i32, i32, i32, i32)| {
             Box::new(async move {

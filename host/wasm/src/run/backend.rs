@@ -58,6 +58,11 @@ impl WasmBackend {
         self.scratch.path()
     }
 
+    /// Removes that directory while the backend lives on unused, for a process that is about to end.
+    pub fn remove_scratch(&self) {
+        self.scratch.remove_all();
+    }
+
     /// The store that this backend runs from.
     pub fn store(&self) -> &Store {
         &self.store

@@ -235,22 +235,21 @@ fn tell(report: &mut RunReport, guest: Guest) {
 
 /// What the program lacked, in words, and how to get it.
 fn lacking(what: &str) -> Missing {
-    let (what, hint) = match what {
-        "threads" => ("threads", "WebAssembly has none: run it with --isolation container, or use asyncio"),
-        "processes" => ("processes", "WebAssembly has none: run it with --isolation container"),
-        "sockets" => ("network sockets", "no network is granted to this tier: run it with --isolation container"),
+    let (name, hint) = match what {
+        "threads" => ("threads".to_owned(), "WebAssembly has none: use asyncio, or run it where threads exist"),
+        "processes" => {
+            ("processes".to_owned(), "WebAssembly has none: call functions instead, or run it where processes exist")
+        }
+        "sockets" => ("network sockets".to_owned(), "no network reaches this tier: pass data in through files or stdin"),
         other => match other.strip_prefix("module:") {
-            Some(module) => {
-                return Missing {
-                    what: format!("the module {module}"),
-                    hint: "it is not part of the runtime: grant a directory that has it, or use --isolation container"
-                        .to_owned(),
-                };
-            }
-            None => (other, "run it with --isolation container"),
+            Some(module) => (
+                format!("the module {module}"),
+                "the runtime does not have it: grant a directory that holds it and is on sys.path, such as the script's",
+            ),
+            None => (other.to_owned(), "this tier does not have it"),
         },
     };
-    Missing { what: what.to_owned(), hint: hint.to_owned() }
+    Missing { what: name, hint: hint.to_owned() }
 }
 
 impl Instance for WasmInstance {

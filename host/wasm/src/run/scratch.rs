@@ -94,6 +94,13 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        self.remove_all();
+    }
+}
+
+impl Scratch {
+    /// Removes the directory with all that instances left untouched.
+    pub(crate) fn remove_all(&self) {
         for (name, dir) in std::mem::take(&mut *self.idle()) {
             self.remove(&name, &dir);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use codebox_core::{Access, GuestPath};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,8 @@ pub struct Store {
     pub(crate) spec: Arc<RuntimeSpec>,
     /// The prelude's modules in the order they are loaded, `boot` first.
     pub(crate) prelude: Arc<[(&'static str, &'static str)]>,
+    /// What was prepared, once it was found whole: a process looks at it once.
+    ready: Arc<Mutex<Option<Manifest>>>,
 }
 
 /// Names of the artefacts.
@@ -82,7 +84,8 @@ impl Manifest {
         write_whole(&path, &bytes)
     }
 
-    fn open(&mut self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
+    /// Opens an artefact under its seal.
+    pub(crate) fn open(&mut self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
         let path = dir.join(name);
         let seal = self.seals.get(name).ok_or_else(|| WasmError::damaged(&path, "it has no seal"))?;
         let opened = seal.open(&path)?;
@@ -98,7 +101,7 @@ impl Manifest {
 impl Store {
     /// A store of one runtime below these directories; touches nothing.
     pub fn new(engine: Engine, dirs: StoreDirs, spec: RuntimeSpec, prelude: &[(&'static str, &'static str)]) -> Self {
-        Self { engine, dirs, spec: Arc::new(spec), prelude: prelude.into() }
+        Self { engine, dirs, spec: Arc::new(spec), prelude: prelude.into(), ready: Arc::default() }
     }
 
     /// The runtime that this store keeps.
@@ -162,12 +165,33 @@ impl Store {
 
     /// The version of the language that the interpreter said it is, once it has run.
     pub fn interpreter_version(&self) -> Option<String> {
-        let manifest = Manifest::read(&self.prepared_dir()).ok()??;
+        let manifest = self.prepared().ok()??;
         Some(manifest.facts.get("version")?.as_str()?.to_owned())
     }
 
-    /// What state the runtime is in; looks at no content.
+    /// What was prepared, from memory where this process has looked before.
+    pub(crate) fn prepared(&self) -> Result<Option<Manifest>, WasmError> {
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match ready {
+            Some(manifest) => Ok(Some(manifest)),
+            None => Manifest::read(&self.prepared_dir()),
+        }
+    }
+
+    /// Forgets what was found, because it is being changed.
+    pub(crate) fn forget(&self) {
+        self.remember(None);
+    }
+
+    fn remember(&self, manifest: Option<Manifest>) {
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = manifest;
+    }
+
+    /// What state the runtime is in; looks at no content, and no further than the first time it was ready.
     pub fn state(&self) -> RuntimeState {
+        if self.ready.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            return RuntimeState::Ready;
+        }
         let installed = match Manifest::read(&self.runtime_dir()) {
             Ok(Some(installed)) => installed,
             Ok(None) => return RuntimeState::Missing,
@@ -179,18 +203,26 @@ impl Store {
             }
         }
         match Manifest::read(&self.prepared_dir()) {
-            Ok(Some(prepared)) if self.spec.image.iter().all(|recipe| prepared.images.contains_key(&recipe.name)) => {
+            Ok(Some(prepared)) if self.is_whole(&prepared) => {
+                self.remember(Some(prepared));
                 RuntimeState::Ready
             }
             _ => RuntimeState::Unprepared,
         }
     }
 
+    /// Whether everything prepared is there and as it was made; what is not is made again.
+    fn is_whole(&self, prepared: &Manifest) -> bool {
+        let dir = self.prepared_dir();
+        self.spec.image.iter().all(|recipe| prepared.images.contains_key(&recipe.name))
+            && prepared.seals.iter().all(|(name, seal)| seal.open(&dir.join(name)).is_ok())
+    }
+
     /// Loads the compiled code and one image.
     pub(crate) fn load(&self, image: &str) -> Result<(CodeImage, MemoryImage, Seal), WasmError> {
         let dir = self.prepared_dir();
         let missing = || WasmError::damaged(&dir, "it was not prepared");
-        let mut manifest = Manifest::read(&dir)?.ok_or_else(missing)?;
+        let mut manifest = self.prepared()?.ok_or_else(missing)?;
         let code = CodeImage::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)?;
         let (image, seal) = self.load_image(&mut manifest, image)?;
         Ok((code, image, seal))
@@ -199,7 +231,7 @@ impl Store {
     /// Loads one more image.
     pub(crate) fn load_one_image(&self, image: &str) -> Result<(MemoryImage, Seal), WasmError> {
         let dir = self.prepared_dir();
-        let manifest = Manifest::read(&dir)?;
+        let manifest = self.prepared()?;
         self.load_image(&mut manifest.ok_or_else(|| WasmError::damaged(&dir, "it was not prepared"))?, image)
     }
 

@@ -1,11 +1,14 @@
 //! The memory images of a prepared runtime, the user's own among them.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use crate::error::WasmError;
 use crate::store::Store;
 use crate::store::entry::{Manifest, image_file};
 use crate::store::lock::StoreLock;
+use crate::store::seal::write_whole;
 
 /// A memory image that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +32,7 @@ impl Store {
     /// [`WasmError::Damaged`] when the list of them cannot be read.
     pub fn images(&self) -> Result<Vec<ImageEntry>, WasmError> {
         let dir = self.prepared_dir();
-        let Some(manifest) = Manifest::read(&dir)? else { return Ok(Vec::new()) };
+        let Some(manifest) = self.prepared()? else { return Ok(Vec::new()) };
         let mut images: Vec<_> = manifest
             .images
             .into_iter()
@@ -51,18 +54,8 @@ impl Store {
     /// Makes an image of the user's own, with these modules imported on top of the first image's.
     ///
     /// # Errors
-    /// [`WasmError::Prelude`] with the guest's own words when a module cannot be imported, [`WasmError::Limit`] when
-    /// the name is taken by a built-in image or is none.
+    /// [`WasmError::Prelude`] with the guest's own words when a module cannot be imported.
     pub fn build_image(&self, name: &str, imports: &[String]) -> Result<ImageEntry, WasmError> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-            return Err(WasmError::Limit(format!(
-                "an image cannot be named {name:?}: use letters, digits, - and _ only"
-            )));
-        }
-        if self.spec.image.iter().any(|recipe| recipe.name == name) {
-            return Err(WasmError::Limit(format!("the name {name} belongs to a built-in image: choose another")));
-        }
         let mut all = self.spec.imports_of(&self.spec.image[0].name);
         all.extend(imports.iter().filter(|name| !self.spec.image[0].imports.contains(name)).cloned());
         self.add_image(name, &all)?;
@@ -73,12 +66,10 @@ impl Store {
     /// Removes one of the user's own images; tells whether there was one.
     ///
     /// # Errors
-    /// [`WasmError::Limit`] when it is a built-in one, [`WasmError::Io`] when it cannot be removed.
+    /// [`WasmError::Io`] when it cannot be removed.
     pub fn remove_image(&self, name: &str) -> Result<bool, WasmError> {
-        if self.spec.image.iter().any(|recipe| recipe.name == name) {
-            return Err(WasmError::Limit(format!("the image {name} is built in: remove the runtime instead")));
-        }
         let _lock = StoreLock::take(&self.dirs.data, || ())?;
+        self.forget();
         let dir = self.prepared_dir();
         let Some(mut manifest) = Manifest::read(&dir)? else { return Ok(false) };
         if manifest.images.remove(name).is_none() {
@@ -87,8 +78,35 @@ impl Store {
         let file = image_file(name);
         manifest.seals.remove(&file);
         manifest.write(&dir)?;
+        self.keep_recipe(name, None)?;
         let path = dir.join(file);
         fs::remove_file(&path).map_err(WasmError::io("remove", &path))?;
         Ok(true)
+    }
+
+    /// The user's own images by name, with the modules each imports: they are made again with every new version.
+    pub(crate) fn own_recipes(&self) -> Result<BTreeMap<String, Vec<String>>, WasmError> {
+        let path = self.recipes();
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| WasmError::damaged(&path, e.to_string())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(e) => Err(WasmError::io("read", &path)(e)),
+        }
+    }
+
+    /// Remembers, or forgets, one of the user's own images.
+    pub(crate) fn keep_recipe(&self, name: &str, imports: Option<&[String]>) -> Result<(), WasmError> {
+        let path = self.recipes();
+        let mut recipes = self.own_recipes()?;
+        match imports {
+            Some(imports) => recipes.insert(name.to_owned(), imports.to_vec()),
+            None => recipes.remove(name),
+        };
+        let bytes = serde_json::to_vec_pretty(&recipes).map_err(|e| WasmError::damaged(&path, e.to_string()))?;
+        write_whole(&path, &bytes)
+    }
+
+    fn recipes(&self) -> PathBuf {
+        self.dirs.data.join(format!("{}-images.json", self.spec.name))
     }
 }

@@ -59,6 +59,7 @@ impl Store {
     ) -> Result<(), E> {
         self.make_dirs()?;
         let _lock = StoreLock::take(&self.dirs.data, || steps.step("waiting for another process"))?;
+        self.forget();
         self.install(steps, fetch)?;
         let prepared = self.prepared_dir();
         remove_dir(&prepared)?;
@@ -74,6 +75,7 @@ impl Store {
             return Ok(false);
         }
         let _lock = StoreLock::take(&self.dirs.data, || ())?;
+        self.forget();
         remove_dir(&self.runtime_dir())?;
         let prepared = self.dirs.cache.join("prepared");
         let Ok(entries) = fs::read_dir(&prepared) else { return Ok(true) };
@@ -181,6 +183,14 @@ impl Store {
             manifest.facts = made.interpreter;
             manifest.images.insert(recipe.name.clone(), made.facts);
         }
+        for (name, imports) in self.own_recipes()? {
+            steps.step(&format!("starting {} for the image {name}", self.spec.name));
+            let file = image_file(&name);
+            // A module that this version does not have is no reason to be without all the others.
+            let Ok(made) = maker.make(&imports, &dir.join(&file)) else { continue };
+            manifest.seals.insert(file.clone(), Seal::of(&dir.join(file))?);
+            manifest.images.insert(name, made.facts);
+        }
         manifest.write(dir)?;
         remove_dir(&target)?;
         // Renaming the directory changes no file's identity, so the seals stay good.
@@ -190,10 +200,12 @@ impl Store {
     /// Adds an image to a prepared runtime.
     pub(crate) fn add_image(&self, name: &str, imports: &[String]) -> Result<ImageFacts, WasmError> {
         let _lock = StoreLock::take(&self.dirs.data, || ())?;
+        self.forget();
         let dir = self.prepared_dir();
         let mut manifest =
             Manifest::read(&dir)?.ok_or_else(|| WasmError::damaged(&dir, "the runtime was not prepared"))?;
         let (code, ..) = self.load(&self.spec.image[0].name)?;
+        drop(manifest.open(&dir, INITIAL)?);
         let file = image_file(name);
         let temp = tempfile::Builder::new().prefix(NEW).tempdir_in(&dir);
         let temp = temp.map_err(WasmError::io("create a directory in", &dir))?;
@@ -203,6 +215,7 @@ impl Store {
         manifest.seals.insert(file.clone(), Seal::of(&dir.join(&file))?);
         manifest.images.insert(name.to_owned(), made.facts.clone());
         manifest.write(&dir)?;
+        self.keep_recipe(name, Some(imports))?;
         Ok(made.facts)
     }
 }

@@ -8,4 +8,4 @@ mod unix;
 #[cfg(target_os = "linux")]
 pub(crate) use pagemap::Pagemap;
 #[cfg(unix)]
-pub(crate) use unix::{Reservation, peak_resident, thread_cpu_time};
+pub(crate) use unix::{Reservation, thread_cpu_time};

@@ -108,7 +108,7 @@ fn fetch(contest: &Contest, suite: &Suite) -> Result<PathBuf> {
         return Ok(bench);
     }
     let folder = tempfile::tempdir().context("make a folder for the wheel")?;
-    let python = contest.python.environment(&contest.project)?;
+    let python = &contest.python;
     let pinned = format!("{}=={}", suite.package, suite.version);
     output_of(python.pip().args(["download", "--quiet", "--no-deps", &pinned, "--dest"]).arg(folder.path()))?;
     let wheel = folder.path().join(&suite.wheel);

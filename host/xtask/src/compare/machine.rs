@@ -4,6 +4,7 @@ use std::process::Command;
 use std::thread::available_parallelism;
 
 use super::Contest;
+use super::python::Origin;
 use crate::project::output_of;
 
 /// Cores, kernel, the Python compared with, and the commit.
@@ -14,7 +15,12 @@ pub fn facts(contest: &Contest) -> String {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".into());
     let changed = git(&["status", "--porcelain", "--untracked-files=no"]).map_or("", |_| " with changes");
     let python = &contest.python.version;
-    format!("{cores} cores; {kernel}; CPython {python}; commit {commit}{changed}")
+    let origin = match contest.python.origin {
+        Origin::Named => "as named",
+        Origin::Clean => "in a clean environment",
+        Origin::Machine => "as this machine has it",
+    };
+    format!("{cores} cores; {kernel}; CPython {python} {origin}; commit {commit}{changed}")
 }
 
 /// What a command printed, if it worked and printed anything.

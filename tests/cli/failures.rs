@@ -1,0 +1,128 @@
+//! What cannot be done is refused in one line that names the thing, with one that says what to do.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::support::{assert_one_line, folder, run_in, shown_in};
+
+/// A command line, the status and the words that have to be in its one line.
+type Refusal = (&'static [&'static str], i32, &'static str);
+
+const REFUSALS: &[Refusal] = &[
+    (&["run", "nope.py"], 125, "nope.py"),
+    (&["run", "nope/deep.py"], 125, "nope/deep.py"),
+    (&["run", "folder.py"], 125, "folder.py"),
+    (&["run", "."], 125, "."),
+    (&["run", "latin.py"], 125, "latin.py"),
+    (&["run", "file.py/inner.py"], 125, "file.py/inner.py"),
+    (&["run"], 125, "no program"),
+    (&["run", "--nope", "file.py"], 125, "--nope"),
+    (&["nope"], 125, "nope"),
+    (&["run", "--memory", "12Q", "-c", "1"], 125, "12Q"),
+    (&["run", "--memory", "0", "-c", "1"], 125, "0"),
+    (&["run", "--memory", "-1", "-c", "1"], 125, "-1"),
+    (&["run", "--memory", "99999999999999999999G", "-c", "1"], 125, "99999999999999999999G"),
+    (&["run", "--memory", "1e3", "-c", "1"], 125, "1e3"),
+    (&["run", "--max-output", "NaN", "-c", "1"], 125, "NaN"),
+    (&["run", "--timeout", "5x", "-c", "1"], 125, "5x"),
+    (&["run", "--timeout", "0", "-c", "1"], 125, "0"),
+    (&["run", "--timeout", "", "-c", "1"], 125, "duration"),
+    (&["run", "--max-files", "some", "-c", "1"], 125, "some"),
+    (&["run", "--max-open-files", "99999999999", "-c", "1"], 125, "99999999999"),
+    (&["run", "--isolation", "magic", "-c", "1"], 125, "magic"),
+    (&["run", "--isolation", "container", "-c", "1"], 125, "container"),
+    (&["run", "--image", "nope", "-c", "1"], 125, "nope"),
+    (&["run", "--lang", "cobol", "-c", "1"], 125, "cobol"),
+    (&["run", "--env", "NOT_SET", "-c", "1"], 125, "NOT_SET"),
+    (&["run", "--env", "=x", "-c", "1"], 125, "=x"),
+    (&["run", "--dir", "nope:/d", "-c", "1"], 126, "nope"),
+    (&["run", "--dir", "file.py:/d", "-c", "1"], 126, "file.py"),
+    (&["run", "--dir", "d:/d:xx", "-c", "1"], 125, "d:/d:xx"),
+    (&["run", "--dir", "d", "-c", "1"], 125, "d"),
+    (&["run", "--dir", "d:relative", "-c", "1"], 125, "relative"),
+    (&["run", "--dir", "d:/a/../b", "-c", "1"], 125, "/a/../b"),
+    (&["run", "--dir", "d:/d", "--dir", "d:/d", "-c", "1"], 126, "/d"),
+    (&["run", "--dir", "d:/", "-c", "1"], 126, "d"),
+    (&["run", "--dir", "d:/usr/lib", "-c", "1"], 126, "/usr/lib"),
+    (&["run", "--dir", "/:/d", "-c", "1"], 126, "/"),
+    (&["run", "--dir", "/proc:/d", "-c", "1"], 126, "/proc"),
+    (&["run", "--out", "file.py", "-c", "1"], 126, "file.py"),
+    (&["runtime", "install", "nope"], 125, "nope"),
+    (&["runtime", "install", "--from", "nope.whl"], 125, "nope.whl"),
+    (&["runtime", "install", "--from", "file.py"], 125, "file.py"),
+    (&["runtime", "verify", "nope"], 125, "nope"),
+    (&["runtime", "remove", "nope"], 125, "nope"),
+    (&["image", "build", "python", "--import", "json"], 125, "python"),
+    (&["image", "build", "a/b", "--import", "json"], 125, "a/b"),
+    (&["image", "build", "broken", "--import", "no_such_module"], 125, "no_such_module"),
+    (&["image", "remove", "python"], 125, "python"),
+    (&["completions", "nosh"], 125, "nosh"),
+    (&["run", "-q", "-v", "-c", "1"], 125, "--quiet"),
+];
+
+fn prepared() -> tempfile::TempDir {
+    let folder = folder();
+    let place = |name: &str| folder.path().join(name);
+    fs::create_dir(place("folder.py")).expect("a folder");
+    fs::create_dir(place("d")).expect("a folder");
+    fs::write(place("file.py"), "print(1)\n").expect("a file");
+    fs::write(place("latin.py"), b"x = 1\nprint('\xff')\n").expect("a file");
+    folder
+}
+
+#[test]
+fn each_is_told_in_one_line() {
+    let folder = prepared();
+    let mut wrong = Vec::new();
+    for (args, status, named) in REFUSALS {
+        let ran = run_in(folder.path(), args);
+        let told = std::panic::catch_unwind(|| assert_one_line(&ran, *status, named));
+        if told.is_err() {
+            wrong.push(format!("{args:?}: status {:?} and not {status}\n{}", ran.code, ran.stderr_text()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn words_of_refusals() {
+    let folder = prepared();
+    let mut text = String::new();
+    for (args, ..) in REFUSALS {
+        text.push_str(&format!("$ codebox {}\n{}\n", args.join(" "), shown_in(folder.path(), args)));
+    }
+    assert_snapshot!("refusals", text);
+}
+
+#[test]
+fn json_tells_the_same() {
+    let folder = prepared();
+    for (args, status, _) in REFUSALS.iter().filter(|(args, ..)| args[0] == "run" && args.len() > 1) {
+        let args: Vec<&str> = ["run", "--json"].into_iter().chain(args[1..].iter().copied()).collect();
+        let ran = run_in(folder.path(), &args);
+        assert_eq!(ran.code, Some(*status), "{args:?}: {}", ran.stderr_text());
+        let report = ran.report().unwrap_or_else(|error| panic!("{args:?}: {error:#}"));
+        assert_eq!(report.exit_code(), Some(i64::from(*status)), "{args:?}");
+        assert_ne!(report.kind(), "internal_error", "{args:?}");
+        let message = report.at("/error/message").as_str().unwrap_or_default();
+        assert!(!message.is_empty() && !message.contains('\n'), "{args:?}: {message:?}");
+    }
+}
+
+#[test]
+fn codeboxs_own_files_are_not_granted() {
+    let folder = prepared();
+    let home = crate::support::kit().home().canonicalize().expect("the home is there");
+    for place in [home.clone(), home.join("data"), home.join("cache/prepared")] {
+        let grant = format!("{}:/d", place.display());
+        assert_one_line(&run_in(folder.path(), &["run", "--dir", &grant, "-c", "1"]), 126, "codebox");
+    }
+}
+
+#[test]
+fn a_syntax_error_is_the_programs_own() {
+    let folder = prepared();
+    fs::write(folder.path().join("syntax.py"), "def f(:\n").expect("a file");
+    assert_snapshot!(shown_in(folder.path(), &["run", "syntax.py"]));
+}

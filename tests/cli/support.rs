@@ -1,0 +1,75 @@
+//! Running the program and showing what came of it.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use codebox_testkit::{Codebox, Kit, Ran, redact};
+use tempfile::TempDir;
+
+/// The program, with a runtime in its home.
+///
+/// # Panics
+/// When the runtime cannot be had: most of these tests say nothing without one.
+pub fn kit() -> &'static Kit {
+    static KIT: OnceLock<Kit> = OnceLock::new();
+    KIT.get_or_init(|| {
+        let kit = bare_kit();
+        if let Err(error) = kit.prepare() {
+            panic!("{error:#}");
+        }
+        kit
+    })
+}
+
+/// The program alone.
+pub fn bare_kit() -> Kit {
+    Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// A fresh directory.
+pub fn folder() -> TempDir {
+    bare_kit().folder().expect("a directory for the test")
+}
+
+/// Runs a command line in a directory.
+pub fn run_in(folder: &Path, args: &[&str]) -> Ran {
+    run(kit().codebox().args(args.iter().copied()).folder(folder))
+}
+
+/// Runs a command to its end.
+pub fn run(codebox: Codebox) -> Ran {
+    let ran = codebox.run().expect("the program starts");
+    assert!(!ran.hung, "it hung: {}", ran.stderr_text());
+    assert_eq!(ran.signal, None, "{}", ran.stderr_text());
+    ran
+}
+
+/// Status, standard output and standard error in one text.
+pub fn shown(ran: &Ran, places: &[(&Path, &str)]) -> String {
+    let mut text = format!("status {}\n", ran.code.unwrap_or(-1));
+    for (name, output) in [("stdout", ran.stdout_text()), ("stderr", ran.stderr_text())] {
+        if !output.is_empty() {
+            text.push_str(&format!("--- {name}\n{}", redact(&output, places)));
+        }
+    }
+    text
+}
+
+/// The same for a run in `folder`.
+pub fn shown_in(folder: &Path, args: &[&str]) -> String {
+    let ran = run_in(folder, args);
+    let canonical = folder.canonicalize().expect("the folder is there");
+    shown(&ran, &[(&canonical, "FOLDER"), (folder, "FOLDER"), (kit().home(), "HOME")])
+}
+
+/// Checks that a failure is told in one line that names `named`, and one more that says what to do.
+#[track_caller]
+pub fn assert_one_line(ran: &Ran, status: i32, named: &str) {
+    let said = ran.stderr_text();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(ran.code, Some(status), "{said}");
+    assert!(ran.stdout.is_empty(), "{}", ran.stdout_text());
+    assert!(lines.first().is_some_and(|line| line.starts_with("codebox: ") && line.contains(named)), "{said}");
+    assert!(lines.get(1).is_none_or(|line| line.starts_with("  fix: ")), "{said}");
+    assert!(lines.len() <= 2, "{said}");
+}

@@ -1,0 +1,37 @@
+//! L1: job after job, and nothing grows.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use codebox::Runner;
+use codebox_testkit::{Inventory, Kit, soak};
+
+use crate::host::{flat, job, succeed};
+
+/// Jobs before anything is counted.
+const WARM_UP: usize = 200;
+
+pub fn consecutive(runner: &Runner, kit: &Kit) -> Result<()> {
+    let jobs = soak().of(1000, 10_000);
+    let one = |number: usize| {
+        let report = succeed(runner, job(&format!("print({number})"), Duration::from_secs(20)))?;
+        ensure!(report.stdout.bytes().as_ref() == format!("{number}\n").as_bytes(), "job {number} printed otherwise");
+        Ok(())
+    };
+    for number in 0..WARM_UP {
+        one(number)?;
+    }
+    let mut resident = Vec::new();
+    flat(kit, || {
+        for number in 0..jobs {
+            one(number)?;
+            if number >= jobs / 5 && number % 10 == 0 {
+                resident.push(Inventory::take()?.resident as f64);
+            }
+        }
+        Ok(())
+    })?;
+    let per_thousand = Inventory::slope(&resident) * 100.0 / f64::from(1 << 20);
+    ensure!(per_thousand <= 1.0, "resident memory grows by {per_thousand:.2} MiB in 1,000 jobs");
+    Ok(())
+}

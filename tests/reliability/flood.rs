@@ -1,0 +1,27 @@
+//! L8: a flood of output costs no memory.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use codebox::{ByteSize, Limit, Outcome, Runner};
+use codebox_core::LimitKind;
+use codebox_testkit::{Inventory, Kit};
+
+use crate::host::{hostile, job, succeed};
+
+pub fn is_bounded(runner: &Runner, _kit: &Kit) -> Result<()> {
+    succeed(runner, job("print(1)", Duration::from_secs(5)))?;
+    let before = Inventory::take()?.resident;
+    for _ in 0..10 {
+        let mut flood = hostile("r8_flood_lines", &[], Duration::from_secs(20))?;
+        flood.limits.output = Limit::At(ByteSize::mib(1));
+        let report = runner.run(flood)?;
+        ensure!(report.outcome == Outcome::LimitHit(LimitKind::Output), "outcome is {:?}", report.outcome);
+        ensure!(report.stdout.bytes().len() <= 1 << 20, "{} bytes were kept", report.stdout.bytes().len());
+        ensure!(report.stdout.dropped > 0, "nothing was dropped");
+        ensure!(report.usage.wall < Duration::from_secs(5), "it went on for {:?}", report.usage.wall);
+    }
+    let grown = Inventory::take()?.resident.saturating_sub(before);
+    ensure!(grown <= 16 << 20, "{} MiB more are resident", grown >> 20);
+    Ok(())
+}

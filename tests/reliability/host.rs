@@ -1,0 +1,67 @@
+//! Jobs, and what this process holds besides them.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox::{ByteSize, Job, Limit, Outcome, RunReport, Runner};
+use codebox_testkit::{Inventory, Kit, hostile_dir};
+
+/// A job with this text and a short life.
+pub fn job(code: &str, wall: Duration) -> Job {
+    let mut job = Job::python(code);
+    job.limits.wall = Limit::At(wall);
+    job
+}
+
+/// A hostile program as a job.
+pub fn hostile(name: &str, args: &[&str], wall: Duration) -> Result<Job> {
+    let text = std::fs::read_to_string(hostile_dir().join(format!("{name}.py"))).context(name.to_owned())?;
+    let mut job = job(&text, wall);
+    job.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    Ok(job)
+}
+
+/// The same with a ceiling on memory.
+pub fn with_memory(mut job: Job, memory: ByteSize) -> Job {
+    job.limits.memory = Limit::At(memory);
+    job
+}
+
+/// Runs a job that has to end by itself with status 0.
+pub fn succeed(runner: &Runner, job: Job) -> Result<RunReport> {
+    let report = runner.run(job)?;
+    ensure!(report.outcome == Outcome::Exited(0), "outcome is {:?}: {}", report.outcome, text(&report.stderr.bytes()));
+    Ok(report)
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs `work` and checks that this process holds no more afterwards, and that no job left a directory.
+///
+/// What threads end on their own time is given some before it counts.
+pub fn flat(kit: &Kit, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let before = Inventory::take()?;
+    let entries = jobs_left(kit);
+    work()?;
+    let mut now = Inventory::take()?.check_flat_since(&before);
+    for _ in 0..50 {
+        if now.is_ok() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        now = Inventory::take()?.check_flat_since(&before);
+    }
+    now?;
+    let left = jobs_left(kit);
+    ensure!(left == entries, "directories of jobs went from {entries} to {left}");
+    Ok(())
+}
+
+/// Entries below this process's directory for jobs: its lock alone when nothing runs.
+fn jobs_left(kit: &Kit) -> usize {
+    let scratch = kit.home().join("cache/scratch");
+    let inside = |name: &String| std::fs::read_dir(scratch.join(name)).map_or(0, Iterator::count);
+    kit.scratch_entries().iter().map(inside).sum()
+}

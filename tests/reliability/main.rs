@@ -1,0 +1,57 @@
+//! Many jobs in one process: nothing is lost, leaked, shared or left.
+//!
+//! The short form runs with every change; `CODEBOX_SOAK=1` asks for the long one. The trials count what this process
+//! holds, so they run one after another, in one thread.
+
+mod cancel;
+mod deadlines;
+mod flat;
+mod flood;
+mod host;
+mod memory;
+mod residue;
+mod unique;
+
+use std::sync::{Arc, LazyLock};
+
+use anyhow::Result;
+use codebox::Runner;
+use codebox_testkit::{Kit, is_required};
+use libtest_mimic::{Arguments, Completion, Trial};
+
+/// The trials, each over the one runner of this process.
+const TRIALS: &[(&str, fn(&Runner, &Kit) -> Result<()>)] = &[
+    ("L1::consecutive_jobs", flat::consecutive),
+    ("L2::cancelled_by_dropping", cancel::by_dropping),
+    ("L2::cancelled_by_token", cancel::by_token),
+    ("L7::deadlines_hold", deadlines::hold),
+    ("L8::output_flood", flood::is_bounded),
+    ("L9::greedy_guests", memory::greedy),
+    ("L17::no_value_twice", unique::no_value_twice),
+    ("S7::planted_bytes_are_gone", residue::planted_bytes_are_gone),
+    ("S7::after_every_end", residue::after_every_end),
+];
+
+fn main() {
+    let mut args = Arguments::from_args();
+    args.test_threads = Some(1);
+    let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
+    let preparing = kit.clone();
+    let runner = Arc::new(LazyLock::new(move || {
+        let made = preparing.prepare().and_then(|()| Ok(Runner::below(preparing.home())?));
+        made.map_err(|error| format!("{error:#}"))
+    }));
+    let trial = |(name, run): &(&str, fn(&Runner, &Kit) -> Result<()>)| {
+        let (runner, kit, run) = (Arc::clone(&runner), kit.clone(), *run);
+        Trial::ignorable_test(*name, move || match &**runner {
+            Err(reason) if is_required("wasm") => Err(reason.clone().into()),
+            Err(reason) => Ok(Completion::ignored_with(reason)),
+            Ok(runner) => match run(runner, &kit) {
+                Ok(()) => Ok(Completion::Completed),
+                Err(error) => Err(format!("{error:#}").into()),
+            },
+        })
+    };
+    let trials = TRIALS.iter().map(trial).collect();
+    libtest_mimic::run(&args, trials).exit();
+}

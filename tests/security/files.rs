@@ -1,0 +1,132 @@
+//! F: the file system.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use codebox_testkit::{Canaries, Kit, Ran, Report};
+
+use crate::attack::{Attack, CanaryArg, attack};
+use crate::{Compound, Verdict, plant};
+
+pub fn attacks() -> Vec<Attack> {
+    let patient = &["--timeout", "20s"];
+    let data = &[("", "/data", "rw")];
+    vec![
+        attack("f1_traversal").canary_arg(CanaryArg::File).options(patient),
+        attack("f2_symlink").canary_arg(CanaryArg::File).options(patient),
+        attack("f3_readonly")
+            .options(patient)
+            .setup(plant::read_only)
+            .mounts(&[("work", "/work", "rw"), ("ro", "/ro", "ro")])
+            .look(read_only_is_unchanged),
+        attack("f4_planted").canary_arg(CanaryArg::Prefix).options(patient).setup(plant::links).mounts(data),
+        attack("f5_fifo").arg("3").options(&["--timeout", "10s"]).setup(plant::specials).mounts(data).look(quick),
+        attack("f7_names").options(patient),
+        attack("f8_nonutf8").setup(plant::names).mounts(data).look(|_, _, report| {
+            ensure!(report.stdout().contains("good.txt"), "the good names are not seen");
+            Ok(())
+        }),
+        attack("f12_sparse").options(patient).look(little_is_written).look(quick),
+        attack("f12_sparse").variant("private").mounts(&[]).options(patient).look(quick),
+        attack("f13_fill").with("bytes").options(&["--timeout", "20s", "--max-disk", "32M"]).look(usable_afterwards),
+        attack("f13_fill").with("files").options(&["--timeout", "20s", "--max-files", "500"]).look(usable_afterwards),
+        attack("f13_fill").with("folders").options(&["--timeout", "20s", "--max-files", "500"]).look(usable_afterwards),
+        attack("f14_fds").options(&["--timeout", "20s", "--max-open-files", "64"]).look(few_descriptors),
+        attack("r11_bomb").options(&["--timeout", "10s", "--memory", "256M", "--max-disk", "32M"]),
+    ]
+}
+
+pub fn compound() -> Vec<Compound> {
+    vec![
+        ("F4::f4_planted::nested_mount", vec!["f4_planted"], nested_mount),
+        ("F6::f6_flip", vec!["f6_flip"], flip),
+    ]
+}
+
+fn read_only_is_unchanged(canaries: &Canaries, _: &Ran, _: &Report) -> Result<()> {
+    let ro = canaries.grant().join("ro");
+    ensure!(fs::read(ro.join("keep.txt"))? == b"keep\n", "the read-only file changed");
+    let mut names: Vec<_> = fs::read_dir(&ro)?.map(|entry| Ok(entry?.file_name())).collect::<Result<_>>()?;
+    names.sort();
+    ensure!(names == ["folder", "keep.txt"], "the read-only folder holds {names:?}");
+    ensure!(fs::read_dir(ro.join("folder"))?.next().is_none(), "the empty folder is empty no more");
+    Ok(())
+}
+
+/// No file operation may hold a guest, or codebox after it, up.
+fn quick(_: &Canaries, ran: &Ran, _: &Report) -> Result<()> {
+    ensure!(ran.wall < Duration::from_secs(8), "it took {:?}", ran.wall);
+    ensure!(ran.peak_threads < 16, "it had {} threads", ran.peak_threads);
+    Ok(())
+}
+
+#[cfg(unix)]
+fn little_is_written(canaries: &Canaries, _: &Ran, _: &Report) -> Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut blocks = 0;
+    for entry in fs::read_dir(canaries.grant())? {
+        blocks += entry?.metadata()?.blocks();
+    }
+    ensure!(blocks * 512 < 4 << 20, "{} bytes are on the disk", blocks * 512);
+    Ok(())
+}
+
+fn usable_afterwards(canaries: &Canaries, _: &Ran, report: &Report) -> Result<()> {
+    let lines = report.lines();
+    ensure!(!report.stdout().contains("survived"), "there was no limit");
+    let after = lines.iter().any(|line| line["op"] == "after" && line["result"] == "allowed");
+    ensure!(after, "the directory cannot be used afterwards");
+    ensure!(fs::read(canaries.grant().join("after.txt"))? == b"still usable\n", "after.txt is not there");
+    Ok(())
+}
+
+fn few_descriptors(_: &Canaries, _: &Ran, report: &Report) -> Result<()> {
+    ensure!(!report.stdout().contains("survived"), "there was no limit");
+    Ok(())
+}
+
+/// A file system mounted below a granted directory is not followed: the grant is refused.
+fn nested_mount(kit: &Kit) -> Result<Verdict> {
+    let canaries = Canaries::plant(kit)?;
+    let below = canaries.grant().join("mounted");
+    fs::create_dir(&below)?;
+    let place = below.display().to_string();
+    if let Err(error) = plant::tool("mount", &["--bind", "/etc", &place]) {
+        return Ok(Verdict::Impossible(format!("nothing can be mounted here: {error:#}")));
+    }
+    let ran = kit.run_json().grant(&canaries.grant(), "/data", "rw").args(["-c", "print(1)"]).run();
+    plant::tool("umount", &[&place])?;
+    let report = ran?.report()?;
+    ensure!(report.kind() == "path_rejected" && report.exit_code() == Some(126), "{}", report.json());
+    Ok(Verdict::Held)
+}
+
+/// Exchanges a folder and a link to the outside as fast as it can while a guest reads through it.
+#[cfg(unix)]
+fn flip(kit: &Kit) -> Result<Verdict> {
+    let canaries = Canaries::plant(kit)?;
+    let grant = canaries.grant();
+    let [d, aside, link] = ["d", "aside", "link"].map(|name| grant.join(name));
+    fs::create_dir(&d)?;
+    fs::write(d.join("canary"), "mine")?;
+    std::os::unix::fs::symlink("..", &link)?;
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let steps = [(&d, &aside), (&link, &d), (&d, &link), (&aside, &d)];
+                for (from, to) in steps {
+                    // The guest may have moved nothing: it only reads.
+                    let _ = fs::rename(from, to);
+                }
+            }
+        });
+        let attack = attack("f6_flip").arg("2").options(&["--timeout", "15s"]).mounts(&[("", "/data", "rw")]);
+        let ran = attack.run_among(kit, &canaries);
+        done.store(true, Ordering::Relaxed);
+        ran.map(|_| Verdict::Held)
+    })
+}

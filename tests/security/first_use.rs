@@ -1,0 +1,103 @@
+//! S4 and S5: what can get in the way while a runtime is prepared, and what may not be read at all.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use codebox_testkit::{Kit, Soak, soak};
+
+use crate::plant::tool;
+use crate::{Compound, Verdict};
+
+pub fn compound() -> Vec<Compound> {
+    vec![
+        ("S4::a_killed_first_use_is_taken_over", Vec::new(), taken_over),
+        ("S5::a_full_disk_is_named", Vec::new(), full_disk),
+        ("F4::unreadable_files_are_named", Vec::new(), unreadable),
+    ]
+}
+
+/// Copies what is installed, but nothing that was prepared from it.
+fn unprepared_copy(kit: &Kit, home: &Path) -> Result<()> {
+    let from = kit.home().join("data").display().to_string();
+    tool("cp", &["-a", "--reflink=auto", &from, &home.display().to_string()])
+}
+
+fn being_made(home: &Path) -> usize {
+    fs::read_dir(home.join("cache/prepared")).map_or(0, Iterator::count)
+}
+
+/// Several processes meet an unprepared runtime at once and the first is killed: the others finish its work.
+fn taken_over(kit: &Kit) -> Result<Verdict> {
+    if soak() == Soak::Short {
+        return Ok(Verdict::Impossible("compiling takes minutes: set CODEBOX_SOAK=1".to_owned()));
+    }
+    let folder = kit.folder()?;
+    let home = folder.path();
+    unprepared_copy(kit, home)?;
+    let start = || -> Result<Child> {
+        let mut command = kit.codebox().home(home).args(["run", "-c", "print(1)"]).command();
+        Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
+    };
+    let mut first = start()?;
+    let began = Instant::now();
+    while being_made(home) == 0 && began.elapsed() < Duration::from_secs(30) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let others = [start()?, start()?, start()?];
+    thread::sleep(Duration::from_secs(2));
+    first.kill()?;
+    first.wait()?;
+    for other in others {
+        let output = other.wait_with_output()?;
+        ensure!(output.stdout == b"1\n", "a later process did not run: {:?}", output.status);
+    }
+    ensure!(being_made(home) == 1, "what the killed process left is still there");
+    Ok(Verdict::Held)
+}
+
+/// On a file system too small for the runtime nothing half-done stays, and one line says that it is full.
+fn full_disk(kit: &Kit) -> Result<Verdict> {
+    let folder = kit.folder()?;
+    let home = folder.path();
+    unprepared_copy(kit, home)?;
+    let cache = home.join("cache");
+    fs::create_dir(&cache)?;
+    let at = cache.display().to_string();
+    if let Err(error) = tool("mount", &["-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs", &at]) {
+        return Ok(Verdict::Impossible(format!("no small file system: {error:#}")));
+    }
+    let ran = kit.run_json().home(home).args(["-c", "print(1)"]).deadline(Duration::from_secs(300)).run();
+    let left = being_made(home);
+    tool("umount", &[&at])?;
+    let ran = ran?;
+    let report = ran.report()?;
+    let message = report.at("/error/message").as_str().unwrap_or_default();
+    ensure!(ran.code == Some(125) && message.contains("space") && !message.contains('\n'), "{}", report.json());
+    ensure!(left == 0, "something half-done is left");
+    Ok(Verdict::Held)
+}
+
+/// A script and a directory that this user may not read.
+#[cfg(unix)]
+fn unreadable(kit: &Kit) -> Result<Verdict> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = kit.folder()?;
+    let (script, dir) = (folder.path().join("secret.py"), folder.path().join("secret"));
+    fs::write(&script, "print(1)")?;
+    fs::create_dir(&dir)?;
+    for path in [&script, &dir] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0))?;
+    }
+    if fs::read(&script).is_ok() {
+        return Ok(Verdict::Impossible("this user may read everything".to_owned()));
+    }
+    let ran = kit.codebox().arg("run").arg(&script).run()?;
+    ensure!(ran.code == Some(125) && ran.stderr_text().contains("secret.py"), "{}", ran.stderr_text());
+    let ran = kit.codebox().arg("run").grant(&dir, "/d", "ro").args(["-c", "1"]).run()?;
+    ensure!(ran.code == Some(126) && ran.stderr_text().contains("secret"), "{}", ran.stderr_text());
+    Ok(Verdict::Held)
+}

@@ -1,0 +1,55 @@
+//! R: processor, memory, stack, output.
+
+use anyhow::{Result, ensure};
+use codebox_testkit::{Canaries, Ran, Report};
+
+use crate::attack::{Attack, attack};
+
+/// Resident memory of codebox beside a guest's own: code pages, tables, stacks.
+const BESIDE: u64 = 160 << 20;
+
+pub fn attacks() -> Vec<Attack> {
+    let mut attacks = vec![
+        attack("r1_spin").expect("limit wall"),
+        attack("r1_swallow").expect("limit wall"),
+        attack("r7_stack_hostcall").options(&["--timeout", "20s"]),
+        attack("r9_empty_writes"),
+    ];
+    for fixture in ["r2_digits", "r2_find", "r2_power", "r2_regex", "r2_sort", "r2_sum"] {
+        attacks.push(attack(fixture).options(&["--timeout", "1s", "--memory", "512M"]));
+    }
+    for fixture in ["r3_bytearray", "r3_growth", "r3_objects", "r3_stubborn"] {
+        attacks.push(attack(fixture).options(&["--timeout", "10s", "--memory", "256M"]).look(within_memory));
+    }
+    for fixture in [
+        "r8_flood_alternate",
+        "r8_flood_bytes",
+        "r8_flood_catch",
+        "r8_flood_lines",
+        "r8_flood_no_newline",
+        "r8_flood_single",
+    ] {
+        let limits = &["--timeout", "6s", "--max-output", "1M", "--memory", "256M"];
+        attacks.push(attack(fixture).options(limits).look(bounded_output));
+    }
+    attacks
+}
+
+fn within_memory(_: &Canaries, ran: &Ran, _: &Report) -> Result<()> {
+    let most = (256 << 20) + BESIDE;
+    ensure!(ran.peak_rss <= most, "{} MiB were resident", ran.peak_rss >> 20);
+    Ok(())
+}
+
+fn bounded_output(canaries: &Canaries, ran: &Ran, report: &Report) -> Result<()> {
+    within_memory(canaries, ran, report)?;
+    for stream in ["stdout", "stderr"] {
+        let kept = report.at(&format!("/{stream}")).as_str().unwrap_or_default().len();
+        ensure!(kept <= (1 << 20) + 4096, "{kept} bytes of {stream} were kept");
+    }
+    if report.kind() == "output_limit" {
+        let dropped = ["stdout", "stderr"].map(|stream| report.at(&format!("/{stream}_truncated/dropped_bytes")).as_u64());
+        ensure!(dropped.iter().flatten().sum::<u64>() > 0, "nothing is said of what was dropped");
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! What the host puts into granted directories before an attack.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::Canaries;
+
+/// Runs a tool of this machine.
+pub fn tool(name: &str, args: &[&str]) -> Result<()> {
+    let output = Command::new(name).args(args).output().with_context(|| format!("run {name}"))?;
+    ensure!(output.status.success(), "{name} {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(())
+}
+
+/// A read-only folder `ro` beside a writable `work`.
+pub fn read_only(canaries: &Canaries) -> Result<()> {
+    fs::create_dir_all(canaries.grant().join("ro/folder"))?;
+    fs::create_dir(canaries.grant().join("work"))?;
+    Ok(fs::write(canaries.grant().join("ro/keep.txt"), "keep\n")?)
+}
+
+/// Links to the canary and to magic places, at several depths.
+#[cfg(unix)]
+pub fn links(canaries: &Canaries) -> Result<()> {
+    use std::os::unix::fs::symlink;
+    let grant = canaries.grant();
+    fs::create_dir_all(grant.join("deep/er"))?;
+    let outside = canaries.file();
+    let targets: [(&Path, &str); 7] = [
+        (&outside, "to-canary"),
+        (Path::new("../canary"), "to-canary-relative"),
+        (Path::new("../grant-evil"), "to-sibling"),
+        (Path::new("/proc/self/root"), "to-root"),
+        (Path::new("/proc/self/fd"), "to-fds"),
+        (Path::new("/proc/self/environ"), "to-environment"),
+        (Path::new("/"), "to-slash"),
+    ];
+    for folder in ["", "deep", "deep/er"] {
+        for (target, name) in targets {
+            symlink(target, grant.join(folder).join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// A pipe, a socket and, where this user may make them, devices.
+#[cfg(unix)]
+pub fn specials(canaries: &Canaries) -> Result<()> {
+    let place = |name: &str| canaries.grant().join(name).display().to_string();
+    tool("mkfifo", &[&place("fifo")])?;
+    drop(std::os::unix::net::UnixListener::bind(place("socket"))?);
+    // Only root may make devices; the pipe and the socket are attack enough without.
+    let _ = tool("mknod", &[&place("null"), "c", "1", "3"]);
+    let _ = tool("mknod", &[&place("disk"), "b", "7", "250"]);
+    Ok(())
+}
+
+/// Two good names and one that is not UTF-8.
+#[cfg(unix)]
+pub fn names(canaries: &Canaries) -> Result<()> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let bad = std::ffi::OsStr::from_bytes(b"bad\xff");
+    for name in ["good.txt".as_ref(), "also good.txt".as_ref(), bad] {
+        fs::write(canaries.grant().join(name), "x")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! S3: files of the store that somebody changed are refused or made anew, and never run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::Kit;
+use tempfile::TempDir;
+
+use crate::plant::tool;
+use crate::{Compound, Verdict};
+
+pub fn compound() -> Vec<Compound> {
+    vec![
+        ("S3::code_flipped", Vec::new(), |kit| tampered(kit, "code.cwasm", flip)),
+        ("S3::code_cut", Vec::new(), |kit| tampered(kit, "code.cwasm", cut)),
+        ("S3::code_empty", Vec::new(), |kit| tampered(kit, "code.cwasm", |path| Ok(fs::write(path, "")?))),
+        ("S3::code_foreign", Vec::new(), |kit| tampered(kit, "code.cwasm", foreign)),
+        ("S3::code_is_a_link", Vec::new(), |kit| tampered(kit, "code.cwasm", link)),
+        ("S3::code_is_writable_by_others", Vec::new(), |kit| tampered(kit, "code.cwasm", open_to_all)),
+        ("S3::code_is_anothers", Vec::new(), |kit| tampered(kit, "code.cwasm", anothers)),
+        ("S3::image_flipped", Vec::new(), |kit| tampered(kit, "python.img", flip)),
+        ("S3::image_cut", Vec::new(), |kit| tampered(kit, "python.img", cut)),
+        ("S3::list_flipped", Vec::new(), |kit| tampered(kit, "prepared/manifest.json", flip)),
+        ("S3::list_empty", Vec::new(), |kit| tampered(kit, "runtime/manifest.json", |path| Ok(fs::write(path, "")?))),
+        ("S3::library_flipped", Vec::new(), |kit| tampered(kit, "python315.zip", flip)),
+        ("S3::library_cut", Vec::new(), |kit| tampered(kit, "python315.zip", cut)),
+        ("S3::folder_is_writable_by_others", Vec::new(), |kit| tampered(kit, "prepared", folder_open_to_all)),
+    ]
+}
+
+static COPY: OnceLock<Result<TempDir, String>> = OnceLock::new();
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Lends out a copy of the home, made once, to one trial at a time.
+pub fn with_copied_home(kit: &Kit, work: impl FnOnce(&Path) -> Result<Verdict>) -> Result<Verdict> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let copy = COPY.get_or_init(|| copied(kit).map_err(|error| format!("{error:#}")));
+    match copy {
+        Ok(home) => work(home.path()),
+        Err(reason) => Err(anyhow::anyhow!("no copy of the home: {reason}")),
+    }
+}
+
+fn copied(kit: &Kit) -> Result<TempDir> {
+    let home = kit.folder()?;
+    let to = home.path().display().to_string();
+    for part in ["data", "cache"] {
+        let from = kit.home().join(part).display().to_string();
+        tool("cp", &["-a", "--reflink=auto", &from, &to])?;
+    }
+    // A copy has new identities: its digests are checked once and remembered.
+    let ran = kit.codebox().home(home.path()).args(["run", "-c", "pass"]).run()?;
+    ensure!(ran.code == Some(0), "a copied home is not accepted: {}", ran.stderr_text());
+    Ok(home)
+}
+
+/// Changes one file, runs a job, and puts the file back.
+fn tampered(kit: &Kit, what: &str, change: fn(&Path) -> Result<()>) -> Result<Verdict> {
+    with_copied_home(kit, |home| {
+        let path = find(home, what)?;
+        let kept = home.join("kept");
+        tool("cp", &["-a", &path.display().to_string(), &kept.display().to_string()])?;
+        let judged = change(&path).and_then(|()| judge(kit, home));
+        // Whatever stands there now, a rebuilt file too, gives way to what was there.
+        let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        fs::rename(&kept, &path)?;
+        judged?;
+        let again = kit.codebox().home(home).args(["run", "-c", "print(1)"]).run()?;
+        ensure!(again.stdout == b"1\n", "it does not run when all is right again: {}", again.stderr_text());
+        Ok(Verdict::Held)
+    })
+}
+
+/// A refusal in one line, or a run from files that were made anew.
+fn judge(kit: &Kit, home: &Path) -> Result<()> {
+    let run = kit.run_json().home(home).args(["-c", "import json; print(6 * 7)"]);
+    let ran = run.deadline(Duration::from_secs(240)).run()?;
+    let said = ran.stderr_text();
+    ensure!(ran.signal.is_none() && !ran.hung, "signal {:?}, hung {}: {said}", ran.signal, ran.hung);
+    ensure!(!said.contains("panicked"), "it panicked: {said}");
+    let report = ran.report()?;
+    if ran.code == Some(0) {
+        ensure!(report.stdout() == "42\n", "it ran and printed {:?}", report.stdout());
+        let rebuilt = ran.wall > Duration::from_secs(10) || said.contains("compiling");
+        ensure!(rebuilt, "it ran from a file that was tampered with");
+        return Ok(());
+    }
+    ensure!(ran.code == Some(125) && report.kind() == "image_error", "{:?}: {}", ran.code, report.json());
+    let message = report.at("/error/message").as_str().unwrap_or_default();
+    ensure!(!message.is_empty() && !message.contains('\n'), "the message is {message:?}");
+    ensure!(!report.at("/error/hint").is_null(), "it does not say what to do: {}", report.json());
+    Ok(())
+}
+
+fn find(home: &Path, what: &str) -> Result<PathBuf> {
+    let only = |folder: PathBuf| {
+        let entry = fs::read_dir(&folder)?.flatten().max_by_key(|entry| entry.metadata().and_then(|m| m.modified()).ok());
+        Ok::<_, anyhow::Error>(entry.with_context(|| format!("{} is empty", folder.display()))?.path())
+    };
+    let (prepared, runtime) = (only(home.join("cache/prepared"))?, only(home.join("data/runtimes"))?);
+    Ok(match what {
+        "prepared" => prepared,
+        "prepared/manifest.json" => prepared.join("manifest.json"),
+        "runtime/manifest.json" => runtime.join("manifest.json"),
+        "python315.zip" => runtime.join("lib/python315.zip"),
+        artefact => prepared.join(artefact),
+    })
+}
+
+fn rewrite(path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+    let mut bytes = fs::read(path)?;
+    change(&mut bytes);
+    let permissions = fs::metadata(path)?.permissions();
+    fs::remove_file(path)?;
+    fs::write(path, bytes)?;
+    Ok(fs::set_permissions(path, permissions)?)
+}
+
+fn flip(path: &Path) -> Result<()> {
+    rewrite(path, |bytes| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x40;
+    })
+}
+
+fn cut(path: &Path) -> Result<()> {
+    rewrite(path, |bytes| bytes.truncate(bytes.len() / 2))
+}
+
+/// A program of this machine, which is an ELF file as the code image is.
+fn foreign(path: &Path) -> Result<()> {
+    let program = fs::read("/bin/true")?;
+    rewrite(path, |bytes| *bytes = program)
+}
+
+fn link(path: &Path) -> Result<()> {
+    let aside = path.with_extension("aside");
+    fs::copy(path, &aside)?;
+    fs::remove_file(path)?;
+    Ok(std::os::unix::fs::symlink(&aside, path)?)
+}
+
+fn open_to_all(path: &Path) -> Result<()> {
+    tool("chmod", &["a+w", &path.display().to_string()])
+}
+
+fn anothers(path: &Path) -> Result<()> {
+    tool("chown", &["12345", &path.display().to_string()])
+}
+
+fn folder_open_to_all(path: &Path) -> Result<()> {
+    tool("chmod", &["0777", &path.display().to_string()])
+}
