@@ -137,7 +137,7 @@ impl Runner {
         let spec = InstanceSpec {
             language: job.language.clone(),
             grants: job.grants.clone(),
-            limits: job.limits.clone(),
+            limits: job.limits,
             image: Some(self.image_for(job)),
             isolation: Isolation::Wasm,
         };

@@ -4,7 +4,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::support::{assert_one_line, folder, run_in, shown_in};
+use crate::support::{assert_one_line, folder, images, run_in, shown_in};
 
 /// A command line, the status and the words that have to be in its one line.
 type Refusal = (&'static [&'static str], i32, &'static str);
@@ -87,6 +87,7 @@ fn each_is_told_in_one_line() {
 
 #[test]
 fn words_of_refusals() {
+    let _images = images();
     let folder = prepared();
     let mut text = String::new();
     for (args, ..) in REFUSALS {

@@ -1,6 +1,6 @@
 //! `codebox image`.
 
-use crate::support::{folder, run_in};
+use crate::support::{folder, images, run_in};
 
 #[test]
 fn list_has_the_built_in_ones() {
@@ -12,6 +12,7 @@ fn list_has_the_built_in_ones() {
 
 #[test]
 fn an_image_is_built_used_and_removed() {
+    let _images = images();
     let place = folder();
     let name = format!("test-{}", std::process::id());
     let built = run_in(place.path(), &["image", "build", &name, "--import", "wave,colorsys"]);

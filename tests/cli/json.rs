@@ -4,7 +4,8 @@ use crate::support::{folder, kit, run, run_in};
 
 #[test]
 fn a_run_is_one_document() {
-    let ran = run_in(folder().path(), &["run", "--json", "-c", "import sys; print('out'); print('err', file=sys.stderr)"]);
+    let ran =
+        run_in(folder().path(), &["run", "--json", "-c", "import sys; print('out'); print('err', file=sys.stderr)"]);
     assert_eq!(ran.stdout_text().lines().count(), 1);
     assert!(ran.stderr.is_empty(), "{}", ran.stderr_text());
     let report = ran.report().expect("a report");

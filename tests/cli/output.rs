@@ -22,7 +22,8 @@ fn a_program_that_ends_well_says_nothing_more() {
 fn what_was_missing_is_said_in_one_line() {
     let args = ["run", "-c", "import threading; threading.Thread(target=print).start()"];
     assert_snapshot!("missing", shown_in(folder().path(), &args));
-    let quiet = run_in(folder().path(), &["-q", "run", "-c", "import socket\ntry: socket.socket()\nexcept OSError: pass"]);
+    let quiet =
+        run_in(folder().path(), &["-q", "run", "-c", "import socket\ntry: socket.socket()\nexcept OSError: pass"]);
     assert_eq!((quiet.code, quiet.stderr_text().as_str()), (Some(0), ""));
 }
 
@@ -109,7 +110,8 @@ fn files_that_come_out_are_said() {
 #[test]
 fn a_project_cannot_widen_what_is_allowed() {
     let place = folder();
-    std::fs::write(place.path().join("codebox.toml"), "[limits]\ntimeout = \"unlimited\"\nmemory = \"100G\"\n").expect("a file");
+    std::fs::write(place.path().join("codebox.toml"), "[limits]\ntimeout = \"unlimited\"\nmemory = \"100G\"\n")
+        .expect("a file");
     let ran = run_in(place.path(), &["run", "--json", "-c", "print(1)"]);
     let report = ran.report().expect("a report");
     // Refused or without effect; never wider.

@@ -1,7 +1,7 @@
 //! Running the program and showing what came of it.
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use codebox_testkit::{Codebox, Kit, Ran, redact};
 use tempfile::TempDir;
@@ -29,6 +29,12 @@ pub fn bare_kit() -> Kit {
 /// A fresh directory.
 pub fn folder() -> TempDir {
     bare_kit().folder().expect("a directory for the test")
+}
+
+/// Keeps the list of images as it is while the guard lives.
+pub fn images() -> MutexGuard<'static, ()> {
+    static IMAGES: Mutex<()> = Mutex::new(());
+    IMAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a command line in a directory.
@@ -62,12 +68,15 @@ pub fn shown_in(folder: &Path, args: &[&str]) -> String {
     shown(&ran, &[(&canonical, "FOLDER"), (folder, "FOLDER"), (kit().home(), "HOME")])
 }
 
-/// Checks that a failure is told in one line that names `named`, and one more that says what to do.
+/// Checks that a failure is told in one line that names `named`, and one more that says what to do; before it only
+/// steps of a longer work may be told.
 #[track_caller]
 pub fn assert_one_line(ran: &Ran, status: i32, named: &str) {
     let said = ran.stderr_text();
-    let lines: Vec<&str> = said.lines().collect();
+    let steps = said.lines().filter(|line| line.starts_with("codebox: ")).count().saturating_sub(1);
+    let lines: Vec<&str> = said.lines().skip(steps).collect();
     assert_eq!(ran.code, Some(status), "{said}");
+    assert!(steps <= 1, "{said}");
     assert!(ran.stdout.is_empty(), "{}", ran.stdout_text());
     assert!(lines.first().is_some_and(|line| line.starts_with("codebox: ") && line.contains(named)), "{said}");
     assert!(lines.get(1).is_none_or(|line| line.starts_with("  fix: ")), "{said}");

@@ -69,9 +69,11 @@ pub fn hold(runner: &Runner, kit: &Kit) -> Result<()> {
 fn fault(ended: Result<Outcome, codebox::RunnerError>) -> Option<String> {
     match ended {
         Err(error) => Some(error.to_string()),
-        Ok(Outcome::Exited(_) | Outcome::Trapped(_) | Outcome::LimitHit(LimitKind::Wall | LimitKind::Output | LimitKind::Memory)) => {
-            None
-        }
+        Ok(
+            Outcome::Exited(_)
+            | Outcome::Trapped(_)
+            | Outcome::LimitHit(LimitKind::Wall | LimitKind::Output | LimitKind::Memory),
+        ) => None,
         Ok(outcome) => Some(format!("{outcome:?}")),
     }
 }

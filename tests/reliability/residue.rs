@@ -87,7 +87,8 @@ pub fn planted_bytes_are_gone(runner: &Runner, _kit: &Kit) -> Result<()> {
 
 /// The thorough planter and hunter of the fixtures, after every way to end.
 pub fn after_every_end(runner: &Runner, _kit: &Kit) -> Result<()> {
-    for (round, end) in ["exit", "exception", "spin", "memory"].into_iter().cycle().take(soak().of(8, 200)).enumerate() {
+    for (round, end) in ["exit", "exception", "spin", "memory"].into_iter().cycle().take(soak().of(8, 200)).enumerate()
+    {
         let marker = marker(ROUNDS + round);
         let wall = Duration::from_millis(if end == "spin" { 2500 } else { 20_000 });
         let plant = hostile("s7_plant", &[&hex(&marker), end], wall)?;

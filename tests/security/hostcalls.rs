@@ -22,9 +22,10 @@ pub fn attacks() -> Vec<Attack> {
         attack("h4_random").options(&["--memory", "512M"]).look(modest),
         attack("h6_close").options(&["--timeout", "20s"]),
         attack("h7_environment").arg("--marker").options(&["--timeout", "20s"]).look(knows_nothing),
-        attack("h8_sockets").canary_arg(CanaryArg::Port).options(&["--timeout", "20s"]).look(|canaries, _, _| {
-            canaries.check_host()
-        }),
+        attack("h8_sockets")
+            .canary_arg(CanaryArg::Port)
+            .options(&["--timeout", "20s"])
+            .look(|canaries, _, _| canaries.check_host()),
     ];
     attacks.extend(["sleep", "asyncio", "stubborn", "tiny"].map(|way| attack("h1_sleep").with(way).look(modest)));
     attacks.extend(["poll", "select", "many", "huge"].map(|way| attack("h1_poll").with(way).look(modest)));

@@ -48,7 +48,8 @@ fn bounded_output(canaries: &Canaries, ran: &Ran, report: &Report) -> Result<()>
         ensure!(kept <= (1 << 20) + 4096, "{kept} bytes of {stream} were kept");
     }
     if report.kind() == "output_limit" {
-        let dropped = ["stdout", "stderr"].map(|stream| report.at(&format!("/{stream}_truncated/dropped_bytes")).as_u64());
+        let dropped =
+            ["stdout", "stderr"].map(|stream| report.at(&format!("/{stream}_truncated/dropped_bytes")).as_u64());
         ensure!(dropped.iter().flatten().sum::<u64>() > 0, "nothing is said of what was dropped");
     }
     Ok(())

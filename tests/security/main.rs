@@ -77,11 +77,7 @@ fn compound() -> Vec<Compound> {
     topics.into_iter().flatten().collect()
 }
 
-fn trial(
-    name: String,
-    ready: &Result<(), String>,
-    run: impl FnOnce() -> Result<Verdict> + Send + 'static,
-) -> Trial {
+fn trial(name: String, ready: &Result<(), String>, run: impl FnOnce() -> Result<Verdict> + Send + 'static) -> Trial {
     let ready = ready.clone();
     Trial::ignorable_test(name, move || match ready {
         Err(reason) if is_required("wasm") => Err(reason.into()),

@@ -28,19 +28,20 @@ pub fn links(canaries: &Canaries) -> Result<()> {
     let grant = canaries.grant();
     fs::create_dir_all(grant.join("deep/er"))?;
     let outside = canaries.file();
-    let targets: [(&Path, &str); 7] = [
+    let targets: [(&Path, &str); 5] = [
         (&outside, "to-canary"),
-        (Path::new("../canary"), "to-canary-relative"),
-        (Path::new("../grant-evil"), "to-sibling"),
         (Path::new("/proc/self/root"), "to-root"),
         (Path::new("/proc/self/fd"), "to-fds"),
         (Path::new("/proc/self/environ"), "to-environment"),
         (Path::new("/"), "to-slash"),
     ];
-    for folder in ["", "deep", "deep/er"] {
+    for (folder, up) in [("", "../"), ("deep", "../../"), ("deep/er", "../../../")] {
+        let folder = grant.join(folder);
         for (target, name) in targets {
-            symlink(target, grant.join(folder).join(name))?;
+            symlink(target, folder.join(name))?;
         }
+        symlink(format!("{up}canary"), folder.join("to-canary-relative"))?;
+        symlink(format!("{up}grant-evil"), folder.join("to-sibling"))?;
     }
     Ok(())
 }

@@ -27,7 +27,12 @@ fn every_way(kit: &Kit, fixture: &str) -> Result<Verdict> {
         let ran = run.deadline(Duration::from_secs(30)).run()?;
         let report = sound(&ran).with_context(|| format!("way {way}"))?;
         let outcome = report.outcome();
-        ensure!(header.expect.contains(&outcome), "{way} is {outcome} and none of {:?}\n{}", header.expect, report.stderr());
+        ensure!(
+            header.expect.contains(&outcome),
+            "{way} is {outcome} and none of {:?}\n{}",
+            header.expect,
+            report.stderr()
+        );
         canaries.check(&ran).with_context(|| format!("way {way}"))?;
     }
     Ok(Verdict::Held)

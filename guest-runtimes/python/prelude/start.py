@@ -37,7 +37,8 @@ def enter(*_ignored):
 def _renew(job):
     """Whatever an image froze and each run has to have for itself."""
     modules = sys.modules
-    modules["random"].seed()
+    # 32 bytes make the seed as unguessable as the 2,500 that it would draw itself, in a tenth of the time.
+    modules["random"].seed(int.from_bytes(os.urandom(32)))
     if "numpy.random" in modules:
         modules["numpy.random"].seed()
     if "tempfile" in modules:
@@ -49,9 +50,12 @@ def _renew(job):
         modules["logging"]._startTime = time.time_ns()
     if "uuid" in modules:
         modules["uuid"]._last_timestamp = None
-    os.environ.clear()
-    os.environ.update(ENVIRONMENT)
-    os.environ.update(job["env"])
+    environment = ENVIRONMENT | job["env"]
+    for name in [name for name in os.environ if name not in environment]:
+        del os.environ[name]
+    for name, value in environment.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
     sys.argv = list(job["argv"])
     sys.orig_argv = ["python", *sys.argv]
     if job["cwd"] != "/work":

@@ -93,7 +93,8 @@ impl Report {
     /// One file of the report's lists, by its guest path.
     #[must_use]
     pub fn file(&self, guest: &str) -> Option<&Value> {
-        let lists = ["created", "modified"].into_iter().filter_map(|list| self.at(&format!("/files/{list}")).as_array());
+        let lists =
+            ["created", "modified"].into_iter().filter_map(|list| self.at(&format!("/files/{list}")).as_array());
         lists.flatten().find(|file| file["guest_path"] == guest)
     }
 }

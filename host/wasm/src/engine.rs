@@ -92,7 +92,7 @@ fn config() -> Config {
         .native_unwind_info(false)
         .generate_address_map(false)
         .wasm_backtrace_max_frames(None)
-        .with_host_memory(Arc::new(RegionCreator))
+        .with_host_memory(Arc::new(RegionCreator::default()))
         .with_host_stack(Arc::new(crate::region::StackPool::default()));
     config
 }

@@ -37,8 +37,11 @@ pub fn cases() -> Vec<Case> {
         bytes("program::byte_order_mark", b"\xef\xbb\xbfprint('\xc3\xa9')").prints("é\n"),
         bytes("program::declared_encoding", b"# -*- coding: latin-1 -*-\nprint('\xe9')").prints("é\n"),
         bytes("program::carriage_returns", b"x = 1\r\nprint(x)\r\n").prints("1\n"),
-        file("program::future_import", "from __future__ import annotations\ndef f(a: b): ...\nprint(f.__annotations__)")
-            .prints("{'a': 'b'}\n"),
+        file(
+            "program::future_import",
+            "from __future__ import annotations\ndef f(a: b): ...\nprint(f.__annotations__)",
+        )
+        .prints("{'a': 'b'}\n"),
         file("program::shebang", "#!/usr/bin/env python3\nprint('ran')").prints("ran\n"),
         code("program::pickles_its_own_classes", PICKLE).prints("7\n"),
         code("program::dataclass_in_main", DATACLASS).prints("P(x=1)\n"),

@@ -44,8 +44,11 @@ pub fn cases() -> Vec<Case> {
         code("tracebacks::in_asyncio", "import asyncio\nasync def f(): 1/0\nasyncio.run(f())")
             .exits(1)
             .complains("line 2, in f"),
-        code("tracebacks::printed_by_the_program", "import traceback\ntry:\n    1/0\nexcept Exception:\n    traceback.print_exc()")
-            .complains("line 3, in <module>"),
+        code(
+            "tracebacks::printed_by_the_program",
+            "import traceback\ntry:\n    1/0\nexcept Exception:\n    traceback.print_exc()",
+        )
+        .complains("line 3, in <module>"),
         code("tracebacks::stack_has_only_the_program", "import traceback\nprint(len(traceback.extract_stack()))")
             .prints("1\n"),
         code("tracebacks::recursion", "def f(): f()\nf()")

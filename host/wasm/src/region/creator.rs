@@ -1,7 +1,7 @@
 //! Hands the engine a prepared region whenever it wants a linear memory.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
@@ -35,7 +35,14 @@ pub(crate) fn with_lease<T>(lease: Lease, make: impl FnOnce() -> T) -> T {
 }
 
 /// The engine's memory creator: a module's memory is a leased region, the engine's own garbage-collected heap is plain.
-pub(crate) struct RegionCreator;
+#[derive(Default)]
+pub(crate) struct RegionCreator {
+    /// Address space of engine heaps that were never used: most guests throw no exception.
+    unused: Arc<Mutex<Vec<Reservation>>>,
+}
+
+/// Most unused heaps kept.
+const MAX_UNUSED: usize = 64;
 
 // SAFETY: a memory's base never moves, its address space covers the whole reservation and guard that the engine asks
 // for, and bytes past the accessible size fault; so the engine's assumptions about elided bounds checks hold. A
@@ -53,7 +60,8 @@ unsafe impl MemoryCreator for RegionCreator {
         let wanted = NEXT.with(|next| next.borrow().as_ref().is_some_and(|lease| lease.minimum == minimum));
         let reserved = reserved.ok_or("the engine wants a memory that may move")?;
         if !wanted {
-            return Ok(Box::new(Plain::new(minimum, reserved, guard).map_err(|e| e.to_string())?));
+            let plain = Plain::new(minimum, reserved, guard, &self.unused);
+            return Ok(Box::new(plain.map_err(|e| e.to_string())?));
         }
         if reserved > MEMORY_RESERVATION || guard > MEMORY_GUARD {
             return Err("the engine wants more address space than a region has".into());
@@ -64,16 +72,42 @@ unsafe impl MemoryCreator for RegionCreator {
 
 /// A memory that starts as zeroes and belongs to the engine alone.
 struct Plain {
-    space: Reservation,
+    space: Option<Reservation>,
     reserved: usize,
     accessible: usize,
+    unused: Arc<Mutex<Vec<Reservation>>>,
 }
 
 impl Plain {
-    fn new(minimum: usize, reserved: usize, guard: usize) -> std::io::Result<Self> {
-        let mut space = Reservation::new(reserved + guard)?;
-        space.open_up(0..minimum)?;
-        Ok(Self { space, reserved, accessible: minimum })
+    fn new(
+        minimum: usize,
+        reserved: usize,
+        guard: usize,
+        unused: &Arc<Mutex<Vec<Reservation>>>,
+    ) -> std::io::Result<Self> {
+        let kept = unused.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut space = match kept.filter(|space| space.len() == reserved + guard) {
+            Some(space) => space,
+            None => Reservation::new(reserved + guard)?,
+        };
+        if minimum > 0 {
+            space.open_up(0..minimum)?;
+        }
+        Ok(Self { space: Some(space), reserved, accessible: minimum, unused: unused.clone() })
+    }
+
+    fn space(&mut self) -> &mut Reservation {
+        self.space.as_mut().expect("a memory keeps its space until it is dropped")
+    }
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        // Space that was never made accessible holds nothing of anybody's.
+        if self.accessible == 0 && unused.len() < MAX_UNUSED {
+            unused.extend(self.space.take());
+        }
     }
 }
 
@@ -91,13 +125,14 @@ unsafe impl LinearMemory for Plain {
         if new_size > self.reserved {
             return Err(std::io::Error::from(std::io::ErrorKind::OutOfMemory).into());
         }
-        self.space.open_up(self.accessible..new_size)?;
+        let grown = self.accessible..new_size;
+        self.space().open_up(grown)?;
         self.accessible = new_size;
         Ok(())
     }
 
     fn as_ptr(&self) -> *mut u8 {
-        self.space.base()
+        self.space.as_ref().expect("a memory keeps its space until it is dropped").base()
     }
 }
 

@@ -16,17 +16,31 @@ use crate::error::WasmError;
 use crate::image::MemoryImage;
 use crate::sys::Reservation;
 
-/// Written pages beyond which dropping them is cheaper than copying them back, in bytes.
+/// Bytes of private pages beyond which a region drops them all.
 ///
-/// Copying a page costs about a tenth of a microsecond, faulting it in again about half of one; but kept pages
-/// stay resident and are copied after every later job, so a job that wrote much is not remembered.
-const COPY_BACK_LIMIT: usize = 4 << 20;
+/// Copying a page back costs about a tenth of a microsecond, faulting it in again half of one and the same copy on
+/// top; but kept pages stay resident, so there is a bound to what an idle region may hold.
+const KEPT_LIMIT: usize = 32 << 20;
+
+/// Bytes of private pages below which a region is not worth tidying.
+const SMALL: usize = 4 << 20;
+
+/// Jobs in a row that changed less than a quarter of a large region's private pages before it drops them all.
+///
+/// A page once written stays private for good and is looked at after every later job. Which of them a job wrote cannot
+/// be told: most are left with the content they had, as a reference count goes up and down again.
+const PATIENCE: u8 = 4;
+
+/// Bytes of a page; what the system calls list and drop.
+const PAGE: usize = 4096;
 
 /// Address space for one memory: an image's bytes, room to grow, and a guard.
 pub(crate) struct Region {
     space: Reservation,
     image: Arc<MemoryImage>,
     accessible: usize,
+    /// Jobs in a row that left most of many private pages unchanged.
+    quiet: u8,
 }
 
 impl Region {
@@ -37,7 +51,7 @@ impl Region {
         let mut space = Reservation::new(bytes).map_err(failed("reserve"))?;
         space.map_private(image.file(), image.len()).map_err(failed("map"))?;
         let accessible = image.len();
-        Ok(Self { space, image, accessible })
+        Ok(Self { space, image, accessible, quiet: 0 })
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
@@ -75,20 +89,30 @@ impl Region {
             self.space.close_off(len..self.accessible)?;
             self.accessible = len;
         }
-        let mut written: Vec<Range<usize>> = Vec::with_capacity(128);
+        let mut private: Vec<Range<usize>> = Vec::with_capacity(128);
         let mut bytes = 0;
         pagemap.written(self.space.base(), len, |range| {
             bytes += range.len();
-            written.push(range);
+            private.push(range);
         })?;
-        if bytes > COPY_BACK_LIMIT {
+        if bytes > KEPT_LIMIT {
             return self.space.discard(0..len);
         }
-        for range in written {
-            let source = &self.image.bytes()[range.clone()];
-            // SAFETY: the range lies within the image's length, which is mapped and writable, and `&mut self`
-            // shows that no instance uses the region any more.
-            unsafe { self.space.bytes_mut(range) }.copy_from_slice(source);
+        let mut changed = 0;
+        for page in private.iter().flat_map(|range| range.clone().step_by(PAGE)).map(|at| at..at + PAGE) {
+            let source = &self.image.bytes()[page.clone()];
+            // SAFETY: the page lies within the image's length, which is mapped and writable, and `&mut self` shows that
+            // no instance uses the region any more.
+            let kept = unsafe { self.space.bytes_mut(page) };
+            if kept != source {
+                kept.copy_from_slice(source);
+                changed += PAGE;
+            }
+        }
+        self.quiet = if bytes > SMALL && changed < bytes / 4 { self.quiet + 1 } else { 0 };
+        if self.quiet >= PATIENCE {
+            self.quiet = 0;
+            self.space.discard(0..len)?;
         }
         Ok(())
     }

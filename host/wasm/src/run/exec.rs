@@ -107,7 +107,7 @@ impl WasmInstance {
         if guest.quota.touched_disk() || !end.sound {
             self.scratch.touch();
         }
-        let mut report = RunReport::new(end.outcome, self.provenance(), job.limits.clone());
+        let mut report = RunReport::new(end.outcome, self.provenance(), job.limits);
         report.usage = Usage {
             wall: took,
             cpu: Some(cpu_used),

@@ -36,6 +36,11 @@ impl Reservation {
         self.base.as_ptr()
     }
 
+    /// Bytes of address space.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Maps the first `len` bytes of a file at the start, readable and writable, copied when written.
     pub(crate) fn map_private(&mut self, file: &File, len: usize) -> io::Result<()> {
         self.check(&(0..len));
