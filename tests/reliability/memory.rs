@@ -19,33 +19,40 @@ const CAP: ByteSize = ByteSize::mib(256);
 
 pub fn greedy(runner: &Runner, kit: &Kit) -> Result<()> {
     let guests = soak().of(16, 64);
-    let greedy = || with_memory(job(GREEDY, Duration::from_secs(60)), CAP);
-    ensure!(runner.run(greedy())?.outcome == Outcome::LimitHit(LimitKind::Memory), "one alone is not held");
     let before = Inventory::take()?.resident;
-    let (peak, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    let mut outcomes = Vec::new();
+    // Regions of the first guests are kept for the next ones; nothing may grow beyond them.
+    together(runner, guests)?;
+    let mut peak = 0;
     flat(kit, || {
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    let now = Inventory::take().map_or(0, |inventory| inventory.resident);
-                    peak.fetch_max(now, Ordering::Relaxed);
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-            });
-            let guests: Vec<_> = (0..guests).map(|_| scope.spawn(|| runner.run(greedy()))).collect();
-            outcomes.extend(guests.into_iter().map(std::thread::ScopedJoinHandle::join));
-            done.store(true, Ordering::Relaxed);
-        });
+        peak = together(runner, guests)?;
         Ok(())
     })?;
-    for outcome in outcomes {
-        let report = outcome.map_err(|_| anyhow::anyhow!("a guest's thread panicked"))??;
+    let most = before + guests as u64 * (CAP.get() + (40 << 20));
+    ensure!(peak <= most, "{} MiB were resident, more than {}", peak >> 20, most >> 20);
+    succeed(runner, job("print(1)", Duration::from_secs(5))).map(drop)
+}
+
+/// Runs so many greedy guests at one time and answers the most memory that was resident.
+fn together(runner: &Runner, guests: usize) -> Result<u64> {
+    let greedy = || runner.run(with_memory(job(GREEDY, Duration::from_secs(60)), CAP));
+    let (peak, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let reports = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let now = Inventory::take().map_or(0, |inventory| inventory.resident);
+                peak.fetch_max(now, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let guests: Vec<_> = (0..guests).map(|_| scope.spawn(greedy)).collect();
+        let reports: Vec<_> = guests.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::Relaxed);
+        reports
+    });
+    for report in reports {
+        let report = report.map_err(|_| anyhow::anyhow!("a guest's thread panicked"))??;
         ensure!(report.outcome == Outcome::LimitHit(LimitKind::Memory), "outcome is {:?}", report.outcome);
         ensure!(report.usage.peak_memory <= Some(CAP.get()), "it had {:?}", report.usage.peak_memory);
     }
-    let most = before + guests as u64 * (CAP.get() + (40 << 20));
-    let peak = peak.into_inner();
-    ensure!(peak <= most, "{} MiB were resident, more than {}", peak >> 20, most >> 20);
-    succeed(runner, job("print(1)", Duration::from_secs(5))).map(drop)
+    Ok(peak.into_inner())
 }

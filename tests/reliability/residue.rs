@@ -57,7 +57,7 @@ for size in (512, 1000, 4096, 10000, 65536, 1 << 18):
 for item in gc.get_objects():
     if type(item) in (list, dict, tuple) and len(item) < 10000:
         for part in (item.values() if type(item) is dict else item):
-            if type(part) in (bytes, bytearray) and first in part: found.append(type(item))
+            if type(part) in (bytes, bytearray) and part is not first and first in part: found.append(type(item))
 if hasattr(sys, 'planted') or hasattr(builtins, 'planted'): found.append('name')
 if 'PLANTED' in os.environ: found.append('environment')
 if os.listdir('/tmp') or os.listdir('/work'): found.append('file')

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Canaries, Kit, Ran, Report};
+use codebox_testkit::{Canaries, Kit, Ran, Report, hostile_dir};
 
-use crate::attack::{Attack, CanaryArg, attack};
+use crate::attack::{Attack, CanaryArg, attack, sound};
 use crate::{Compound, Verdict, plant};
 
 pub fn attacks() -> Vec<Attack> {
@@ -111,7 +111,7 @@ fn flip(kit: &Kit) -> Result<Verdict> {
     fs::write(d.join("canary"), "mine")?;
     std::os::unix::fs::symlink("..", &link)?;
     let done = AtomicBool::new(false);
-    thread::scope(|scope| {
+    let ran = thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let steps = [(&d, &aside), (&link, &d), (&d, &link), (&aside, &d)];
@@ -121,9 +121,14 @@ fn flip(kit: &Kit) -> Result<Verdict> {
                 }
             }
         });
-        let attack = attack("f6_flip").arg("2").options(&["--timeout", "15s"]).mounts(&[("", "/data", "rw")]);
-        let ran = attack.run_among(kit, &canaries);
+        let run = canaries.around(kit.run_json()).args(["--timeout", "15s"]).grant(&grant, "/data", "rw");
+        let ran = run.arg(hostile_dir().join("f6_flip.py")).arg("2").run();
+        // The checks walk the same directory, so it has to stand still for them.
         done.store(true, Ordering::Relaxed);
-        ran.map(|_| Verdict::Held)
-    })
+        ran
+    })?;
+    let report = sound(&ran)?;
+    ensure!(report.outcome() == "exited 0", "outcome is {}", report.outcome());
+    canaries.check(&ran)?;
+    Ok(Verdict::Held)
 }

@@ -37,6 +37,31 @@ def _clean(exc, seen):
         _clean(inner, seen)
 
 
+def hide_our_frames():
+    """Ends the stacks that programs print or look at where the program begins."""
+    import inspect
+
+    walk, outer = traceback.walk_stack, inspect.getouterframes
+
+    def walk_stack(f):
+        if f is None:
+            f = sys._getframe(1)
+        for frame, line in walk(f):
+            if frame.f_code.co_filename.startswith(("<codebox>", "<reactor>")):
+                return
+            yield frame, line
+
+    def getouterframes(frame, context=1):
+        frames = outer(frame, context)
+        for index, info in enumerate(frames):
+            if info.filename.startswith(("<codebox>", "<reactor>")):
+                return frames[:index]
+        return frames
+
+    traceback.walk_stack = walk_stack
+    inspect.getouterframes = getouterframes
+
+
 def status_of(exc):
     """The exit status of a SystemExit, whose message, if it has one, is printed."""
     code = exc.code
@@ -61,7 +86,8 @@ def uncaught(exc):
         _tell(exc)
         _tell_lacking(exc, set())
     except Exception:
-        pass
+        # Too little memory or too few descriptors to say more; the name is what limits are told by.
+        door.tell("error", name=type(exc).__name__, value="", traceback="", line=None)
     hook = getattr(sys, "excepthook", sys.__excepthook__)
     try:
         hook(type(exc), exc, tb)

@@ -6,7 +6,7 @@ import platform
 import sys
 import warnings
 
-from _codebox import door, loop, mend, missing, start
+from _codebox import door, errors, loop, mend, missing, start
 
 # Free memory that an image leaves in the guest's heap, so that a short program need not grow it.
 _HEADROOM = 4 << 20
@@ -28,6 +28,7 @@ def prepare(modules):
     if "matplotlib" in sys.modules:
         _settle_matplotlib()
     door.tell("facts", facts={"version": platform.python_version()})
+    errors.hide_our_frames()
     start.install()
     os.chdir("/work")
     sys.modules.pop("__main__", None)

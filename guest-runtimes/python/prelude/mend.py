@@ -52,5 +52,7 @@ def install():
     sys.flags = _flags()
     if not hasattr(hashlib, "pbkdf2_hmac"):
         hashlib.pbkdf2_hmac = _pbkdf2_hmac
+    # The original asks a program.
+    platform._Processor.from_subprocess = staticmethod(lambda: "")
     # The original opens `sys.executable`, which names no file here.
     platform.libc_ver = _libc_ver

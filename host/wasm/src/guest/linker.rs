@@ -9,7 +9,7 @@ use wasmtime_wasi::p1::{self, wasi_snapshot_preview1 as wasi};
 use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::guest::errno;
-use crate::guest::memory::{memory, range, split, vectors};
+use crate::guest::memory::{Shortened, memory, range, split, vectors};
 use crate::guest::output::WriteFailed;
 use crate::guest::{Guest, channel, paths};
 
@@ -136,10 +136,14 @@ fn streams(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     return write_stream(&mut caller, fd, iovs, count, out);
                 }
                 let (mut memory, guest) = split(&mut caller)?;
-                if guest.quota.write(first_len(&memory, iovs, count)).is_err() {
-                    return Ok(errno::DQUOT);
-                }
-                wasi::fd_write(&mut guest.wasi, &mut memory, fd, iovs, count, out).await
+                let shortened = Shortened::new(&mut memory, iovs, count);
+                let result = if guest.quota.write(first_len(&memory, iovs, count)).is_err() {
+                    Ok(errno::DQUOT)
+                } else {
+                    wasi::fd_write(&mut guest.wasi, &mut memory, fd, iovs, count, out).await
+                };
+                shortened.restore(&mut memory);
+                result
             })
         },
     )?;
@@ -149,10 +153,14 @@ fn streams(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         |mut caller: Caller<'_, Guest>, (fd, iovs, count, offset, out): (i32, i32, i32, i64, i32)| {
             Box::new(async move {
                 let (mut memory, guest) = split(&mut caller)?;
-                if guest.quota.write(first_len(&memory, iovs, count)).is_err() {
-                    return Ok(errno::DQUOT);
-                }
-                wasi::fd_pwrite(&mut guest.wasi, &mut memory, fd, iovs, count, offset, out).await
+                let shortened = Shortened::new(&mut memory, iovs, count);
+                let result = if guest.quota.write(first_len(&memory, iovs, count)).is_err() {
+                    Ok(errno::DQUOT)
+                } else {
+                    wasi::fd_pwrite(&mut guest.wasi, &mut memory, fd, iovs, count, offset, out).await
+                };
+                shortened.restore(&mut memory);
+                result
             })
         },
     )?;
@@ -165,7 +173,23 @@ fn streams(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     return read_stream(&mut caller, iovs, count, out).await;
                 }
                 let (mut memory, guest) = split(&mut caller)?;
-                wasi::fd_read(&mut guest.wasi, &mut memory, fd, iovs, count, out).await
+                let shortened = Shortened::new(&mut memory, iovs, count);
+                let result = wasi::fd_read(&mut guest.wasi, &mut memory, fd, iovs, count, out).await;
+                shortened.restore(&mut memory);
+                result
+            })
+        },
+    )?;
+    linker.func_wrap_async(
+        WASI,
+        "fd_pread",
+        |mut caller: Caller<'_, Guest>, (fd, iovs, count, offset, out): (i32, i32, i32, i64, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                let shortened = Shortened::new(&mut memory, iovs, count);
+                let result = wasi::fd_pread(&mut guest.wasi, &mut memory, fd, iovs, count, offset, out).await;
+                shortened.restore(&mut memory);
+                result
             })
         },
     )?;

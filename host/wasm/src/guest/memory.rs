@@ -8,6 +8,9 @@ use crate::guest::Guest;
 /// Bytes that one host call may make the host allocate for a guest.
 const HOSTCALL_FUEL: usize = 16 << 20;
 
+/// Bytes that one read or write moves at most; a longer one is done in part, as a system may.
+const MAX_TRANSFER: u32 = 8 << 20;
+
 /// The guest's memory.
 pub(crate) fn memory(caller: &mut Caller<'_, Guest>) -> wasmtime::Result<Memory> {
     match caller.get_export("memory") {
@@ -40,4 +43,32 @@ pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
 pub(crate) fn vectors(bytes: &[u8], ptr: i32, count: i32) -> Option<Vec<std::ops::Range<usize>>> {
     let list = range(bytes, ptr, (count as u32).checked_mul(8)? as i32)?;
     bytes[list].chunks_exact(8).map(|pair| range(bytes, word(pair, 0)? as i32, word(pair, 4)? as i32)).collect()
+}
+
+/// A buffer list whose first buffer was made shorter for the time of a call.
+pub(crate) struct Shortened(Option<(usize, u32)>);
+
+impl Shortened {
+    /// Limits the first buffer that is not empty, the only one that the system interface uses, to [`MAX_TRANSFER`].
+    ///
+    /// The host copies a buffer, within [`HOSTCALL_FUEL`]: a longer one would fail as out of memory.
+    pub(crate) fn new(memory: &mut GuestMemory<'_>, ptr: i32, count: i32) -> Self {
+        let GuestMemory::Unshared(bytes) = memory else { return Self(None) };
+        let Some(list) = (count as u32).checked_mul(8).and_then(|len| range(bytes, ptr, len as i32)) else {
+            return Self(None);
+        };
+        let first = list.step_by(8).map(|at| at + 4).find(|at| word(bytes, *at).is_some_and(|len| len > 0));
+        let long = first.and_then(|at| Some((at, word(bytes, at)?))).filter(|(_, len)| *len > MAX_TRANSFER);
+        if let Some((at, _)) = long {
+            bytes[at..at + 4].copy_from_slice(&MAX_TRANSFER.to_le_bytes());
+        }
+        Self(long)
+    }
+
+    /// Puts the guest's own length back.
+    pub(crate) fn restore(self, memory: &mut GuestMemory<'_>) {
+        if let (Some((at, len)), GuestMemory::Unshared(bytes)) = (self.0, memory) {
+            bytes[at..at + 4].copy_from_slice(&len.to_le_bytes());
+        }
+    }
 }

@@ -35,7 +35,8 @@ fn exited(status: i32, guest: &Guest) -> Outcome {
         if guest.limiter.denials() > 0 && matches!(error, None | Some("MemoryError" | "_ArrayMemoryError")) {
             return Outcome::LimitHit(LimitKind::Memory);
         }
-        if let (Some(kind), Some("OSError")) = (guest.quota.denied().first(), error) {
+        // Without a word from the prelude the limit is the likeliest cause: it kept even that from being said.
+        if let (Some(kind), None | Some("OSError")) = (guest.quota.denied().first(), error) {
             return Outcome::LimitHit(*kind);
         }
     }

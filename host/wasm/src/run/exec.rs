@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
@@ -27,12 +27,10 @@ use crate::run::message::message;
 use crate::run::outputs::bring_out;
 use crate::run::scratch::InstanceScratch;
 use crate::store::{Store, hex};
+use crate::sys::file_time;
 
 /// Where a program that is in no granted directory is put when /work is the user's.
 const PROGRAM_DIR: &str = "/run/codebox";
-
-/// The system's clock for file times moves in steps; a change may carry the time of the step before.
-const CLOCK_STEP: Duration = Duration::from_millis(10);
 
 /// A place to run jobs in: an image to start from, and directories.
 pub(crate) struct WasmInstance {
@@ -95,7 +93,7 @@ impl WasmInstance {
         let entry = self.loaded.pool.image().facts().entry;
         let entry = entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
         let interrupt = Interrupt { wall: wall.at(), cpu: cpu.at(), cancel: io.cancel.clone() };
-        let (began, began_at) = (Instant::now(), SystemTime::now());
+        let (began, began_at) = (Instant::now(), file_time());
         let (end, cpu_used) = interrupt.watch(live.turn(entry)).await;
         let took = began.elapsed();
         let end = classify(end, live.guest());
@@ -118,7 +116,7 @@ impl WasmInstance {
         };
         report.enforcement = Enforcement { limits: held(), walls: Vec::new() };
         if guest.quota.touched_disk() || !end.sound || job.out.is_some() {
-            report.files = self.collect(job, began_at - CLOCK_STEP, &before);
+            report.files = self.collect(job, began_at, &before);
         }
         tell(&mut report, guest);
         Ok(report)
@@ -240,7 +238,9 @@ fn lacking(what: &str) -> Missing {
         "processes" => {
             ("processes".to_owned(), "WebAssembly has none: call functions instead, or run it where processes exist")
         }
-        "sockets" => ("network sockets".to_owned(), "no network reaches this tier: pass data in through files or stdin"),
+        "sockets" => {
+            ("network sockets".to_owned(), "no network reaches this tier: pass data in through files or stdin")
+        }
         other => match other.strip_prefix("module:") {
             Some(module) => (
                 format!("the module {module}"),

@@ -8,4 +8,4 @@ mod unix;
 #[cfg(target_os = "linux")]
 pub(crate) use pagemap::Pagemap;
 #[cfg(unix)]
-pub(crate) use unix::{Reservation, thread_cpu_time};
+pub(crate) use unix::{Reservation, file_time, thread_cpu_time};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
 
@@ -107,4 +107,18 @@ pub(crate) fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The time that the file system gives to a change made now: never later than a change made afterwards.
+#[cfg(target_os = "linux")]
+pub(crate) fn file_time() -> SystemTime {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The time that the file system gives to a change made now, less the widest step that such a clock moves in.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn file_time() -> SystemTime {
+    SystemTime::now() - Duration::from_millis(10)
 }
