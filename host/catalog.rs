@@ -69,19 +69,7 @@ impl Shelf {
         let watched = Watched(progress);
         let unpacked = |e: UnpackError| bad_package(&what, e);
         let file = match source {
-            PackageSource::File(file) => {
-                let found = codebox_wasm::sha256_of_file(file).map_err(|e| match e {
-                    WasmError::Damaged { path, reason } => {
-                        CatalogError::BadPackage { what: path.display().to_string(), detail: reason, source: None }
-                    }
-                    other => wasm_error(&what, other),
-                })?;
-                if found != package.sha256 {
-                    let expected = package.sha256.clone();
-                    return Err(CatalogError::WrongDigest { what: file.display().to_string(), expected, found });
-                }
-                file.clone()
-            }
+            PackageSource::File(file) => file.clone(),
             PackageSource::Index => {
                 let file = into.with_extension("whl");
                 self.download(&what, &file, &watched)?;
@@ -93,6 +81,19 @@ impl Shelf {
             let _ = fs::remove_file(file);
         }
         Ok(())
+    }
+
+    /// Checks that a file is the pinned package.
+    fn pinned(&self, file: &Path) -> Result<(), CatalogError> {
+        let what = file.display().to_string();
+        let found = codebox_wasm::sha256_of_file(file).map_err(|e| match e {
+            WasmError::Damaged { reason, .. } => {
+                CatalogError::BadPackage { what: what.clone(), detail: reason, source: None }
+            }
+            other => wasm_error(&what, other),
+        })?;
+        let expected = self.store.spec().package.sha256.clone();
+        if found == expected { Ok(()) } else { Err(CatalogError::WrongDigest { what, expected, found }) }
     }
 
     fn download(&self, what: &str, file: &Path, progress: &Watched<'_>) -> Result<(), CatalogError> {
@@ -138,6 +139,9 @@ impl Catalog for Shelf {
         progress: &dyn Progress,
     ) -> Result<RuntimeEntry, CatalogError> {
         self.known(runtime)?;
+        if let PackageSource::File(file) = from {
+            self.pinned(file)?;
+        }
         let fetch = |into: &Path| self.fetch(from, into, progress).map_err(Failed::Catalog);
         self.store.reinstall(&Watched(progress), fetch).map_err(|e| e.into_catalog(runtime))?;
         Ok(self.entry())

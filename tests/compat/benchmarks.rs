@@ -1,7 +1,7 @@
 //! pyperformance's programs, run briefly and compared by digest.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -41,7 +41,7 @@ pub fn enough() -> Result<()> {
     Ok(())
 }
 
-fn run(kit: &Kit, folder: &PathBuf, program: &Value) -> Result<()> {
+fn run(kit: &Kit, folder: &Path, program: &Value) -> Result<()> {
     let name = program["name"].as_str().context("no name")?;
     let digest = program["digest"].as_str().context("no digest")?;
     let driver: &Path = &pyperformance_dir().canonicalize()?.join("driver.py");

@@ -40,13 +40,13 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// Runs `work` and checks that this process holds no more afterwards, and that no job left a directory.
 ///
-/// What threads end on their own time is given some before it counts.
+/// Idle threads for file operations end by themselves after ten seconds, so it may take that long to be flat again.
 pub fn flat(kit: &Kit, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let before = Inventory::take()?;
     let entries = jobs_left(kit);
     work()?;
     let mut now = Inventory::take()?.check_flat_since(&before);
-    for _ in 0..50 {
+    for _ in 0..120 {
         if now.is_ok() {
             break;
         }

@@ -20,7 +20,10 @@ use codebox_testkit::{Kit, is_required};
 use libtest_mimic::{Arguments, Completion, Trial};
 
 /// The trials, each over the one runner of this process.
-const TRIALS: &[(&str, fn(&Runner, &Kit) -> Result<()>)] = &[
+/// A trial's name and what it does.
+type Named = (&'static str, fn(&Runner, &Kit) -> Result<()>);
+
+const TRIALS: &[Named] = &[
     ("L1::consecutive_jobs", flat::consecutive),
     ("L2::cancelled_by_dropping", cancel::by_dropping),
     ("L2::cancelled_by_token", cancel::by_token),
@@ -41,7 +44,7 @@ fn main() {
         let made = preparing.prepare().and_then(|()| Ok(Runner::below(preparing.home())?));
         made.map_err(|error| format!("{error:#}"))
     }));
-    let trial = |(name, run): &(&str, fn(&Runner, &Kit) -> Result<()>)| {
+    let trial = |(name, run): &Named| {
         let (runner, kit, run) = (Arc::clone(&runner), kit.clone(), *run);
         Trial::ignorable_test(*name, move || match &**runner {
             Err(reason) if is_required("wasm") => Err(reason.clone().into()),

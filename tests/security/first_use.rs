@@ -90,7 +90,7 @@ fn unreadable(kit: &Kit) -> Result<Verdict> {
     fs::write(&script, "print(1)")?;
     fs::create_dir(&dir)?;
     for path in [&script, &dir] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o000))?;
     }
     if fs::read(&script).is_ok() {
         return Ok(Verdict::Impossible("this user may read everything".to_owned()));

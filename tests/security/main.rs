@@ -50,6 +50,7 @@ fn main() -> Result<()> {
     }
     trials.push(Trial::test("list::every_fixture_has_a_trial", move || Ok(complete(&attacked)?)));
     let conclusion = libtest_mimic::run(&args, trials);
+    tampering::remove_copy();
     if ready.is_ok() && !args.list {
         quiet_afterwards(&kit)?;
     }

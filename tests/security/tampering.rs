@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::{Kit, Report};
@@ -32,17 +32,21 @@ pub fn compound() -> Vec<Compound> {
     ]
 }
 
-static COPY: OnceLock<Result<TempDir, String>> = OnceLock::new();
-static TURN: Mutex<()> = Mutex::new(());
+/// The copy, once there is one, or why there is none.
+static COPY: Mutex<Option<Result<TempDir, String>>> = Mutex::new(None);
 
 /// Lends out a copy of the home, made once, to one trial at a time.
 pub fn with_copied_home(kit: &Kit, work: impl FnOnce(&Path) -> Result<Verdict>) -> Result<Verdict> {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let copy = COPY.get_or_init(|| copied(kit).map_err(|error| format!("{error:#}")));
-    match copy {
+    let mut copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
+    match copy.get_or_insert_with(|| copied(kit).map_err(|error| format!("{error:#}"))) {
         Ok(home) => work(home.path()),
         Err(reason) => Err(anyhow::anyhow!("no copy of the home: {reason}")),
     }
+}
+
+/// Removes the copy: a static is not dropped when a process ends.
+pub fn remove_copy() {
+    drop(COPY.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 fn copied(kit: &Kit) -> Result<TempDir> {

@@ -1,8 +1,8 @@
 """Mends what the interpreter's build left out and programs rely on."""
-import collections
 import hashlib
 import platform
 import sys
+import traceback
 
 
 def _pbkdf2_hmac(hash_name, password, salt, iterations, dklen=None):
@@ -37,19 +37,21 @@ def _libc_ver(executable=None, lib="", version="", chunksize=16384):
     return lib, version
 
 
-def _flags():
-    """`sys.flags` as a plain `python` has them: the reactor's own options would show in messages and checks."""
-    names = [name for name in type(sys.flags).__match_args__]
-    shown = collections.namedtuple("flags", names)
-    plain = shown(*(getattr(sys.flags, name) for name in names))
-    plain = plain._replace(no_site=0, isolated=0, ignore_environment=0, no_user_site=0)
-    for name in set(dir(sys.flags)) - set(dir(plain)):
-        setattr(shown, name, False if name == "safe_path" else getattr(sys.flags, name))
-    return plain
+class _ShownSys:
+    """`sys` for the traceback module, which would tell every missing module's seeker that site is disabled.
+
+    `sys.flags` itself has to stay: the interpreter writes into that very object.
+    """
+
+    class flags:
+        no_site = 0
+
+    def __getattr__(self, name):
+        return getattr(sys, name)
 
 
 def install():
-    sys.flags = _flags()
+    traceback.sys = _ShownSys()
     if not hasattr(hashlib, "pbkdf2_hmac"):
         hashlib.pbkdf2_hmac = _pbkdf2_hmac
     # The original asks a program.

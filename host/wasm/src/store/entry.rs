@@ -14,7 +14,7 @@ use crate::error::WasmError;
 use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
 use crate::store::install::data_dir;
-use crate::store::seal::{Seal, write_whole};
+use crate::store::seal::{Seal, ours_alone, write_whole};
 use crate::store::{RuntimeSpec, private_dir};
 
 /// The directories that a store keeps things in.
@@ -72,7 +72,10 @@ impl Manifest {
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, WasmError> {
         let path = dir.join(MANIFEST);
         match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| WasmError::damaged(&path, e.to_string())),
+            Ok(bytes) => {
+                ours_alone(dir)?;
+                serde_json::from_slice(&bytes).map(Some).map_err(|e| WasmError::damaged(&path, e.to_string()))
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(WasmError::io("read", &path)(e)),
         }

@@ -121,13 +121,7 @@ fn identity(file: &File, path: &Path) -> Result<Identity, WasmError> {
     if !meta.is_file() {
         return Err(WasmError::damaged(path, "it is not a regular file"));
     }
-    let me = rustix::process::geteuid().as_raw();
-    if meta.uid() != me && meta.uid() != 0 {
-        return Err(WasmError::damaged(path, format!("it belongs to user {} and not to {me}", meta.uid())));
-    }
-    if meta.mode() & 0o022 != 0 {
-        return Err(WasmError::damaged(path, "others may write to it"));
-    }
+    owned(&meta, path)?;
     Ok(Identity {
         device: meta.dev(),
         inode: meta.ino(),
@@ -135,6 +129,28 @@ fn identity(file: &File, path: &Path) -> Result<Identity, WasmError> {
         modified: (meta.mtime(), meta.mtime_nsec()),
         changed: (meta.ctime(), meta.ctime_nsec()),
     })
+}
+
+/// Checks that a directory is this user's and that nobody else can put something into it.
+pub(crate) fn ours_alone(dir: &Path) -> Result<(), WasmError> {
+    let meta = fs::symlink_metadata(dir).map_err(WasmError::io("inspect", dir))?;
+    if !meta.is_dir() {
+        return Err(WasmError::damaged(dir, "it is not a directory"));
+    }
+    owned(&meta, dir)
+}
+
+#[cfg(unix)]
+fn owned(meta: &fs::Metadata, path: &Path) -> Result<(), WasmError> {
+    use std::os::unix::fs::MetadataExt;
+    let me = rustix::process::geteuid().as_raw();
+    if meta.uid() != me && meta.uid() != 0 {
+        return Err(WasmError::damaged(path, format!("it belongs to user {} and not to {me}", meta.uid())));
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err(WasmError::damaged(path, "others may write to it"));
+    }
+    Ok(())
 }
 
 /// Writes a file whole: nobody sees a part of it, and a crash leaves the old one or the new one.
