@@ -13,6 +13,7 @@ pub fn compound() -> Vec<Compound> {
         ("R1::r1_spin::beside_others", vec!["r1_spin"], |kit| beside(kit, "r1_spin")),
         ("F14::f14_fds::beside_others", vec!["f14_fds"], |kit| beside(kit, "f14_fds")),
         ("H9::h9_corrupt::beside_others", vec!["h9_corrupt"], |kit| beside(kit, "h9_corrupt")),
+        ("S4::many_starts_at_once", Vec::new(), many_starts),
     ]
 }
 
@@ -27,5 +28,23 @@ fn beside(kit: &Kit, fixture: &'static str) -> Result<Verdict> {
             ensure!(report.stdout() == format!("{number}\n"), "job {number}: {}", report.json());
         }
         attacking.join().map_err(|_| anyhow::anyhow!("the attack's thread panicked"))?.map(|_| Verdict::Held)
+    })
+}
+
+/// Processes that start at one moment do not take each other's directories for those of dead ones.
+fn many_starts(kit: &Kit) -> Result<Verdict> {
+    let starter = || -> Result<()> {
+        for number in 0..20 {
+            let report = kit.run_json().args(["-c", "print(1)"]).run()?.report()?;
+            ensure!(report.stdout() == "1\n", "start {number}: {}", report.json());
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let starters: Vec<_> = (0..12).map(|_| scope.spawn(starter)).collect();
+        for starter in starters {
+            starter.join().map_err(|_| anyhow::anyhow!("a starter's thread panicked"))??;
+        }
+        Ok(Verdict::Held)
     })
 }

@@ -54,7 +54,8 @@ def install():
     traceback.sys = _ShownSys()
     if not hasattr(hashlib, "pbkdf2_hmac"):
         hashlib.pbkdf2_hmac = _pbkdf2_hmac
-    # The original asks a program.
+    # The originals ask programs.
     platform._Processor.from_subprocess = staticmethod(lambda: "")
+    platform._syscmd_file = lambda target, default="": default
     # The original opens `sys.executable`, which names no file here.
     platform.libc_ver = _libc_ver

@@ -15,6 +15,9 @@ use crate::store::private_dir;
 /// The name of the file whose lock tells that a scratch directory's process lives.
 const LOCK: &str = "lock";
 
+/// The lock's name until it is held.
+const UNLOCKED: &str = "lock.new";
+
 /// The directory of this process; removed when the value is dropped.
 ///
 /// A process that is killed leaves its directory behind. Nobody holds its lock any more then, so the next process
@@ -41,8 +44,12 @@ impl Scratch {
         let dir = Dir::open_ambient_dir(parent, ambient_authority()).map_err(failed)?;
         sweep(&dir, parent);
         let made = tempfile::Builder::new().prefix("run-").tempdir_in(parent).map_err(failed)?;
-        let lock = File::create(made.path().join(LOCK)).map_err(failed)?;
+        // The lock appears under its name only when it is held: another process that finds it free takes its owner
+        // for dead.
+        let unlocked = made.path().join(UNLOCKED);
+        let lock = File::create(&unlocked).map_err(failed)?;
         lock.lock().map_err(failed)?;
+        fs::rename(&unlocked, made.path().join(LOCK)).map_err(failed)?;
         let path = made.keep();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let here = dir.open_dir(&name).map_err(failed)?;
