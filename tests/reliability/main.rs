@@ -12,6 +12,7 @@ mod memory;
 mod residue;
 mod unique;
 
+use std::process::{Command, ExitCode};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Result;
@@ -19,10 +20,10 @@ use codebox::Runner;
 use codebox_testkit::{Kit, is_required};
 use libtest_mimic::{Arguments, Completion, Trial};
 
-/// The trials, each over the one runner of this process.
 /// A trial's name and what it does.
 type Named = (&'static str, fn(&Runner, &Kit) -> Result<()>);
 
+/// The trials, each over the one runner of this process.
 const TRIALS: &[Named] = &[
     ("L1::consecutive_jobs", flat::consecutive),
     ("L2::cancelled_by_dropping", cancel::by_dropping),
@@ -35,7 +36,29 @@ const TRIALS: &[Named] = &[
     ("S7::after_every_end", residue::after_every_end),
 ];
 
-fn main() {
+/// glibc's setting for the number of its allocator's arenas.
+const ARENAS: &str = "MALLOC_ARENA_MAX";
+
+/// Runs this program again with a fixed number of allocator arenas.
+///
+/// The allocator gives threads that come and go up to eight arenas a processor, two mappings each, whenever it sees
+/// fit; with the number fixed, a mapping more after many jobs is one that somebody lost.
+fn with_fixed_arenas() -> ExitCode {
+    let again = std::env::current_exe()
+        .and_then(|exe| Command::new(exe).args(std::env::args_os().skip(1)).env(ARENAS, "2").status());
+    match again {
+        Ok(status) => status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from),
+        Err(error) => {
+            eprintln!("cannot start again: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    if std::env::var_os(ARENAS).is_none() {
+        return with_fixed_arenas();
+    }
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
@@ -56,5 +79,5 @@ fn main() {
         })
     };
     let trials = TRIALS.iter().map(trial).collect();
-    libtest_mimic::run(&args, trials).exit();
+    libtest_mimic::run(&args, trials).exit_code()
 }
