@@ -1,8 +1,10 @@
 //! codebox runs untrusted code, mostly written by language models, safely and instantly.
 //!
-//! ```no_run
+//! ```
 //! # fn main() -> Result<(), codebox::RunnerError> {
-//! let runner = codebox::Runner::new()?;
+//! # let home = &codebox_testkit::shared_home(env!("CARGO_MANIFEST_DIR"));
+//! // `Runner::new()` keeps its files where the platform wants them.
+//! let runner = codebox::Runner::below(home)?;
 //! let report = runner.run(codebox::Job::python("print(6 * 7)"))?;
 //! assert_eq!(report.stdout.bytes().as_ref(), b"42\n");
 //! # Ok(())
@@ -11,6 +13,11 @@
 //!
 //! This crate is the composition root: the only place that names every backend. What a job is and what comes of it
 //! is defined in [`codebox_core`] and re-exported here.
+
+/// The examples of the README are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod catalog;
 mod doctor;

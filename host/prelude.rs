@@ -12,5 +12,7 @@ pub(crate) const PRELUDE: &[(&str, &str)] = &[
     ("loop", include_str!("../guest-runtimes/python/prelude/loop.py")),
     ("errors", include_str!("../guest-runtimes/python/prelude/errors.py")),
     ("start", include_str!("../guest-runtimes/python/prelude/start.py")),
+    ("seeds", include_str!("../guest-runtimes/python/prelude/seeds.py")),
+    ("rehearse", include_str!("../guest-runtimes/python/prelude/rehearse.py")),
     ("image", include_str!("../guest-runtimes/python/prelude/image.py")),
 ];

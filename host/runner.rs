@@ -26,17 +26,19 @@ const IDLE_REGIONS: usize = 16;
 /// listing no walls. `codebox run` confines itself.
 ///
 /// # Examples
-/// ```no_run
-/// # async fn example() -> Result<(), codebox::RunnerError> {
+/// ```
+/// # let home = codebox_testkit::shared_home(env!("CARGO_MANIFEST_DIR"));
+/// # let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// # executor.block_on(async {
 /// use codebox::{ByteSize, Job, Limit, Limits, Runner};
 ///
-/// let runner = tokio::task::spawn_blocking(Runner::new).await.expect("no panic")?;
+/// let runner = tokio::task::spawn_blocking(move || Runner::below(&home)).await.expect("no panic")?;
 /// let mut job = Job::python("import numpy as np; print(np.arange(10).sum())");
 /// job.limits = Limits { memory: Limit::At(ByteSize::mib(256)), ..Limits::default() };
 /// let report = runner.run_async(&job).await?;
 /// assert!(report.is_success());
-/// # Ok(())
-/// # }
+/// # Ok::<(), codebox::RunnerError>(())
+/// # }).unwrap();
 /// ```
 pub struct Runner {
     wasm: WasmBackend,

@@ -119,3 +119,35 @@ fn a_project_cannot_widen_what_is_allowed() {
         assert_eq!(report.at("/limits/wall_ms"), 60_000, "{}", report.at("/limits"));
     }
 }
+
+#[test]
+fn ctrl_c_ends_the_program_and_leaves_its_report() {
+    let shared = folder();
+    let grant = format!("{}:/work:rw", shared.path().display());
+    let program = "open('/work/up', 'w').close()\nprint('so far')\nwhile True: pass";
+    for json in [false, true] {
+        let args: &[&str] = if json { &["run", "--json"] } else { &["run"] };
+        let mut command = kit().codebox().args(args).args(["--dir", &grant, "-c", program]).command();
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("it starts");
+        let up = shared.path().join("up");
+        let began = Instant::now();
+        while !up.exists() {
+            assert!(began.elapsed() < Duration::from_secs(60), "the program did not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::fs::remove_file(&up).expect("the program made it");
+        let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(sent.expect("there is kill").success());
+        let output = child.wait_with_output().expect("it ends");
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(130), "{stderr}");
+        assert!(stdout.contains("so far"), "{stdout}");
+        if json {
+            let report: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+            assert_eq!(report["exit_code"], 130, "{report}");
+        } else {
+            assert!(stderr.contains("cancelled"), "{stderr}");
+        }
+    }
+}

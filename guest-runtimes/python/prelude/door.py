@@ -4,6 +4,15 @@ import json
 import _host
 
 
+# Asked by every job, so it is ready.
+_JOB = json.dumps({"op": "job"}).encode()
+
+
+def job():
+    """The host's description of the job: a line of JSON, then the program."""
+    return _host.call(_JOB)
+
+
 def ask(op, **fields):
     """Sends a request and returns the answer's bytes."""
     return _host.call(json.dumps({"op": op, **fields}).encode())

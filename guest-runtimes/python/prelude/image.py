@@ -6,7 +6,7 @@ import platform
 import sys
 import warnings
 
-from _codebox import door, errors, loop, mend, missing, start
+from _codebox import door, errors, loop, mend, missing, rehearse, seeds, start
 
 # Free memory that an image leaves in the guest's heap, so that a short program need not grow it.
 _HEADROOM = 4 << 20
@@ -15,8 +15,7 @@ _HEADROOM = 4 << 20
 def prepare(modules):
     """Imports `modules`, installs every hook and leaves no trace of this call."""
     # Libraries read their settings when they are imported: they find what every job will.
-    os.environ.clear()
-    os.environ.update(start.ENVIRONMENT)
+    _settle_environment()
     # A library's warning about its own import is nobody's who starts from the image.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -31,12 +30,36 @@ def prepare(modules):
     errors.hide_our_frames()
     start.install()
     os.chdir("/work")
+    _settle_logging()
+    rehearse.run()
+    seeds.install()
+    _settle_environment()
     sys.modules.pop("__main__", None)
     for path in [p for p in sys.path_importer_cache if not p.startswith("/usr/local/lib/")]:
         del sys.path_importer_cache[path]
     gc.collect()
     gc.freeze()
     bytearray(_HEADROOM)
+
+
+def _settle_environment():
+    os.environ.clear()
+    os.environ.update(start.ENVIRONMENT)
+
+
+def _settle_logging():
+    """Lets programs end without flushing the handlers that every image has and nobody wrote to."""
+    import atexit
+    import logging
+
+    known = list(logging._handlerList)
+
+    def shutdown():
+        if logging._handlerList != known:
+            logging.shutdown()
+
+    atexit.unregister(logging.shutdown)
+    atexit.register(shutdown)
 
 
 def _settle_matplotlib():

@@ -3,8 +3,8 @@ import atexit
 import builtins
 import json
 import os
-import struct
 import sys
+import time
 import types
 
 import _reactor
@@ -23,48 +23,43 @@ ENVIRONMENT = {
     "TZ": "UTC",
 }
 
+_scan = json.JSONDecoder().scan_once
+
 # The programs' own places on `sys.path`, which the image has not: they were looked at before there was a program.
 _LIBRARY = [entry for entry in sys.path if entry]
 
 
 def enter(*_ignored):
     """Takes the place of the reactor's own turn: one job a turn, its status raised as SystemExit."""
-    head, _, source = door.ask("job").partition(b"\n")
-    job = json.loads(head)
-    _renew(job)
-    raise SystemExit(_finish(_run(job, source)))
+    head, _, source = door.job().partition(b"\n")
+    # What `json.loads` calls in the end; the host wrote this.
+    job, _ = _scan(head.decode(), 0)
+    renew(job)
+    raise SystemExit(_finish(program(job, source)))
 
 
-def _renew(job):
+def renew(job):
     """Whatever an image froze and each run has to have for itself."""
     modules = sys.modules
-    # 32 bytes make the seed as unguessable as the 2,500 that it would draw itself, in a tenth of the time.
-    modules["random"].seed(int.from_bytes(os.urandom(32)))
-    if "numpy.random" in modules:
-        # Eight words are as unguessable as what it would draw itself, at a quarter of the cost.
-        modules["numpy.random"].seed(struct.unpack("8I", os.urandom(32)))
+    # The states of `random` and `numpy.random` are the host's to fill: it was told where they stand.
     if "tempfile" in modules:
         modules["tempfile"]._name_sequence = None
         modules["tempfile"].tempdir = None
     if "logging" in modules:
-        import time
-
         modules["logging"]._startTime = time.time_ns()
     if "uuid" in modules:
         modules["uuid"]._last_timestamp = None
-    environment = ENVIRONMENT | job["env"]
-    for name in [name for name in os.environ if name not in environment]:
-        del os.environ[name]
-    for name, value in environment.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
+    # The image has ENVIRONMENT and nothing else.
+    for name, value in job["env"].items():
+        os.environ[name] = value
     sys.argv = list(job["argv"])
     sys.orig_argv = ["python", *sys.argv]
     if job["cwd"] != "/work":
         os.chdir(job["cwd"])
 
 
-def _run(job, source):
+def program(job, source):
+    """Runs the program's text and returns its status; what it left for its end has not run yet."""
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     main.__dict__.setdefault("__annotations__", {})
@@ -108,6 +103,12 @@ def _finish(status):
         atexit._run_exitfuncs()
     except BaseException:
         pass
+    # 120 is what Python exits with when its last output could not be written.
+    return status if flush() else 120
+
+
+def flush():
+    """Writes out what the streams hold; tells whether the output could be written."""
     flushed = True
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -115,8 +116,7 @@ def _finish(status):
                 stream.flush()
         except Exception:
             flushed = stream is sys.stderr and flushed
-    # 120 is what Python exits with when its last output could not be written.
-    return status if flushed else 120
+    return flushed
 
 
 def install():

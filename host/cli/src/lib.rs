@@ -22,6 +22,7 @@ mod exit;
 mod failure;
 mod host;
 mod inert;
+mod interrupt;
 mod progress;
 mod reference;
 mod render;

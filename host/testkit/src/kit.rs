@@ -23,6 +23,12 @@ pub struct Kit {
     temporary: PathBuf,
 }
 
+/// The home that tests and examples of the package at `manifest` share.
+#[must_use]
+pub fn shared_home(manifest: &str) -> PathBuf {
+    std::env::var_os(HOME).map_or_else(|| Path::new(manifest).join("target/codebox-home"), PathBuf::from)
+}
+
 impl Kit {
     /// A kit for `binary` (`CARGO_BIN_EXE_codebox`), working below `temporary` (`CARGO_TARGET_TMPDIR`).
     ///

@@ -23,7 +23,7 @@ pub use child::{Input, Ran};
 pub use codebox::Codebox;
 pub use fixture::{Header, compat_dir, fixtures, hostile_dir, programs_in, pyperformance_dir};
 pub use inventory::Inventory;
-pub use kit::Kit;
+pub use kit::{Kit, shared_home};
 pub use listener::Listener;
 pub use redact::redact;
 pub use report::Report;

@@ -18,6 +18,10 @@ use crate::sys::thread_cpu_time;
 /// How often a computing guest can be interrupted.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
+/// Ticks without a job after which the ticking thread sleeps. Waking it costs more than a short job's own work, and
+/// in a warm host the next job is close behind.
+const LINGER: u32 = 10;
+
 /// Why a guest was stopped from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -84,7 +88,7 @@ impl<F: Future> Future for Metered<'_, F> {
     }
 }
 
-/// The thread that moves an engine's epoch on; it sleeps while no job runs.
+/// The thread that moves an engine's epoch on; it sleeps when no job has run for a while.
 ///
 /// It is an operating system thread and not a task, so that it ticks while every worker of an executor computes.
 pub(crate) struct Ticker {
@@ -102,6 +106,7 @@ struct Shared {
 struct State {
     running: usize,
     started: bool,
+    asleep: bool,
     closed: bool,
 }
 
@@ -126,10 +131,11 @@ impl Ticker {
             state.started = true;
         }
         state.running += 1;
-        if state.running == 1 {
+        let asleep = state.asleep;
+        drop(state);
+        if asleep {
             self.shared.changed.notify_one();
         }
-        drop(state);
         Ok(Running(self.shared.clone()))
     }
 }
@@ -137,9 +143,14 @@ impl Ticker {
 impl Shared {
     fn tick(&self, engine: &wasmtime::Engine) {
         let mut state = self.state();
+        let mut idle = 0;
         while !state.closed {
-            if state.running == 0 {
+            idle = if state.running == 0 { idle + 1 } else { 0 };
+            if idle > LINGER {
+                state.asleep = true;
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.asleep = false;
+                idle = 0;
                 continue;
             }
             state = self.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;

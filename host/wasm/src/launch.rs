@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use codebox_core::Access;
+use rand::Rng as _;
 use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
@@ -71,6 +72,7 @@ impl Live {
             .map_err(WasmError::engine("instantiate the runtime"))?;
         let mut live = Self { store, instance, fate, _running: running };
         live.set_globals(code, image.facts())?;
+        live.renew_seeds(image.facts())?;
         Ok(live)
     }
 
@@ -140,6 +142,21 @@ impl Live {
             let global = self.instance.get_global(&mut self.store, name);
             let global = global.ok_or_else(|| WasmError::Prelude(format!("the module lost its global {name}")))?;
             global.set(&mut self.store, value).map_err(WasmError::engine("set the guest's globals"))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the guest's random numbers its own.
+    fn renew_seeds(&mut self, facts: &ImageFacts) -> Result<(), WasmError> {
+        if facts.seeds.is_empty() {
+            return Ok(());
+        }
+        let failed = |why: String| WasmError::Prelude(format!("the states of random generators: {why}"));
+        let memory = self.memory().map_err(|e| failed(e.to_string()))?.data_mut(&mut self.store);
+        for &(at, len) in &facts.seeds {
+            let place = memory.get_mut(at as usize..).and_then(|rest| rest.get_mut(..len as usize));
+            let place = place.ok_or_else(|| failed("one is not in the guest's memory".into()))?;
+            rand::rng().fill_bytes(place);
         }
         Ok(())
     }

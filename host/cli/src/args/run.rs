@@ -71,31 +71,31 @@ pub(crate) struct RunArgs {
 #[command(next_help_heading = "Limits (each a value, or `unlimited`)")]
 pub(crate) struct LimitArgs {
     /// Wall time, such as 500ms, 5s or 1h30m [default: 60s]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub timeout: Option<Limit<Duration>>,
 
     /// Processor time [default: unlimited]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub cpu_time: Option<Limit<Duration>>,
 
     /// Memory, such as 256M or 1.5GiB [default: 1GiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<Limit<ByteSize>>,
 
     /// Bytes kept of each of stdout and stderr [default: 16MiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub max_output: Option<Limit<ByteSize>>,
 
     /// Bytes written to files [default: 1GiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub max_disk: Option<Limit<ByteSize>>,
 
     /// Files and directories created [default: 10000]
-    #[arg(long, value_name = "COUNT", value_parser = parse_count)]
+    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = parse_count)]
     pub max_files: Option<Limit<NonZeroU64>>,
 
     /// Files open at one time [default: 256]
-    #[arg(long, value_name = "COUNT", value_parser = small_count)]
+    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = small_count)]
     pub max_open_files: Option<Limit<NonZeroU32>>,
 }
 

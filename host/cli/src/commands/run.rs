@@ -10,6 +10,7 @@ use crate::args::{ProgramAt, RunArgs};
 use crate::exit::PIPE;
 use crate::failure::Failure;
 use crate::host::{Confinement, Host};
+use crate::interrupt;
 use crate::progress::progress;
 use crate::render::{explanation, notes};
 use crate::streams::{Delivery, Streams};
@@ -63,9 +64,7 @@ struct Done {
 
 /// The way of a run, from arguments to a report.
 ///
-/// `SIGINT` keeps its default: it ends the process, and with it the guest, which lives inside. What a killed
-/// process leaves behind is swept at the next start. Catching it would take a signal handler, and none that
-/// is safe works behind the walls that stand while a guest runs.
+/// Until the guest starts, `SIGINT` keeps its default: what a killed process leaves behind is swept at the next start.
 fn perform(args: RunArgs, mut streams: Streams, voice: Voice, host: &dyn Host) -> Result<Done, Failure> {
     let confinement = if args.no_confine { Confinement::Off } else { Confinement::On };
     let request = request(args)?;
@@ -87,6 +86,7 @@ fn perform(args: RunArgs, mut streams: Streams, voice: Voice, host: &dyn Host) -
             return Err(failure);
         }
     };
+    interrupt::cancels(streams.io.cancel.clone());
     let mut report = runtime.block_on(prepared.exec(&mut streams.io))?;
     report.enforcement.walls.extend(walls);
     let delivery = streams.finish();

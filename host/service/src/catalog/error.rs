@@ -160,7 +160,7 @@ impl CatalogError {
                 package as a file: codebox runtime install --from FILE"
                 .to_owned(),
             Self::WrongDigest { .. } | Self::BadPackage { .. } => {
-                "get the package again from a source you trust".to_owned()
+                "get the package again from a source you trust, and give its file's path".to_owned()
             }
             Self::Damaged { .. } => "install it again: codebox runtime install".to_owned(),
             Self::Full { .. } => "free some space, or set CODEBOX_HOME to a folder on another disk".to_owned(),

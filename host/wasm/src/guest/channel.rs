@@ -27,6 +27,16 @@ pub(crate) struct Channel {
     pub error: Option<Uncaught>,
     pub missing: Vec<Missing>,
     pub facts: Option<serde_json::Value>,
+    pub seeds: Vec<SeedHint>,
+}
+
+/// A generator's state in the guest's memory, as the guest knows it: by its first words.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct SeedHint {
+    /// The words that stand at its beginning, and nowhere else in memory.
+    pub words: Vec<u32>,
+    /// Bytes that are to be random in every guest.
+    pub len: u32,
 }
 
 /// An exception that ended the program.
@@ -55,6 +65,8 @@ enum Request {
     Missing(Missing),
     /// Tells, while an image is made, what the interpreter is.
     Facts { facts: serde_json::Value },
+    /// Tells, while an image is made, of a state that has to be random in every guest.
+    Seed(SeedHint),
 }
 
 impl Channel {
@@ -73,6 +85,11 @@ impl Channel {
                 }
             }
             Request::Facts { facts } => self.facts = Some(facts),
+            Request::Seed(seed) => {
+                if self.seeds.len() < MAX_KEPT {
+                    self.seeds.push(seed);
+                }
+            }
         }
         Ok(Vec::new())
     }

@@ -10,7 +10,7 @@ mod paths;
 mod quota;
 mod stdin;
 
-pub(crate) use channel::Channel;
+pub(crate) use channel::{Channel, SeedHint};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::{Flood, linker};
 pub(crate) use output::Output;

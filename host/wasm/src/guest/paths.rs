@@ -55,7 +55,7 @@ impl Path {
         let slashes = path[place.skip..].bytes().take_while(|b| *b == b'/').count();
         if rest > slashes {
             let skip = (place.skip + slashes) as i32;
-            return Some(Self { place, ptr: ptr + skip, len: len - skip, covered: None });
+            return Some(Self { place, ptr: ptr.wrapping_add(skip), len: len - skip, covered: None });
         }
         // The mount itself is "." to the function behind, which reads paths from the guest's memory only.
         let at = ptr as u32 as usize;
@@ -89,10 +89,132 @@ fn refusal(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, last: Last,
     (makes == Makes::One && guest.quota.make().is_err()).then_some(errno::DQUOT)
 }
 
+/// What a function does at a path.
+#[derive(Clone, Copy)]
+enum Use {
+    Look,
+    Change(Last, Makes),
+}
+
+/// A change of the path's own last component.
+const CHANGES: Use = Use::Change(Last::Itself, Makes::Nothing);
+/// The same, with something new made there.
+const ADDS: Use = Use::Change(Last::Itself, Makes::One);
+
+/// Why a function is not called, or nothing when it may be.
+fn forbidden(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, what: Use) -> Option<i32> {
+    match what {
+        Use::Look => None,
+        Use::Change(last, makes) => refusal(memory, guest, path, last, makes),
+    }
+}
+
+/// Stands in front of a generated function on one path, which its arguments `at` name.
+macro_rules! one_path {
+    ($linker:ident, $function:ident($($argument:ident: $type:ty),*), at($fd:ident, $ptr:ident, $len:ident), $use:expr) => {
+        $linker.func_wrap_async(
+            WASI,
+            stringify!($function),
+            |mut caller: Caller<'_, Guest>, ($($argument,)*): ($($type,)*)| {
+                Box::new(async move {
+                    let (mut memory, guest) = split(&mut caller)?;
+                    let Some(path) = Path::redirect(&mut memory, guest, $fd, $ptr, $len) else {
+                        return Ok(errno::BADF);
+                    };
+                    let result = match forbidden(&memory, guest, &path, $use) {
+                        None => {
+                            let ($fd, $ptr, $len) = (path.place.fd, path.ptr, path.len);
+                            wasi::$function(&mut guest.wasi, &mut memory, $($argument),*).await
+                        }
+                        Some(refused) => Ok(refused),
+                    };
+                    path.restore(&mut memory);
+                    result
+                })
+            },
+        )?
+    };
+}
+
+/// Stands in front of a generated function on two paths, which have to be in the same mount, as on two file systems.
+///
+/// A hard link or a rename from a read-only mount into a writable one would carry the file, and with it the right to
+/// change it, across.
+macro_rules! two_paths {
+    ($linker:ident, $function:ident($($argument:ident: $type:ty),*),
+     from($fd:ident, $ptr:ident, $len:ident), to($to_fd:ident, $to_ptr:ident, $to_len:ident), $makes:expr) => {
+        $linker.func_wrap_async(
+            WASI,
+            stringify!($function),
+            |mut caller: Caller<'_, Guest>, ($($argument,)*): ($($type,)*)| {
+                Box::new(async move {
+                    let (mut memory, guest) = split(&mut caller)?;
+                    let Some(from) = Path::redirect(&mut memory, guest, $fd, $ptr, $len) else {
+                        return Ok(errno::BADF);
+                    };
+                    let Some(to) = Path::redirect(&mut memory, guest, $to_fd, $to_ptr, $to_len) else {
+                        from.restore(&mut memory);
+                        return Ok(errno::BADF);
+                    };
+                    // A second name for a protected file would be a way to change it: both ends are looked at.
+                    let refused = (from.place.mount != to.place.mount)
+                        .then_some(errno::XDEV)
+                        .or_else(|| refusal(&memory, guest, &from, Last::Itself, Makes::Nothing))
+                        .or_else(|| refusal(&memory, guest, &to, Last::Itself, $makes));
+                    let result = match refused {
+                        None => {
+                            let ($fd, $ptr, $len) = (from.place.fd, from.ptr, from.len);
+                            let ($to_fd, $to_ptr, $to_len) = (to.place.fd, to.ptr, to.len);
+                            wasi::$function(&mut guest.wasi, &mut memory, $($argument),*).await
+                        }
+                        Some(refused) => Ok(refused),
+                    };
+                    to.restore(&mut memory);
+                    from.restore(&mut memory);
+                    result
+                })
+            },
+        )?
+    };
+}
+
 pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    reading(linker)?;
-    changing(linker)?;
-    two_paths(linker)?;
+    one_path!(linker, path_filestat_get(fd: i32, flags: i32, ptr: i32, len: i32, out: i32), at(fd, ptr, len), Use::Look);
+    one_path!(
+        linker,
+        path_readlink(fd: i32, ptr: i32, len: i32, buf: i32, buf_len: i32, out: i32),
+        at(fd, ptr, len),
+        Use::Look
+    );
+    one_path!(linker, path_create_directory(fd: i32, ptr: i32, len: i32), at(fd, ptr, len), ADDS);
+    one_path!(
+        linker,
+        path_symlink(target: i32, target_len: i32, fd: i32, ptr: i32, len: i32),
+        at(fd, ptr, len),
+        ADDS
+    );
+    one_path!(linker, path_remove_directory(fd: i32, ptr: i32, len: i32), at(fd, ptr, len), CHANGES);
+    one_path!(linker, path_unlink_file(fd: i32, ptr: i32, len: i32), at(fd, ptr, len), CHANGES);
+    one_path!(
+        linker,
+        path_filestat_set_times(fd: i32, flags: i32, ptr: i32, len: i32, atim: i64, mtim: i64, which: i32),
+        at(fd, ptr, len),
+        Use::Change(if flags & FOLLOW == 0 { Last::Itself } else { Last::Followed }, Makes::Nothing)
+    );
+    two_paths!(
+        linker,
+        path_rename(fd: i32, ptr: i32, len: i32, to_fd: i32, to_ptr: i32, to_len: i32),
+        from(fd, ptr, len),
+        to(to_fd, to_ptr, to_len),
+        Makes::Nothing
+    );
+    two_paths!(
+        linker,
+        path_link(fd: i32, flags: i32, ptr: i32, len: i32, to_fd: i32, to_ptr: i32, to_len: i32),
+        from(fd, ptr, len),
+        to(to_fd, to_ptr, to_len),
+        Makes::One
+    );
     linker.func_wrap_async(
         WASI,
         "path_open",
@@ -207,208 +329,4 @@ async fn file_type(
     let (fd, len, stat) = (path.place.fd, len as i32, stat_at as i32);
     let result = wasi::path_filestat_get(&mut guest.wasi, &mut side_memory, fd, follow, 0, len, stat).await?;
     Ok((result == errno::SUCCESS).then(|| side[stat_at + FILESTAT_TYPE]))
-}
-
-/// Functions that look at what a path leads to.
-fn reading(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.func_wrap_async(
-        WASI,
-        "path_filestat_get",
-        |mut caller: Caller<'_, Guest>, (fd, flags, ptr, len, out): (i32, i32, i32, i32, i32)| {
-            Box::new(async move {
-                let (mut memory, guest) = split(&mut caller)?;
-                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                let result = wasi::path_filestat_get(&mut guest.wasi, &mut memory, fd, flags, ptr, len, out).await;
-                path.restore(&mut memory);
-                result
-            })
-        },
-    )?;
-    linker.func_wrap_async(
-        WASI,
-        "path_readlink",
-        |mut caller: Caller<'_, Guest>, (fd, ptr, len, buf, buf_len, out): (i32, i32, i32, i32, i32, i32)| {
-            Box::new(async move {
-                let (mut memory, guest) = split(&mut caller)?;
-                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                let result = wasi::path_readlink(&mut guest.wasi, &mut memory, fd, ptr, len, buf, buf_len, out).await;
-                path.restore(&mut memory);
-                result
-            })
-        },
-    )?;
-    Ok(())
-}
-
-/// Functions that change what a path leads to.
-fn changing(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.func_wrap_async(
-        WASI,
-        "path_create_directory",
-        |mut caller: Caller<'_, Guest>, (fd, ptr, len): (i32, i32, i32)| {
-            Box::new(async move {
-                let (mut memory, guest) = split(&mut caller)?;
-                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let result = match refusal(&memory, guest, &path, Last::Itself, Makes::One) {
-                    None => {
-                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                        wasi::path_create_directory(&mut guest.wasi, &mut memory, fd, ptr, len).await
-                    }
-                    Some(refused) => Ok(refused),
-                };
-                path.restore(&mut memory);
-                result
-            })
-        },
-    )?;
-    linker.func_wrap_async(
-        WASI,
-        "path_symlink",
-        |mut caller: Caller<'_, Guest>, (target, target_len, fd, ptr, len): (i32, i32, i32, i32, i32)| {
-            Box::new(async move {
-                let (mut memory, guest) = split(&mut caller)?;
-                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let result = match refusal(&memory, guest, &path, Last::Itself, Makes::One) {
-                    None => {
-                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                        let ctx = &mut guest.wasi;
-                        wasi::path_symlink(ctx, &mut memory, target, target_len, fd, ptr, len).await
-                    }
-                    Some(refused) => Ok(refused),
-                };
-                path.restore(&mut memory);
-                result
-            })
-        },
-    )?;
-    linker.func_wrap_async(
-        WASI,
-        "path_filestat_set_times",
-        |mut caller: Caller<'_, Guest>,
-         (fd, flags, ptr, len, atim, mtim, which): (i32, i32, i32, i32, i64, i64, i32)| {
-            Box::new(async move {
-                let (mut memory, guest) = split(&mut caller)?;
-                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let last = if flags & FOLLOW == 0 { Last::Itself } else { Last::Followed };
-                let result = match refusal(&memory, guest, &path, last, Makes::Nothing) {
-                    None => {
-                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                        let ctx = &mut guest.wasi;
-                        wasi::path_filestat_set_times(ctx, &mut memory, fd, flags, ptr, len, atim, mtim, which).await
-                    }
-                    Some(refused) => Ok(refused),
-                };
-                path.restore(&mut memory);
-                result
-            })
-        },
-    )?;
-    linker.func_wrap_async(
-        WASI,
-        "path_remove_directory",
-        |mut caller: Caller<'_, Guest>, (fd, ptr, len): (i32, i32, i32)| {
-            Box::new(async move {
-                let (mut memory, guest) = split(&mut caller)?;
-                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let result = match refusal(&memory, guest, &path, Last::Itself, Makes::Nothing) {
-                    None => {
-                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                        wasi::path_remove_directory(&mut guest.wasi, &mut memory, fd, ptr, len).await
-                    }
-                    Some(refused) => Ok(refused),
-                };
-                path.restore(&mut memory);
-                result
-            })
-        },
-    )?;
-    linker.func_wrap_async(
-        WASI,
-        "path_unlink_file",
-        |mut caller: Caller<'_, Guest>, (fd, ptr, len): (i32, i32, i32)| {
-            Box::new(async move {
-                let (mut memory, guest) = split(&mut caller)?;
-                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let result = match refusal(&memory, guest, &path, Last::Itself, Makes::Nothing) {
-                    None => {
-                        let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
-                        wasi::path_unlink_file(&mut guest.wasi, &mut memory, fd, ptr, len).await
-                    }
-                    Some(refused) => Ok(refused),
-                };
-                path.restore(&mut memory);
-                result
-            })
-        },
-    )?;
-    Ok(())
-}
-
-/// Functions on two paths: both have to be in the same mount, as on two file systems.
-///
-/// A hard link or a rename from a read-only mount into a writable one would carry the file, and with it the right to
-/// change it, across.
-fn two_paths(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.func_wrap_async(
-        WASI,
-        "path_rename",
-        |mut caller: Caller<'_, Guest>, (fd, ptr, len, to_fd, to_ptr, to_len): (i32, i32, i32, i32, i32, i32)| {
-            Box::new(async move {
-                let (mut memory, guest) = split(&mut caller)?;
-                let Some(from) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let Some(to) = Path::redirect(&mut memory, guest, to_fd, to_ptr, to_len) else {
-                    from.restore(&mut memory);
-                    return Ok(errno::BADF);
-                };
-                let refused = refusal(&memory, guest, &from, Last::Itself, Makes::Nothing)
-                    .or_else(|| refusal(&memory, guest, &to, Last::Itself, Makes::Nothing));
-                let result = if let Some(refused) = refused {
-                    Ok(refused)
-                } else if from.place.mount == to.place.mount {
-                    let (fd, ptr, len) = (from.place.fd, from.ptr, from.len);
-                    let (to_fd, to_ptr, to_len) = (to.place.fd, to.ptr, to.len);
-                    wasi::path_rename(&mut guest.wasi, &mut memory, fd, ptr, len, to_fd, to_ptr, to_len).await
-                } else {
-                    Ok(errno::XDEV)
-                };
-                to.restore(&mut memory);
-                from.restore(&mut memory);
-                result
-            })
-        },
-    )?;
-    linker.func_wrap_async(
-        WASI,
-        "path_link",
-        |mut caller: Caller<'_, Guest>,
-         (fd, flags, ptr, len, to_fd, to_ptr, to_len): (i32, i32, i32, i32, i32, i32, i32)| {
-            Box::new(async move {
-                let (mut memory, guest) = split(&mut caller)?;
-                let Some(from) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
-                let Some(to) = Path::redirect(&mut memory, guest, to_fd, to_ptr, to_len) else {
-                    from.restore(&mut memory);
-                    return Ok(errno::BADF);
-                };
-                // A second name for a protected file would be a way to change it: both ends are looked at.
-                let refused = refusal(&memory, guest, &from, Last::Itself, Makes::Nothing)
-                    .or_else(|| refusal(&memory, guest, &to, Last::Itself, Makes::One));
-                let result = if from.place.mount != to.place.mount {
-                    Ok(errno::XDEV)
-                } else if let Some(refused) = refused {
-                    Ok(refused)
-                } else {
-                    let (fd, ptr, len) = (from.place.fd, from.ptr, from.len);
-                    let (to_fd, to_ptr, to_len) = (to.place.fd, to.ptr, to.len);
-                    let ctx = &mut guest.wasi;
-                    wasi::path_link(ctx, &mut memory, fd, flags, ptr, len, to_fd, to_ptr, to_len).await
-                };
-                to.restore(&mut memory);
-                from.restore(&mut memory);
-                result
-            })
-        },
-    )?;
-    Ok(())
 }

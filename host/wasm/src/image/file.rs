@@ -30,6 +30,8 @@ pub(crate) struct ImageFacts {
     /// Where in memory the code that starts a job stands, as address and length; nothing in a first image, whose
     /// guest has not started yet.
     pub entry: Option<(u32, u32)>,
+    /// Where in memory the states of generators of random numbers stand, as address and length.
+    pub seeds: Vec<(u32, u32)>,
     /// The modules that were imported into the image.
     pub imports: Vec<String>,
 }

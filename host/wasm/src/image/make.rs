@@ -8,7 +8,7 @@ use codebox_core::{Access, GuestPath, Limit};
 
 use crate::code::CodeImage;
 use crate::error::WasmError;
-use crate::guest::{Channel, Output, Quota, Stdin};
+use crate::guest::{Channel, Output, Quota, SeedHint, Stdin};
 use crate::image::{ImageFacts, MemoryImage};
 use crate::launch::{Live, Setup};
 use crate::mounts::Mount;
@@ -17,6 +17,9 @@ use crate::store::Store;
 
 /// What the entry's text says; the prelude has taken the reactor's turn over and does not look at it.
 const ENTRY: &[u8] = b"0";
+
+/// Fewest bytes that name a place in memory beyond doubt.
+const MIN_MARK: usize = 16;
 
 /// Makes the images of one compiled runtime.
 pub(crate) struct Maker<'a> {
@@ -45,7 +48,7 @@ impl Maker<'_> {
 
     async fn run(&self, imports: &[String], path: &Path) -> Result<Made, WasmError> {
         let file = File::open(self.initial).map_err(WasmError::io("open", self.initial))?;
-        let first = ImageFacts { globals: Vec::new(), entry: None, imports: Vec::new() };
+        let first = ImageFacts { globals: Vec::new(), entry: None, seeds: Vec::new(), imports: Vec::new() };
         let pool = RegionPool::new(Arc::new(MemoryImage::open(self.initial, file, first)?), 0);
         // Imports may look at /work and /tmp, and matplotlib writes to the latter; both vanish with the image's maker.
         let scratch = tempfile::tempdir().map_err(WasmError::io("create a directory for", path))?;
@@ -80,14 +83,17 @@ impl Maker<'_> {
         }
         let entry = live.put(ENTRY).await.map_err(failed)?;
         let globals = live.globals(self.code)?;
-        crate::store::write_sparse(path, live.bytes().map_err(failed)?)?;
+        let hints = std::mem::take(&mut live.guest().channel.seeds);
+        let bytes = live.bytes().map_err(failed)?;
+        let seeds = hints.iter().map(|hint| seed_place(bytes, hint)).collect::<Result<_, _>>()?;
+        crate::store::write_sparse(path, bytes)?;
         let open = live.guest().quota.opened();
         if open > 0 {
             // A restored guest would find other files behind these descriptors, or none.
             return Err(WasmError::Prelude(format!("{open} files stay open after the imports")));
         }
         let interpreter = live.end().channel.facts.unwrap_or_default();
-        Ok(Made { facts: ImageFacts { globals, entry: Some(entry), imports: imports.to_vec() }, interpreter })
+        Ok(Made { facts: ImageFacts { globals, entry: Some(entry), seeds, imports: imports.to_vec() }, interpreter })
     }
 
     /// The text that loads the prelude's modules.
@@ -102,6 +108,24 @@ impl Maker<'_> {
 fn prepare(imports: &[String]) -> String {
     let names = serde_json::to_string(imports).unwrap_or_default();
     format!("import _codebox.image\n_codebox.image.prepare({names})\n")
+}
+
+/// The one place in memory where a generator's state stands.
+fn seed_place(memory: &[u8], hint: &SeedHint) -> Result<(u32, u32), WasmError> {
+    let refused = |why: &str| WasmError::Prelude(format!("a generator's state {why}"));
+    let words: Vec<u8> = hint.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    if words.len() < MIN_MARK || words.len() > hint.len as usize {
+        return Err(refused("is named by too few words, or by more than it has"));
+    }
+    let mut places = memchr::memmem::find_iter(memory, &words);
+    let place = places.next().ok_or_else(|| refused("is not where it was said to be"))?;
+    if places.next().is_some() {
+        return Err(refused("cannot be told from a copy of it"));
+    }
+    if memory.len() - place < hint.len as usize {
+        return Err(refused("is longer than the memory"));
+    }
+    u32::try_from(place).map(|place| (place, hint.len)).map_err(|_| refused("is out of reach"))
 }
 
 /// What a guest said last, for an error message.

@@ -23,13 +23,16 @@ use crate::sys::Reservation;
 const KEPT_LIMIT: usize = 32 << 20;
 
 /// Bytes of private pages below which a region is not worth tidying.
-const SMALL: usize = 4 << 20;
+const SMALL: usize = 1 << 20;
 
 /// Jobs in a row that changed less than a quarter of a large region's private pages before it drops them all.
 ///
 /// A page once written stays private for good and is looked at after every later job. Which of them a job wrote cannot
 /// be told: most are left with the content they had, as a reference count goes up and down again.
 const PATIENCE: u8 = 4;
+
+/// Bytes that are compared, and copied where they differ.
+const CHUNK: usize = 1024;
 
 /// Bytes of a page; what the system calls list and drop.
 const PAGE: usize = 4096;
@@ -41,6 +44,10 @@ pub(crate) struct Region {
     accessible: usize,
     /// Jobs in a row that left most of many private pages unchanged.
     quiet: u8,
+    /// The pages that were private when the region was last reset; nothing when that is not known.
+    private: Option<Vec<Range<usize>>>,
+    /// Page faults of this process when the region was lent.
+    faults: Option<u64>,
 }
 
 impl Region {
@@ -51,7 +58,7 @@ impl Region {
         let mut space = Reservation::new(bytes).map_err(failed("reserve"))?;
         space.map_private(image.file(), image.len()).map_err(failed("map"))?;
         let accessible = image.len();
-        Ok(Self { space, image, accessible, quiet: 0 })
+        Ok(Self { space, image, accessible, quiet: 0, private: None, faults: None })
     }
 
     pub(crate) fn base(&self) -> *mut u8 {
@@ -76,44 +83,84 @@ impl Region {
         Ok(())
     }
 
+    /// Notes that a job is about to get the region.
+    pub(crate) fn lend(&mut self) {
+        #[cfg(target_os = "linux")]
+        {
+            self.faults = crate::sys::page_faults();
+        }
+    }
+
     /// Puts every byte back to what the image holds, and the size with it.
     ///
     /// On success the region is as a freshly mapped one. On an error it must be dropped.
     #[cfg(target_os = "linux")]
     pub(crate) fn reset(&mut self) -> std::io::Result<()> {
-        let Some(pagemap) = crate::sys::Pagemap::get() else {
-            return Err(std::io::ErrorKind::Unsupported.into());
-        };
+        let faults = crate::sys::page_faults();
         let len = self.image.len();
         if self.accessible > len {
             self.space.close_off(len..self.accessible)?;
             self.accessible = len;
         }
-        let mut private: Vec<Range<usize>> = Vec::with_capacity(128);
-        let mut bytes = 0;
-        pagemap.written(self.space.base(), len, |range| {
-            bytes += range.len();
-            private.push(range);
-        })?;
+        // Without a page fault no page became private that was not before, and the kernel need not be asked.
+        let known = self.private.take().filter(|_| faults.is_some() && faults == self.faults);
+        let private = match known {
+            Some(private) => private,
+            None => self.find_private()?,
+        };
+        let bytes: usize = private.iter().map(ExactSizeIterator::len).sum();
         if bytes > KEPT_LIMIT {
-            return self.space.discard(0..len);
+            return self.drop_private();
         }
         let mut changed = 0;
-        for page in private.iter().flat_map(|range| range.clone().step_by(PAGE)).map(|at| at..at + PAGE) {
-            let source = &self.image.bytes()[page.clone()];
-            // SAFETY: the page lies within the image's length, which is mapped and writable, and `&mut self` shows that
-            // no instance uses the region any more.
-            let kept = unsafe { self.space.bytes_mut(page) };
-            if kept != source {
-                kept.copy_from_slice(source);
-                changed += PAGE;
-            }
+        for range in &private {
+            changed += self.put_back(range.clone());
         }
         self.quiet = if bytes > SMALL && changed < bytes / 4 { self.quiet + 1 } else { 0 };
         if self.quiet >= PATIENCE {
-            self.quiet = 0;
-            self.space.discard(0..len)?;
+            return self.drop_private();
         }
+        self.private = Some(private);
+        Ok(())
+    }
+
+    /// The pages that are this region's own and no longer the image's.
+    #[cfg(target_os = "linux")]
+    fn find_private(&self) -> std::io::Result<Vec<Range<usize>>> {
+        let Some(pagemap) = crate::sys::Pagemap::get() else {
+            return Err(std::io::ErrorKind::Unsupported.into());
+        };
+        let mut private = Vec::with_capacity(256);
+        pagemap.written(self.space.base(), self.image.len(), |range| private.push(range))?;
+        Ok(private)
+    }
+
+    /// Copies the image over what differs from it in whole pages; tells how many bytes the pages have that did.
+    fn put_back(&mut self, pages: Range<usize>) -> usize {
+        let source = &self.image.bytes()[pages.clone()];
+        // SAFETY: the range lies within the image's length, which is mapped and writable, and `&mut self` shows that no
+        // instance uses the region any more.
+        let kept = unsafe { self.space.bytes_mut(pages) };
+        let mut changed = 0;
+        for (kept, source) in kept.chunks_mut(PAGE).zip(source.chunks(PAGE)) {
+            let mut differs = false;
+            for (kept, source) in kept.chunks_mut(CHUNK).zip(source.chunks(CHUNK)) {
+                if kept != source {
+                    kept.copy_from_slice(source);
+                    differs = true;
+                }
+            }
+            changed += if differs { PAGE } else { 0 };
+        }
+        changed
+    }
+
+    /// Gives all private pages back to the system.
+    #[cfg(target_os = "linux")]
+    fn drop_private(&mut self) -> std::io::Result<()> {
+        self.quiet = 0;
+        self.space.discard(0..self.image.len())?;
+        self.private = Some(Vec::new());
         Ok(())
     }
 
@@ -130,3 +177,6 @@ impl Region {
         self.accessible == len && unsafe { self.space.bytes_mut(0..len) } == self.image.bytes()
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

@@ -50,7 +50,7 @@ impl RegionPool {
     /// Lends a region: a reset one where there is one, a freshly mapped one otherwise.
     pub(crate) fn lease(self: &Arc<Self>, minimum: usize, fate: Arc<Fate>) -> Result<Lease, WasmError> {
         let idle = self.idle().pop();
-        let region = match idle {
+        let mut region = match idle {
             Some(region) => {
                 self.reused.fetch_add(1, Ordering::Relaxed);
                 region
@@ -60,6 +60,7 @@ impl RegionPool {
                 Region::map(self.image.clone())?
             }
         };
+        region.lend();
         Ok(Lease { region, minimum, pool: self.clone(), fate })
     }
 

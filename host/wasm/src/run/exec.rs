@@ -225,7 +225,7 @@ fn tell(report: &mut RunReport, guest: Guest) {
         .iter()
         .map(|kind| Denial {
             what: DenialKind::Fs,
-            detail: format!("the limit on {kind} was reached"),
+            detail: format!("access: the limit on {kind} was reached"),
             hint: "raise the limit, or let the program write less".to_owned(),
         })
         .collect();

@@ -44,7 +44,8 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str]) -> io::Result<()> {
         to = open_dir(&to, parent.as_ref())?;
     }
     let mut source = open_file(&from, name.as_ref())?;
-    let temp = format!(".codebox-{}-{name}", std::process::id());
+    // Short whatever the name is, and nobody's who writes to the same directory.
+    let temp = format!(".codebox-{}-{:016x}", std::process::id(), rand::random::<u64>());
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     let mut target = to.open_with(&temp, &options)?;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use codebox_core::{Access, GuestPath};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::code::CodeImage;
 use crate::engine::Engine;
@@ -15,7 +16,7 @@ use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
 use crate::store::install::data_dir;
 use crate::store::seal::{Seal, ours_alone, write_whole};
-use crate::store::{RuntimeSpec, private_dir};
+use crate::store::{RuntimeSpec, hex, private_dir};
 
 /// The directories that a store keeps things in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,13 +158,11 @@ impl Store {
 
     /// A change of the prelude or of the recipes makes other images.
     fn prelude_digest(&self) -> String {
-        use std::hash::{Hash, Hasher};
-        let mut hasher = std::collections::hash_map::DefaultHasher::new();
-        self.prelude.hash(&mut hasher);
-        for recipe in &self.spec.image {
-            (&recipe.name, &recipe.base, &recipe.imports).hash(&mut hasher);
-        }
-        format!("{:08x}", hasher.finish() as u32)
+        let recipes = self.spec.image.iter().map(|recipe| (&recipe.name, &recipe.base, &recipe.imports));
+        let all = serde_json::to_vec(&(&*self.prelude, recipes.collect::<Vec<_>>())).unwrap_or_default();
+        let mut digest = hex(&Sha256::digest(all));
+        digest.truncate(16);
+        digest
     }
 
     /// The version of the language that the interpreter said it is, once it has run.

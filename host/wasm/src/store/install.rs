@@ -194,7 +194,11 @@ impl Store {
         manifest.write(dir)?;
         remove_dir(&target)?;
         // Renaming the directory changes no file's identity, so the seals stay good.
-        fs::rename(temp.keep(), &target).map_err(WasmError::io("install", &target))
+        fs::rename(temp.keep(), &target).map_err(WasmError::io("install", &target))?;
+        for kept in [&target, &self.runtime_dir()] {
+            forget_older(kept, &format!("{}-", self.spec.name));
+        }
+        Ok(())
     }
 
     /// Adds an image to a prepared runtime.
@@ -237,6 +241,27 @@ fn sweep(parent: &Path) {
     }
 }
 
+/// Other versions' directories kept beside this one's: two versions of codebox may share the places.
+const OTHERS_KEPT: usize = 1;
+
+/// Removes what other versions of codebox made in the same place, but for the latest.
+///
+/// A guest that still runs from a removed directory keeps what it has open; one that starts later makes it again.
+fn forget_older(current: &Path, prefix: &str) {
+    let Some(entries) = current.parent().and_then(|parent| fs::read_dir(parent).ok()) else { return };
+    let mut others: Vec<_> = entries
+        .flatten()
+        .filter(|entry| entry.path() != current && entry.file_name().to_string_lossy().starts_with(prefix))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    others.sort();
+    let kept = others.len().saturating_sub(OTHERS_KEPT);
+    for (_, path) in &others[..kept] {
+        // What cannot be removed now is tried again with the next version.
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
 fn remove_dir(path: &Path) -> Result<(), WasmError> {
     match fs::remove_dir_all(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(WasmError::io("remove", path)(e)),
@@ -270,4 +295,25 @@ fn extract_inner(outer: &Path, member: &str, into: &Path) -> Result<(), WasmErro
         .map_err(WasmError::io("read", outer))?;
     let mut inner = zip::ZipArchive::new(io::Cursor::new(bytes)).map_err(broken)?;
     inner.extract(into).map_err(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_latest_of_the_others_is_kept() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let dir = |name: &str| parent.path().join(name);
+        for (age, name) in ["python-1-a", "python-1-b", "python-1-c", "python-2-d", "pythonic", "lua-1"].iter().enumerate() {
+            fs::create_dir(dir(name)).expect("a fresh directory takes folders");
+            let at = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age as u64 * 60);
+            File::open(dir(name)).and_then(|dir| dir.set_modified(at)).expect("its time can be set");
+        }
+        forget_older(&dir("python-1-a"), "python-");
+        let mut left: Vec<_> =
+            fs::read_dir(parent.path()).expect("a directory").flatten().map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["lua-1", "python-1-a", "python-2-d", "pythonic"]);
+    }
 }

@@ -6,6 +6,6 @@ mod pagemap;
 mod unix;
 
 #[cfg(target_os = "linux")]
-pub(crate) use pagemap::Pagemap;
+pub(crate) use pagemap::{Pagemap, page_faults};
 #[cfg(unix)]
 pub(crate) use unix::{Reservation, file_time, thread_cpu_time};
