@@ -112,6 +112,9 @@ impl Shelf {
                 expected: expected.to_string(),
                 found: found.to_string(),
             },
+            other if is_full_disk(&other) => {
+                CatalogError::Full { path: file.to_owned(), source: io::ErrorKind::StorageFull.into() }
+            }
             other => CatalogError::Fetch { what: what.to_owned(), source: Box::new(other) },
         })
     }
@@ -279,6 +282,13 @@ fn wasm_error(what: &str, error: WasmError) -> CatalogError {
         WasmError::Module { .. } => bad_package(what, error),
         other => CatalogError::Engine { action: format!("prepare {what}"), source: Box::new(other) },
     }
+}
+
+/// Whether a full disk is what an error began with.
+fn is_full_disk(error: &(dyn std::error::Error + 'static)) -> bool {
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    std::iter::successors(Some(error), |error| error.source())
+        .any(|error| error.downcast_ref::<io::Error>().is_some_and(|error| full.contains(&error.kind())))
 }
 
 fn bad_package(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> CatalogError {

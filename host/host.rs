@@ -1,5 +1,6 @@
 //! What the command line needs from this process.
 
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -62,12 +63,36 @@ impl Process {
     }
 
     fn settings(&self, path: PathBuf) -> Result<Settings, Failure> {
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Settings::parse(&text, &path)?),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Settings::default()),
-            Err(e) => Err(Failure::new(ResultKind::InvalidRequest, format!("cannot read {}: {e}", path.display()))),
+        let refused = |why: String| {
+            let line = format!("cannot read {}: {why}", path.display());
+            Failure::new(ResultKind::InvalidRequest, line).with_fix("mend the file, or move it away")
+        };
+        match read_settings(&path) {
+            Ok(Some(text)) => Ok(Settings::parse(&text, &path)?),
+            Ok(None) => Ok(Settings::default()),
+            Err(e) => Err(refused(e.to_string())),
         }
     }
+}
+
+/// Most bytes of a configuration file.
+const MAX_SETTINGS: u64 = 1 << 20;
+
+/// A configuration file's text, or nothing where there is none.
+///
+/// A project's file is as hostile as the project: a pipe would never end, and a device neither.
+fn read_settings(path: &Path) -> io::Result<Option<String>> {
+    match std::fs::metadata(path) {
+        Ok(meta) if !meta.is_file() => return Err(io::Error::other("it is not a regular file")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        _ => {}
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_SETTINGS + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_SETTINGS {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(Some(text))
 }
 
 impl Host for Process {

@@ -1,6 +1,7 @@
 //! The list.
 
 mod asyncio;
+mod endings;
 mod ends;
 mod files;
 mod grants;
@@ -18,6 +19,7 @@ pub fn all() -> Vec<Case> {
     let topics = [
         program::cases(),
         ends::cases(),
+        endings::cases(),
         tracebacks::cases(),
         streams::cases(),
         asyncio::cases(),

@@ -5,6 +5,7 @@
 //! itself answers to an attack is never `internal_error`, and never a signal.
 
 mod attack;
+mod bounds;
 mod ends;
 mod files;
 mod first_use;
@@ -66,6 +67,7 @@ pub type Compound = (&'static str, Vec<&'static str>, fn(&Kit) -> Result<Verdict
 
 fn compound() -> Vec<Compound> {
     let topics = [
+        bounds::compound(),
         ends::compound(),
         files::compound(),
         recursion::compound(),

@@ -4,8 +4,9 @@ import traceback
 
 from _codebox import door, missing
 
-# Most text of a message or traceback that is sent; what is printed is not cut.
+# Most text of a message or traceback that is sent, and of an exception's name; what is printed is not cut.
 _TEXT = 64 << 10
+_NAME = 1024
 
 
 def _ours(tb):
@@ -68,12 +69,19 @@ def status_of(exc):
     if code is None:
         return 0
     if isinstance(code, int):
-        return int(code) & 0xFFFFFFFF
-    try:
-        print(code, file=sys.stderr)
-    except Exception:
-        pass
+        code = int.__int__(code)
+        # What no C long holds counts as -1.
+        return (code if -(1 << 63) <= code < 1 << 63 else -1) & 0xFFFFFFFF
+    _say(code)
     return 1
+
+
+def _say(what):
+    """Prints to standard error, or to what it was at first where the program has taken it away."""
+    try:
+        print(what, file=getattr(sys, "stderr", None) or sys.__stderr__)
+    except BaseException:
+        pass
 
 
 def uncaught(exc):
@@ -95,9 +103,9 @@ def uncaught(exc):
         return status_of(again)
     except BaseException as second:
         second.__traceback__ = _without_ours(second.__traceback__)
-        print("Error in sys.excepthook:", file=sys.stderr)
+        _say("Error in sys.excepthook:")
         sys.__excepthook__(type(second), second, second.__traceback__)
-        print("\nOriginal exception was:", file=sys.stderr)
+        _say("\nOriginal exception was:")
         sys.__excepthook__(type(exc), exc, tb)
     return 130 if isinstance(exc, KeyboardInterrupt) else 1
 
@@ -132,8 +140,13 @@ def _tell(exc):
         value = "<exception str() failed>"
     door.tell(
         "error",
-        name=type(exc).__name__,
-        value=value[:_TEXT],
-        traceback=text[-_TEXT:],
+        name=_sendable(type(exc).__name__[:_NAME]),
+        value=_sendable(value[:_TEXT]),
+        traceback=_sendable(text[-_TEXT:]),
         line=line,
     )
+
+
+def _sendable(text):
+    """Spells out lone surrogates, which no message can hold."""
+    return text.encode("utf-8", "backslashreplace").decode()

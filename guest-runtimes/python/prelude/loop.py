@@ -4,6 +4,7 @@ The pipe is there to wake a loop from another thread or from a signal handler; t
 """
 import asyncio
 import selectors
+import subprocess
 from asyncio import base_events, events, selector_events
 
 
@@ -24,6 +25,10 @@ class EventLoop(selector_events.BaseSelectorEventLoop):
 
     def _process_self_data(self, data):
         pass
+
+    async def _make_subprocess_transport(self, protocol, args, shell, *others, **options):
+        # Refused, like any other.
+        return subprocess.Popen(args, shell=shell)
 
 
 EventLoop.__module__ = "asyncio"

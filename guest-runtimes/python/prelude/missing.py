@@ -4,22 +4,27 @@ Each hook reports before it raises, so that the host knows from the runtime itse
 what the program wanted.
 """
 import errno
+import gc
 import sys
+import time
 
 from _codebox import door
 
 
-# Errors of ours that a library met while it was imported, newest last; most libraries try and cope.
+# Errors of ours that a library met where it can cope, newest last.
 _probed = []
+
+# The standard library's own attempts: it does without what fails here.
+_ATTEMPTS = ("find_library", "getfqdn", "getnode")
 
 
 def refused(what, exc):
     """Reports a power that the program asked for, and returns the error to raise.
 
-    A library that tries for a power while it is imported usually does without; that is told only when the error ends
-    the program.
+    A library that tries for a power while it is imported, or in one of `_ATTEMPTS`, usually does without; that is told
+    only when the error ends the program.
     """
-    if _importing():
+    if _probing():
         _probed.append((exc, what))
         del _probed[:-8]
     else:
@@ -27,8 +32,8 @@ def refused(what, exc):
     return exc
 
 
-def _importing():
-    """Whether the nearest import machinery is nearer than the program's own code."""
+def _probing():
+    """Whether import machinery or an attempt of the library's own is nearer than the program's code."""
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -36,6 +41,8 @@ def _importing():
             return True
         if not name.startswith(("/usr/local/lib/", "<codebox>", "<frozen ")):
             return False
+        if frame.f_code.co_name in _ATTEMPTS:
+            return True
         frame = frame.f_back
     return False
 
@@ -46,6 +53,11 @@ _STANDS_FOR = {
     "_posixshmem": "processes",
     "_posixsubprocess": "processes",
 }
+
+
+def forget():
+    """Lets go of errors, whose tracebacks keep the program's objects."""
+    _probed.clear()
 
 
 def ended(exc):
@@ -74,6 +86,50 @@ def _no_threads():
                 setattr(module, name, start)
 
 
+def _no_waiting():
+    """Makes waits for another thread run out, or fail; this interpreter cannot wait, it would be trapped."""
+    import _queue
+    import _thread
+
+    acquire, locked, sleep = _thread.lock.acquire, _thread.lock.locked, time.sleep
+    get, empty = _queue.SimpleQueue.get, _queue.SimpleQueue.empty
+
+    def deadlock():
+        return refused("threads", RuntimeError("deadlock: this waits for another thread, and there are none here"))
+
+    # Whatever does not wait, wrong arguments among it, is left to the originals.
+    def lock_acquire(self, blocking=True, timeout=-1):
+        if not locked(self) or not blocking or timeout <= 0 and timeout != -1 or timeout > _thread.TIMEOUT_MAX:
+            return acquire(self, blocking, timeout)
+        if timeout == -1:
+            raise deadlock()
+        sleep(timeout)
+        return False
+
+    def lock_enter(self):
+        if locked(self):
+            raise deadlock()
+        return acquire(self)
+
+    def queue_get(self, block=True, timeout=None):
+        if not block or not empty(self) or timeout is not None and timeout <= 0:
+            return get(self, block, timeout)
+        if timeout is None:
+            raise deadlock()
+        sleep(timeout)
+        return get(self, False)
+
+    _replace(_thread.lock, acquire=lock_acquire, acquire_lock=lock_acquire, __enter__=lock_enter)
+    _replace(_queue.SimpleQueue, get=queue_get)
+
+
+def _replace(kind, **methods):
+    """Changes methods of a built-in type, objects of which are made and held everywhere; there is no other way in."""
+    (space,) = gc.get_referents(kind.__dict__)
+    space.update(methods)
+    sys._clear_internal_caches()
+
+
 def _no_processes():
     import os
     import subprocess
@@ -89,8 +145,13 @@ def _no_processes():
     # multiprocessing's import wants the name; nobody gets as far as using it.
     if not hasattr(os, "WNOHANG"):
         os.WNOHANG = 1
-    for name in ("fork", "forkpty", "pipe", "popen", "system", "posix_spawn", "posix_spawnp", "execv", "execve"):
+    for name in ("fork", "forkpty", "popen", "system", "posix_spawn", "posix_spawnp", "execv", "execve"):
         setattr(os, name, refuse)
+
+    def pipe():
+        raise OSError(errno.ENOTSUP, "pipes are not available in this sandbox")
+
+    os.pipe = pipe
 
 
 def _no_sockets():
@@ -129,5 +190,6 @@ def _no_sockets():
 
 def install():
     _no_threads()
+    _no_waiting()
     _no_processes()
     _no_sockets()

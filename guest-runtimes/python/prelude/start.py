@@ -1,14 +1,17 @@
 """Runs one job: makes the restored interpreter unique and current, then runs the program as `python` does."""
 import atexit
 import builtins
+import gc
+import io
 import json
+import linecache
 import os
 import sys
 import time
 import types
 
 import _reactor
-from _codebox import door, errors
+from _codebox import door, errors, missing
 
 # What every program finds in its environment; the grants of a job are laid over it.
 ENVIRONMENT = {
@@ -24,6 +27,15 @@ ENVIRONMENT = {
 }
 
 _scan = json.JSONDecoder().scan_once
+
+# What is built in, and what a plain `python` has loaded before a program starts: no file takes its place.
+_EARLIER = frozenset(
+    "__main__ _codebox _collections_abc _host _reactor _sitebuiltins abc codecs encodings genericpath io os posixpath "
+    "site stat zipimport".split()
+).union(sys.builtin_module_names)
+
+# The files that hold what is not written yet.
+_WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
 # The programs' own places on `sys.path`, which the image has not: they were looked at before there was a program.
 _LIBRARY = [entry for entry in sys.path if entry]
@@ -64,35 +76,59 @@ def program(job, source):
     main.__dict__["__builtins__"] = builtins
     main.__dict__.setdefault("__annotations__", {})
     sys.modules["__main__"] = main
-    sys.path[:] = [job["path0"], *_LIBRARY]
+    sys.path[:] = [job["path0"], *_python_path(job["env"]), *_LIBRARY]
     name = job["file"]
     if job["kind"] == "file":
-        import importlib.machinery
-
         main.__file__ = name
         main.__cached__ = None
-        main.__loader__ = importlib.machinery.SourceFileLoader("__main__", name)
+        main.__loader__ = sys.modules["_frozen_importlib_external"].SourceFileLoader("__main__", name)
     else:
-        main.__loader__ = importlib_builtin()
+        main.__loader__ = sys.modules["_frozen_importlib"].BuiltinImporter
         _remember(name, source)
+    if job.get("local"):
+        _make_way(job["path0"])
+    exc = _run(source, name, main.__dict__)
+    # Handled out here, where it is no longer the current exception: a hook's own would be shown with it.
     try:
-        code = compile(source, name, "exec", dont_inherit=True)
-        exec(code, main.__dict__)
-    except SystemExit as exc:
-        return errors.status_of(exc)
+        if exc is None:
+            return 0
+        return errors.status_of(exc) if isinstance(exc, SystemExit) else errors.uncaught(exc)
+    finally:
+        # Its traceback leads to this frame: together they would keep the program's objects.
+        del exc
+
+
+def _run(source, name, space):
+    try:
+        exec(compile(source, name, "exec", dont_inherit=True), space)
     except BaseException as exc:
-        return errors.uncaught(exc)
-    return 0
+        return exc
 
 
-def importlib_builtin():
-    return sys.modules["_frozen_importlib"].BuiltinImporter
+def _python_path(env):
+    path = env.get("PYTHONPATH")
+    return dict.fromkeys(map(os.path.abspath, path.split(":"))) if path else ()
+
+
+def _make_way(path0):
+    """Forgets the image's modules in whose place a plain `python` would find the program's own files."""
+    try:
+        entries = os.listdir(path0)
+    except OSError:
+        return
+    for entry in entries:
+        name = entry.removesuffix(".py")
+        if name not in sys.modules or name in _EARLIER or "." in name:
+            continue
+        # A directory without this file comes after a standard module.
+        if name == entry and not os.path.exists(os.path.join(path0, entry, "__init__.py")):
+            continue
+        for known in [known for known in sys.modules if known == name or known.startswith(name + ".")]:
+            del sys.modules[known]
 
 
 def _remember(name, source):
     """Lets tracebacks show the lines of a program that is in no file, as recent Pythons do for `-c`."""
-    import linecache
-
     text = source.decode("utf-8", "replace")
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
 
@@ -103,19 +139,84 @@ def _finish(status):
         atexit._run_exitfuncs()
     except BaseException:
         pass
+    flushed = flush()
+    try:
+        _drop()
+    except BaseException:
+        pass
+    flush()
     # 120 is what Python exits with when its last output could not be written.
-    return status if flush() else 120
+    return status if flushed else 120
+
+
+def _drop():
+    """Ends what the program left, as an interpreter does when it takes its modules down: files are written.
+
+    Nothing else of that can be seen, so a program that left nothing with a finaliser is spared it. The image's own
+    objects are frozen, and so neither looked at nor collected.
+    """
+    sys.last_exc = sys.last_type = sys.last_value = sys.last_traceback = None
+    # Streams that the program put there are objects of its own.
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    left = gc.get_objects()
+    if not any([hasattr(kind, "__del__") for kind in {type(one) for one in left}]):
+        return
+    _flush_files(left)
+    del left
+    missing.forget()
+    # Once before anything is forgotten, as Python does: it also brings what survives into the order of its use.
+    gc.collect()
+    spaces = _forget_modules()
+    # Finalisers run first, and find their module as it was.
+    gc.collect()
+    # What libraries hold on to, such as a hook or a class, keeps its module's names.
+    for space in [held for held in gc.get_objects() if id(held) in spaces and type(held) is dict]:
+        names = [name for name in space if isinstance(name, str) and name != "__builtins__"]
+        for name in sorted(names, key=_is_public):
+            space[name] = None
+    gc.collect()
+
+
+def _forget_modules():
+    """Forgets `__main__` and the modules of the program's own, and returns the identities of their namespaces."""
+    spaces = set()
+    names = list(reversed(sys.modules))
+    if "__main__" not in names:
+        return spaces
+    # Newest first; what comes before `__main__` is the image's.
+    for name in names[: names.index("__main__") + 1]:
+        module = sys.modules[name]
+        library = name in _EARLIER or str(getattr(module, "__file__", "")).startswith("/usr/local/lib/")
+        if name == "__main__" or not library:
+            spaces.add(id(getattr(module, "__dict__", None)))
+            del sys.modules[name]
+    return spaces
+
+
+def _flush_files(objects):
+    """Writes out what files hold: those of a cycle end in any order, the one that others write to perhaps first."""
+    for file in objects:
+        if issubclass(type(file), _WRITERS):
+            try:
+                file.flush()
+            except Exception:
+                pass
+
+
+def _is_public(name):
+    return not name.startswith("_") or name.startswith("__")
 
 
 def flush():
     """Writes out what the streams hold; tells whether the output could be written."""
     flushed = True
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name, None)
         try:
             if stream is not None and not getattr(stream, "closed", False):
                 stream.flush()
         except Exception:
-            flushed = stream is sys.stderr and flushed
+            flushed = name == "stderr" and flushed
     return flushed
 
 

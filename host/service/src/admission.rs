@@ -24,6 +24,7 @@ pub use denied::Denied;
 pub use place::SCRIPT_DIR;
 pub use policy::Policy;
 pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
+pub use script::MAX_PROGRAM;
 pub use surroundings::{Process, Surroundings};
 
 /// A request that may be carried out. Only [`admit`] makes one.

@@ -13,7 +13,7 @@ use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
 use crate::code::CodeImage;
 use crate::error::WasmError;
-use crate::guest::{Channel, Guest, MemoryLimiter, Output, Quota, Stdin};
+use crate::guest::{Channel, Delivery, Guest, Listings, MemoryLimiter, Output, Quota, Sinks, Stdin};
 use crate::image::{GlobalValue, ImageFacts};
 use crate::interrupt::Running;
 use crate::mounts::{Mount, MountTable};
@@ -36,6 +36,7 @@ pub(crate) struct Setup<'a> {
     pub stdin: Stdin,
     pub stdout: Output,
     pub stderr: Output,
+    pub sinks: Sinks,
     pub channel: Channel,
 }
 
@@ -168,7 +169,7 @@ impl Live {
 }
 
 fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
-    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, channel } = setup;
+    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel } = setup;
     let mut builder = WasiCtxBuilder::new();
     builder.max_random_size(MAX_RANDOM);
     let preopen = |builder: &mut WasiCtxBuilder, host: &Path, guest: &str, perms| {
@@ -193,6 +194,9 @@ fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
         stdin,
         stdout,
         stderr,
+        delivery: Delivery::new(sinks),
+        streams: [true; 3],
+        listings: Listings::default(),
         channel,
     })
 }
@@ -204,3 +208,6 @@ fn at_once<F: Future>(future: F) -> Result<F::Output, WasmError> {
         Poll::Pending => Err(WasmError::Prelude("the module runs code while it is instantiated".into())),
     }
 }
+
+#[cfg(test)]
+mod tests;

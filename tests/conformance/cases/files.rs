@@ -6,6 +6,14 @@ use crate::case::{Case, code};
 
 pub fn cases() -> Vec<Case> {
     vec![
+        code("files::many_in_one_directory", "import os\nfor n in range(6000):\n    open(f'{n:05}', 'w').close()\nnames = [sorted(os.listdir('.')) for _ in range(3)]\nprint(len(names[0]), names[0] == names[1] == names[2], names[0][5999])\nwith os.scandir('.') as found:\n    first = next(found)\n    os.remove('03000')\n    print(len({first.name, *(e.name for e in found if e.is_file())}) in (5999, 6000))\nprint(len(os.listdir('.')))")
+            .prints("6000 True 05999\nTrue\n5999\n"),
+        code("files::what_is_not_made_does_not_count", "import os\nfor _ in range(300):\n    os.makedirs('d', exist_ok=True)\n    try: open('/usr/nope', 'x')\n    except OSError: pass\nopen('f', 'w').close()\nprint('made')")
+            .with(&["--max-files", "100"])
+            .prints("made\n"),
+        code("files::standard_streams_close", "import os, sys\nos.close(1)\nfd = os.open('log', os.O_CREAT | os.O_WRONLY)\nos.write(fd, b'to file')\nos.close(fd)\nprint(open('log').read(), fd, file=sys.stderr)\nfor _ in range(600):\n    os.close(os.open('log', os.O_RDONLY))\nos._exit(0)")
+            .prints("")
+            .complains("to file 1"),
         code("files::listed_with_size_and_digest", "open('a.txt', 'w').write('hello')").creates(&["/work/a.txt"]).look(|report| {
             let file = report.file("/work/a.txt").cloned().unwrap_or_default();
             let digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";

@@ -50,6 +50,10 @@ pub fn cases() -> Vec<Case> {
         code("grants::deep_guest_path", "import os\nprint(open('/very/deep/place/f').read())\nos.chdir('/very/deep/place')\nprint(open('f').read(), os.getcwd())")
             .grant(("d", "/very/deep/place", "ro"), &[("f", "x")])
             .prints("x\nx /very/deep/place\n"),
+        code("grants::seen_where_they_lie", "import glob, os\nprint(os.listdir('/work'), sorted(set(os.listdir('/')) & {'a', 'work', 'tmp', 'usr'}), os.listdir('/a'), os.listdir('/a/b/c/..'))\nprint(glob.glob('/a/**/f', recursive=True), os.path.isdir('/a/b'), [d for d, _, f in os.walk('/work') if f])")
+            .grant(("d", "/a/b/c", "ro"), &[("f", "x")])
+            .grant(("e", "/work/in", "ro"), &[("g", "x")])
+            .prints("['in'] ['a', 'tmp', 'usr', 'work'] ['b'] ['c']\n['/a/b/c/f'] True ['/work/in']\n"),
         code("grants::names_with_spaces", "print(open('/my data/a b').read())")
             .grant(("my host data", "/my data", "ro"), &[("a b", "x")])
             .prints("x\n"),

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use codebox_core::{BackendError, HostPath, Isolation, ResultKind, RunReport, Stdin, exit, wire};
-use codebox_service::{Admitted, Plan, Program, Request, admit, plan, prepare, probe};
+use codebox_service::{Admitted, MAX_PROGRAM, Plan, Program, Request, admit, plan, prepare, probe};
 
 use crate::answer;
 use crate::args::{ProgramAt, RunArgs};
@@ -142,17 +142,18 @@ fn request(args: RunArgs) -> Result<Request, Failure> {
     })
 }
 
-fn program_text(mut from: impl Read) -> Result<String, Failure> {
+fn program_text(from: impl Read) -> Result<String, Failure> {
     let mut text = String::new();
-    match from.read_to_string(&mut text) {
+    // One byte more than may be shows admission that it is too much.
+    match from.take(MAX_PROGRAM.get() + 1).read_to_string(&mut text) {
         Ok(_) => Ok(text),
         Err(error) => {
-            let kind = match error.kind() {
-                io::ErrorKind::InvalidData => ResultKind::InvalidRequest,
-                _ => ResultKind::InternalError,
+            let fix = match error.kind() {
+                io::ErrorKind::InvalidData => "give the program as UTF-8 text",
+                _ => "give a program on standard input, or name its file",
             };
             let line = format!("cannot read the program from standard input: {error}");
-            Err(Failure::new(kind, line).with_fix("give the program as UTF-8 text"))
+            Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix))
         }
     }
 }

@@ -11,7 +11,7 @@ use super::encoding;
 use super::surroundings::{Surroundings, absolute};
 
 /// The largest program that is accepted.
-pub(super) const MAX_PROGRAM: ByteSize = ByteSize::mib(16);
+pub const MAX_PROGRAM: ByteSize = ByteSize::mib(16);
 
 /// A script file as it was found.
 pub(super) struct Script {

@@ -15,6 +15,11 @@ const MAX_REQUEST: i32 = 1 << 20;
 /// Requests that are kept; later ones are answered but not remembered.
 const MAX_KEPT: usize = 256;
 
+/// Bytes kept of the name of something missing, and of an error's name.
+const MAX_NAME: usize = 1024;
+/// Bytes kept of an error's message, and of its traceback.
+const MAX_TEXT: usize = 256 << 10;
+
 /// The host has no answer to give.
 const NO_HOST: i32 = -1;
 /// The request could not be read or answered.
@@ -28,6 +33,8 @@ pub(crate) struct Channel {
     pub missing: Vec<Missing>,
     pub facts: Option<serde_json::Value>,
     pub seeds: Vec<SeedHint>,
+    /// Whether an image is being made, by code that codebox chose.
+    imaging: bool,
 }
 
 /// A generator's state in the guest's memory, as the guest knows it: by its first words.
@@ -75,23 +82,39 @@ impl Channel {
         Self { job: Some(job), ..Self::default() }
     }
 
+    /// A channel of a guest that an image is made of.
+    pub(crate) fn imaging() -> Self {
+        Self { imaging: true, ..Self::default() }
+    }
+
     fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, i32> {
         match serde_json::from_slice(request).map_err(|_| FAULT)? {
             Request::Job => return self.job.take().ok_or(NO_HOST),
-            Request::Error(error) => self.error = Some(error),
-            Request::Missing(missing) => {
+            Request::Error(mut error) => {
+                cut(&mut error.name, MAX_NAME);
+                cut(&mut error.value, MAX_TEXT);
+                cut(&mut error.traceback, MAX_TEXT);
+                self.error = Some(error);
+            }
+            Request::Missing(mut missing) => {
+                cut(&mut missing.what, MAX_NAME);
                 if self.missing.len() < MAX_KEPT && !self.missing.contains(&missing) {
                     self.missing.push(missing);
                 }
             }
+            Request::Facts { .. } | Request::Seed(_) if !self.imaging => return Err(FAULT),
             Request::Facts { facts } => self.facts = Some(facts),
-            Request::Seed(seed) => {
-                if self.seeds.len() < MAX_KEPT {
-                    self.seeds.push(seed);
-                }
-            }
+            Request::Seed(seed) => self.seeds.push(seed),
         }
         Ok(Vec::new())
+    }
+}
+
+/// Cuts a text to at most `most` bytes, and gives the rest of its memory back.
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.shrink_to_fit();
     }
 }
 

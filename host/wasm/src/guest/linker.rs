@@ -12,7 +12,7 @@ use crate::error::WasmError;
 use crate::guest::errno;
 use crate::guest::memory::{Shortened, memory, range, split, vectors};
 use crate::guest::output::WriteFailed;
-use crate::guest::{Guest, channel, paths};
+use crate::guest::{Guest, channel, listing, paths};
 
 /// The module that preview 1's functions are imported from.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
@@ -63,9 +63,8 @@ fn descriptors(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 return Ok(errno::BADF);
             }
             let result = wasi::fd_close(&mut guest.wasi, &mut memory, fd).await?;
-            if result == errno::SUCCESS && fd > 2 {
-                guest.mounts.closed(fd);
-                guest.quota.close();
+            if result == errno::SUCCESS {
+                guest.forget(fd);
             }
             Ok(result)
         })
@@ -73,17 +72,29 @@ fn descriptors(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.func_wrap_async(WASI, "fd_renumber", |mut caller: Caller<'_, Guest>, (from, to): (i32, i32)| {
         Box::new(async move {
             let (mut memory, guest) = split(&mut caller)?;
-            if guest.mounts.owns(from) || guest.mounts.owns(to) {
+            // The streams are the host's own, and known by their numbers: they cannot be moved.
+            if guest.mounts.owns(from) || guest.mounts.owns(to) || guest.is_stream(from) {
                 return Ok(errno::BADF);
             }
             let result = wasi::fd_renumber(&mut guest.wasi, &mut memory, from, to).await?;
             if result == errno::SUCCESS && from != to {
+                guest.listings.forget(from);
                 guest.mounts.renumbered(from, to);
-                guest.quota.close();
+                guest.forget(to);
             }
             Ok(result)
         })
     })?;
+    linker.func_wrap_async(
+        WASI,
+        "fd_readdir",
+        |mut caller: Caller<'_, Guest>, (fd, buf, buf_len, cookie, out): (i32, i32, i32, i64, i32)| {
+            Box::new(async move {
+                let (mut memory, guest) = split(&mut caller)?;
+                listing::readdir(&mut memory, guest, fd, (buf, buf_len), cookie, out).await
+            })
+        },
+    )?;
     linker.func_wrap_async(
         WASI,
         "fd_allocate",
@@ -142,8 +153,8 @@ fn streams(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "fd_write",
         |mut caller: Caller<'_, Guest>, (fd, iovs, count, out): (i32, i32, i32, i32)| {
             Box::new(async move {
-                if fd == 1 || fd == 2 {
-                    return write_stream(&mut caller, fd, iovs, count, out);
+                if (fd == 1 || fd == 2) && caller.data().is_stream(fd) {
+                    return write_stream(&mut caller, fd, iovs, count, out).await;
                 }
                 let (mut memory, guest) = split(&mut caller)?;
                 let shortened = Shortened::new(&mut memory, iovs, count);
@@ -179,7 +190,7 @@ fn streams(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "fd_read",
         |mut caller: Caller<'_, Guest>, (fd, iovs, count, out): (i32, i32, i32, i32)| {
             Box::new(async move {
-                if fd == 0 {
+                if fd == 0 && caller.data().is_stream(fd) {
                     return read_stream(&mut caller, iovs, count, out).await;
                 }
                 let (mut memory, guest) = split(&mut caller)?;
@@ -213,16 +224,27 @@ fn first_len(memory: &wiggle::GuestMemory<'_>, iovs: i32, count: i32) -> u64 {
     buffers.iter().map(ExactSizeIterator::len).find(|len| *len > 0).unwrap_or(0) as u64
 }
 
-fn write_stream(caller: &mut Caller<'_, Guest>, fd: i32, iovs: i32, count: i32, out: i32) -> wasmtime::Result<i32> {
+async fn write_stream(
+    caller: &mut Caller<'_, Guest>,
+    fd: i32,
+    iovs: i32,
+    count: i32,
+    out: i32,
+) -> wasmtime::Result<i32> {
     let (bytes, guest) = memory(caller)?.data_and_store_mut(caller);
     let (Some(buffers), Some(out)) = (vectors(bytes, iovs, count), range(bytes, out, 4)) else {
         return Ok(errno::FAULT);
     };
-    let stream = if fd == 1 { &mut guest.stdout } else { &mut guest.stderr };
+    let (stream, number) = if fd == 1 { (&mut guest.stdout, 0) } else { (&mut guest.stderr, 1) };
     let mut written = 0usize;
     for buffer in buffers {
-        match stream.write(&bytes[buffer.clone()]) {
-            Ok(()) => written += buffer.len(),
+        let piece = &bytes[buffer];
+        let sent = match stream.write(piece) {
+            Ok(fits) => guest.delivery.send(number, &piece[..fits]).await,
+            Err(failed) => Err(failed),
+        };
+        match sent {
+            Ok(()) => written += piece.len(),
             Err(WriteFailed::Closed) => return Ok(errno::PIPE),
             Err(WriteFailed::Flood) => return Err(Flood.into()),
         }

@@ -1,9 +1,11 @@
 //! One guest as the host sees it: its state, its system interface and its limits.
 
 mod channel;
+mod delivery;
 mod errno;
 mod limiter;
 mod linker;
+mod listing;
 mod memory;
 mod output;
 mod paths;
@@ -11,8 +13,10 @@ mod quota;
 mod stdin;
 
 pub(crate) use channel::{Channel, SeedHint};
+pub(crate) use delivery::{Delivery, Sinks};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::{Flood, linker};
+pub(crate) use listing::Listings;
 pub(crate) use output::Output;
 pub(crate) use quota::Quota;
 pub(crate) use stdin::Stdin;
@@ -32,6 +36,29 @@ pub(crate) struct Guest {
     pub stdin: Stdin,
     pub stdout: Output,
     pub stderr: Output,
+    /// Where both go as they come.
+    pub delivery: Delivery,
+    /// Which of the descriptors 0, 1 and 2 still are the streams.
+    pub streams: [bool; 3],
+    /// Directories that the guest is listing.
+    pub listings: Listings,
     /// Messages between the guest's prelude and the host.
     pub channel: Channel,
+}
+
+impl Guest {
+    /// Whether a descriptor is one of the standard streams, which the host serves itself.
+    pub(crate) fn is_stream(&self, fd: i32) -> bool {
+        usize::try_from(fd).ok().and_then(|fd| self.streams.get(fd)).is_some_and(|is| *is)
+    }
+
+    /// Hears that a descriptor names nothing any more, or something else.
+    pub(crate) fn forget(&mut self, fd: i32) {
+        self.listings.forget(fd);
+        self.mounts.closed(fd);
+        match usize::try_from(fd).ok().and_then(|fd| self.streams.get_mut(fd)) {
+            Some(stream) if *stream => *stream = false,
+            _ => self.quota.close(),
+        }
+    }
 }

@@ -1,9 +1,8 @@
-//! A guest's standard output or error: kept within a cap, and passed on as it comes.
+//! A guest's standard output or error: kept within a cap, and shared out to whoever watches.
 
-use std::io;
 use std::time::{Duration, Instant};
 
-use codebox_core::{ByteSize, CappedSink, Captured, Kept, Limit, OutputSink};
+use codebox_core::{ByteSize, CappedSink, Captured, Kept, Limit};
 
 /// How long a guest may go on writing into the void before it is stopped.
 ///
@@ -14,7 +13,6 @@ const GRACE: Duration = Duration::from_millis(500);
 /// One output stream.
 pub(crate) struct Output {
     kept: CappedSink,
-    live: Option<Box<dyn OutputSink>>,
     room: Option<u64>,
     overflowed: Option<Instant>,
 }
@@ -29,36 +27,26 @@ pub(crate) enum WriteFailed {
 }
 
 impl Output {
-    /// A stream that keeps at most `cap` bytes and passes at most as many on to `live`.
-    pub(crate) fn new(cap: Limit<ByteSize>, live: Option<Box<dyn OutputSink>>) -> Self {
-        Self { kept: CappedSink::new(cap), live, room: cap.at().map(ByteSize::get), overflowed: None }
+    /// A stream that keeps at most `cap` bytes and passes at most as many on.
+    pub(crate) fn new(cap: Limit<ByteSize>) -> Self {
+        Self { kept: CappedSink::new(cap), room: cap.at().map(ByteSize::get), overflowed: None }
     }
 
-    /// Takes what the guest wrote.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteFailed> {
+    /// Takes what the guest wrote; tells how many of its first bytes are to be passed on.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, WriteFailed> {
         let kept = self.kept.push(bytes);
-        if let Some(live) = &mut self.live {
-            let fits =
-                self.room.map_or(bytes.len(), |room| bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
-            if let Some(room) = &mut self.room {
-                *room -= fits as u64;
-            }
-            if fits > 0 {
-                live.write(&bytes[..fits]).map_err(|e| closed(&e))?;
-            }
+        let fits = self.room.map_or(bytes.len(), |room| bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+        if let Some(room) = &mut self.room {
+            *room -= fits as u64;
         }
         if kept == Kept::Truncated && self.overflowed.get_or_insert_with(Instant::now).elapsed() > GRACE {
             return Err(WriteFailed::Flood);
         }
-        Ok(())
+        Ok(fits)
     }
 
     /// What was kept.
     pub(crate) fn finish(self) -> Captured {
         self.kept.finish()
     }
-}
-
-fn closed(_: &io::Error) -> WriteFailed {
-    WriteFailed::Closed
 }

@@ -109,6 +109,13 @@ fn forbidden(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, what: Use
     }
 }
 
+/// Takes back what was counted for something that was then not made.
+fn settle(guest: &mut Guest, what: Use, result: &wasmtime::Result<i32>) {
+    if matches!(what, Use::Change(_, Makes::One)) && !matches!(result, Ok(errno::SUCCESS)) {
+        guest.quota.unmake();
+    }
+}
+
 /// Stands in front of a generated function on one path, which its arguments `at` name.
 macro_rules! one_path {
     ($linker:ident, $function:ident($($argument:ident: $type:ty),*), at($fd:ident, $ptr:ident, $len:ident), $use:expr) => {
@@ -124,7 +131,9 @@ macro_rules! one_path {
                     let result = match forbidden(&memory, guest, &path, $use) {
                         None => {
                             let ($fd, $ptr, $len) = (path.place.fd, path.ptr, path.len);
-                            wasi::$function(&mut guest.wasi, &mut memory, $($argument),*).await
+                            let result = wasi::$function(&mut guest.wasi, &mut memory, $($argument),*).await;
+                            settle(guest, $use, &result);
+                            result
                         }
                         Some(refused) => Ok(refused),
                     };
@@ -165,7 +174,9 @@ macro_rules! two_paths {
                         None => {
                             let ($fd, $ptr, $len) = (from.place.fd, from.ptr, from.len);
                             let ($to_fd, $to_ptr, $to_len) = (to.place.fd, to.ptr, to.len);
-                            wasi::$function(&mut guest.wasi, &mut memory, $($argument),*).await
+                            let result = wasi::$function(&mut guest.wasi, &mut memory, $($argument),*).await;
+                            settle(guest, Use::Change(Last::Itself, $makes), &result);
+                            result
                         }
                         Some(refused) => Ok(refused),
                     };
@@ -235,7 +246,7 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
                 let ready = prepare_open(&mut memory, guest, &path, (dirflags, oflags, rights)).await?;
                 let result = match ready {
-                    errno::SUCCESS => {
+                    Ok(_) => {
                         let (fd, ptr, len) = (path.place.fd, path.ptr, path.len);
                         let ctx = &mut guest.wasi;
                         wasi::path_open(
@@ -253,12 +264,13 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                         )
                         .await?
                     }
-                    refused => refused,
+                    Err(refused) => refused,
                 };
                 if result == errno::SUCCESS {
                     note_directory(&memory, guest, path.place, oflags, out);
-                } else if ready == errno::SUCCESS {
+                } else if let Ok(makes) = ready {
                     guest.quota.close();
+                    settle(guest, Use::Change(Last::Itself, makes), &Ok(result));
                 }
                 path.restore(&mut memory);
                 Ok(result)
@@ -268,7 +280,7 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Counts an open and looks at what it would open.
+/// Counts an open and looks at what it would open; tells whether it makes a file, or why it is refused.
 ///
 /// Opening a FIFO, or some devices, waits in the kernel where nothing can interrupt it, so only directories and
 /// regular files are opened. What is there is looked at before and not atomically with the open: a guest cannot make
@@ -278,9 +290,9 @@ async fn prepare_open(
     guest: &mut Guest,
     path: &Path,
     (dirflags, oflags, rights): (i32, i32, i64),
-) -> wasmtime::Result<i32> {
+) -> wasmtime::Result<Result<Makes, i32>> {
     if guest.quota.open().is_err() {
-        return Ok(errno::MFILE);
+        return Ok(Err(errno::MFILE));
     }
     let changes = oflags & (O_CREAT | O_TRUNC) != 0 || rights & CHANGING_RIGHTS != 0;
     let last = if dirflags & FOLLOW == 0 { Last::Itself } else { Last::Followed };
@@ -292,10 +304,13 @@ async fn prepare_open(
         None | Some(DIRECTORY | REGULAR_FILE | SYMBOLIC_LINK) => None,
         Some(_) => Some(errno::ACCES),
     };
-    if refused.is_some() {
-        guest.quota.close();
-    }
-    Ok(refused.unwrap_or(errno::SUCCESS))
+    Ok(match refused {
+        None => Ok(makes),
+        Some(refused) => {
+            guest.quota.close();
+            Err(refused)
+        }
+    })
 }
 
 /// Tells the mount table of a descriptor that may be a directory's; a file's among them does no harm.

@@ -39,6 +39,11 @@ impl Quota {
         take(&mut self.made, self.files, 1).map_err(|()| self.deny(LimitKind::Files))
     }
 
+    /// Tells that what was asked for last was not made.
+    pub(crate) fn unmake(&mut self) {
+        self.made = self.made.saturating_sub(1);
+    }
+
     /// Asks to open a file or directory.
     pub(crate) fn open(&mut self) -> Result<(), Denied> {
         take(&mut self.open, self.open_files, 1).map_err(|()| self.deny(LimitKind::OpenFiles))

@@ -64,9 +64,10 @@ impl Maker<'_> {
             memory: None,
             quota: Quota::new(None, None, None),
             stdin: Stdin::bytes(Vec::new()),
-            stdout: Output::new(Limit::Unlimited, None),
-            stderr: Output::new(Limit::Unlimited, None),
-            channel: Channel::new(Vec::new()),
+            stdout: Output::new(Limit::Unlimited),
+            stderr: Output::new(Limit::Unlimited),
+            sinks: [None, None],
+            channel: Channel::imaging(),
         };
         let mut live = Live::start(self.code, &pool, setup)?;
         let failed = |e: wasmtime::Error| WasmError::Prelude(format!("{e:#}"));

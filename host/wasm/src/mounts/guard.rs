@@ -5,6 +5,7 @@
 //! writable mount is allowed only after the place it leads to is known.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
@@ -21,6 +22,9 @@ pub(crate) struct Guard {
     protected: Vec<PathBuf>,
 }
 
+/// Links followed at most, as by the kernel.
+const MAX_LINKS: usize = 40;
+
 /// Whether a path's last component is followed when it is a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
@@ -30,7 +34,7 @@ pub(crate) enum Last {
 
 impl Guard {
     /// The guard of one mount among all; nothing where nothing has to be protected.
-    pub(crate) fn of(mount: &Mount, all: &[Mount]) -> std::io::Result<Option<Self>> {
+    pub(crate) fn of(mount: &Mount, all: &[Mount]) -> io::Result<Option<Self>> {
         if mount.access == Access::ReadOnly {
             return Ok(None);
         }
@@ -48,26 +52,45 @@ impl Guard {
 
     /// Whether a change at `path`, relative to the mount, stays clear of what is protected.
     pub(crate) fn allows(&self, path: &str, last: Last) -> bool {
-        let path = Path::new(if path.is_empty() { "." } else { path });
-        let whole = (last == Last::Followed).then(|| self.dir.canonicalize(path).ok()).flatten();
-        let Some(real) = whole.or_else(|| self.real_place(path)) else {
+        // A path that does not end in a name is about what it leads to, whatever the call says.
+        let last = if ends_in_name(path) { last } else { Last::Followed };
+        match self.place(Path::new(if path.is_empty() { "." } else { path }), last) {
+            // Moving a directory above a protected one would take the protected one out of its place.
+            Ok(real) => !self.protected.iter().any(|place| real.starts_with(place) || place.starts_with(&real)),
             // A path that leads nowhere changes nothing: the change itself fails.
-            return true;
-        };
-        // Moving a directory above a protected one would take the protected one out of its place.
-        !self.protected.iter().any(|place| real.starts_with(place) || place.starts_with(&real))
+            Err(e) => e.kind() == io::ErrorKind::NotFound,
+        }
     }
 
-    /// The path with every link but the last component's resolved.
-    fn real_place(&self, path: &Path) -> Option<PathBuf> {
-        let name = path.file_name()?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = match parent {
-            Some(parent) => self.dir.canonicalize(parent).ok()?,
-            None => PathBuf::new(),
-        };
-        Some(parent.join(name))
+    /// Where a path leads, which need not exist, without any link in it.
+    fn place(&self, path: &Path, last: Last) -> io::Result<PathBuf> {
+        let mut path = path.to_owned();
+        for _ in 0..MAX_LINKS {
+            let Some(name) = path.file_name() else { return self.dir.canonicalize(&path) };
+            let parent = match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                Some(parent) => self.dir.canonicalize(parent)?,
+                None => PathBuf::new(),
+            };
+            let real = parent.join(name);
+            if last == Last::Itself {
+                return Ok(real);
+            }
+            match self.dir.symlink_metadata(&real) {
+                Ok(meta) if meta.is_symlink() => path = parent.join(self.dir.read_link_contents(&real)?),
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => return Ok(real),
+            }
+            if path.is_absolute() {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+        }
+        Err(io::ErrorKind::PermissionDenied.into())
     }
+}
+
+/// Whether a path's last component is a name, and neither empty nor a dot or two.
+fn ends_in_name(path: &str) -> bool {
+    !matches!(path.rsplit('/').next(), Some("" | "." | "..") | None)
 }
 
 /// Directories below guarded mounts that the guest has open: paths relative to them change nothing.
@@ -108,6 +131,9 @@ mod tests {
         std::fs::create_dir_all(root.join("other")).expect("a fresh directory takes folders");
         symlink("x/data", root.join("link")).expect("a fresh directory takes links");
         symlink("../x", root.join("other/up")).expect("a fresh directory takes links");
+        symlink("x/data/missing", root.join("dangling")).expect("a fresh directory takes links");
+        symlink("../dangling", root.join("other/chain")).expect("a fresh directory takes links");
+        symlink("round", root.join("round")).expect("a fresh directory takes links");
         let mount = |host: PathBuf, access| Mount { guest: GuestPath::work(), host, access };
         let mounts = [mount(root.to_owned(), Access::ReadWrite), mount(root.join("x/data"), Access::ReadOnly)];
         Guard::of(&mounts[0], &mounts).expect("the directory opens").expect("there is something to protect")
@@ -121,6 +147,13 @@ mod tests {
             assert!(!guard.allows(path, Last::Followed), "{path}");
         }
         assert!(!guard.allows("link", Last::Followed), "opening a link for writing follows it");
+        for path in ["dangling", "other/chain", "round"] {
+            assert!(!guard.allows(path, Last::Followed), "{path}: making a file follows a link that leads nowhere");
+            assert!(guard.allows(path, Last::Itself), "{path} is a link of the guest's own");
+        }
+        for path in ["link/", "link/.", "link/..", "other/up/data/..", "x/data/../data/."] {
+            assert!(!guard.allows(path, Last::Itself), "{path} is about what it leads to");
+        }
     }
 
     #[test]

@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::time::SystemTime;
 
-use cap_std::fs::{Dir, File, FileType, MetadataExt, OpenOptions, OpenOptionsExt};
+use cap_fs_ext::MetadataExt;
+use cap_std::fs::{Dir, File, FileType, OpenOptions};
 use codebox_core::path::MappedPath;
 use codebox_core::{FileChanges, FileKind, GuestPath, OutFile, SkippedFile};
 use sha2::{Digest, Sha256};
 
+use crate::run::budget::Budget;
 use crate::store::hex;
+use crate::sys::{changed_at, open_without_waiting};
 
 /// Most files listed; the rest are counted.
 const MAX_LISTED: usize = 10_000;
 /// Most directories deep.
 const MAX_DEPTH: usize = 64;
 /// Most bytes hashed in one file.
-pub(crate) const MAX_HASHED: u64 = 1 << 30;
+const MAX_HASHED: u64 = 1 << 30;
 
 /// What stood in the working directory before the job, where that is known: put there by us.
 pub(crate) type Before = BTreeMap<String, String>;
@@ -26,8 +29,14 @@ pub(crate) type Before = BTreeMap<String, String>;
 /// A directory that was granted is the user's and full of files that the job never saw; what changed in it is what
 /// the system says was changed since the job began. A link, a device or anything else that is no file or directory
 /// is named and not looked into.
-pub(crate) fn changes(dir: &Dir, at: &GuestPath, since: SystemTime, before: &Before) -> FileChanges {
-    let mut walk = Walk { since, before, found: FileChanges::default() };
+pub(crate) fn changes(
+    dir: &Dir,
+    at: &GuestPath,
+    since: SystemTime,
+    before: &Before,
+    budget: &mut Budget,
+) -> FileChanges {
+    let mut walk = Walk { since, before, budget, digests: BTreeMap::new(), found: FileChanges::default() };
     walk.directory(dir, at, 0);
     let by_path = |files: &mut Vec<OutFile>| files.sort_by(|a, b| a.guest.as_str().cmp(b.guest.as_str()));
     by_path(&mut walk.found.created);
@@ -38,6 +47,9 @@ pub(crate) fn changes(dir: &Dir, at: &GuestPath, since: SystemTime, before: &Bef
 struct Walk<'a> {
     since: SystemTime,
     before: &'a Before,
+    budget: &'a mut Budget,
+    /// What files with more than one name were found to hold, by device and number.
+    digests: BTreeMap<(u64, u64), Option<String>>,
     found: FileChanges,
 }
 
@@ -48,6 +60,9 @@ impl Walk<'_> {
             Err(e) => return self.skip(at.as_str().as_bytes(), &format!("cannot be listed: {e}")),
         };
         for entry in entries {
+            if self.budget.is_over() {
+                return self.skip(at.as_str().as_bytes(), &self.budget.refusal());
+            }
             let Ok(entry) = entry else { return self.skip(at.as_str().as_bytes(), "cannot be listed to its end") };
             let name = entry.file_name();
             let bytes = name.as_encoded_bytes();
@@ -78,8 +93,7 @@ impl Walk<'_> {
 
     /// Whether the system's change time, which no program can set, says so.
     fn changed(&self, meta: &cap_std::fs::Metadata) -> bool {
-        let since = self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        (meta.ctime(), meta.ctime_nsec()) >= (since.as_secs() as i64, i64::from(since.subsec_nanos()))
+        changed_at(meta) >= self.since
     }
 
     fn file(&mut self, dir: &Dir, name: &std::ffi::OsStr, guest: GuestPath) {
@@ -92,7 +106,7 @@ impl Walk<'_> {
             Err(e) => return self.skip(guest.as_str().as_bytes(), &e.to_string()),
         };
         let born = meta.created().ok().map(cap_std::time::SystemTime::into_std);
-        let sha256 = (meta.len() <= MAX_HASHED).then(|| digest(&mut file).ok()).flatten();
+        let sha256 = self.digest(&mut file, &meta);
         let known = self.before.get(guest.as_str());
         if known.is_some() && known == sha256.as_ref() {
             return;
@@ -100,6 +114,20 @@ impl Walk<'_> {
         let created = known.is_none() && born.is_none_or(|born| born >= self.since);
         let out = OutFile { guest, host: None, size: meta.len(), sha256, kind: FileKind::Regular };
         self.list(out, created);
+    }
+
+    /// A file's digest; nothing for one that is too long to be looked through.
+    fn digest(&mut self, file: &mut File, meta: &cap_std::fs::Metadata) -> Option<String> {
+        let key = (meta.dev(), meta.ino());
+        if let Some(known) = self.digests.get(&key) {
+            return known.clone();
+        }
+        let fits = meta.len() <= MAX_HASHED && self.budget.take(meta.len());
+        let found = fits.then(|| digest(file, self.budget).ok()).flatten();
+        if meta.nlink() > 1 {
+            self.digests.insert(key, found.clone());
+        }
+        found
     }
 
     fn special(&mut self, guest: GuestPath, kind: FileType, meta: &cap_std::fs::Metadata) {
@@ -136,7 +164,7 @@ pub(crate) fn open_dir(dir: &Dir, name: &std::ffi::OsStr) -> io::Result<Dir> {
 pub(crate) fn open_file(dir: &Dir, name: &std::ffi::OsStr) -> io::Result<File> {
     use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
     let mut options = OpenOptions::new();
-    options.read(true).follow(FollowSymlinks::No).custom_flags(libc::O_NONBLOCK);
+    open_without_waiting(options.read(true).follow(FollowSymlinks::No));
     let file = dir.open_with(name, &options)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -145,11 +173,14 @@ pub(crate) fn open_file(dir: &Dir, name: &std::ffi::OsStr) -> io::Result<File> {
 }
 
 /// The sha256 of at most [`MAX_HASHED`] bytes, in hexadecimal.
-fn digest(file: &mut File) -> io::Result<String> {
+fn digest(file: &mut File, budget: &Budget) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 << 10];
     let mut taken = file.take(MAX_HASHED);
     loop {
+        if budget.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         match taken.read(&mut buffer)? {
             0 => return Ok(hex(&hasher.finalize())),
             count => hasher.update(&buffer[..count]),

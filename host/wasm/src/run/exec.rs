@@ -1,8 +1,8 @@
 //! One instance: its directories, and the jobs run in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
@@ -21,21 +21,30 @@ use crate::interrupt::Interrupt;
 use crate::launch::{Live, Setup};
 use crate::mounts::Mount;
 use crate::run::backend::{ENGINE, ID, Loaded, backend_error, held};
+use crate::run::budget::Budget;
 use crate::run::changes::{Before, changes};
 use crate::run::classify::classify;
 use crate::run::message::message;
 use crate::run::outputs::bring_out;
 use crate::run::scratch::InstanceScratch;
-use crate::store::{Store, hex};
+use crate::store::{ROOT_PLACES, Store, hex};
 use crate::sys::file_time;
 
 /// Where a program that is in no granted directory is put when /work is the user's.
 const PROGRAM_DIR: &str = "/run/codebox";
 
+/// The private directory that is a job's own root.
+const ROOT: &str = "root";
+
+/// How long a stalled reader is waited for after a job was stopped.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// A place to run jobs in: an image to start from, and directories.
 pub(crate) struct WasmInstance {
     store: Store,
     loaded: Arc<Loaded>,
+    /// What the guest sees as `/`.
+    root: PathBuf,
     mounts: Vec<Mount>,
     scratch: InstanceScratch,
 }
@@ -44,7 +53,7 @@ impl WasmInstance {
     pub(crate) fn new(
         store: Store,
         loaded: Arc<Loaded>,
-        scratch: InstanceScratch,
+        mut scratch: InstanceScratch,
         spec: InstanceSpec,
     ) -> Result<Self, WasmError> {
         // Network, environment and tools are not directories: the environment comes with each job as values, and the
@@ -57,12 +66,14 @@ impl WasmInstance {
                 mounts.push(Mount { guest, host: scratch.path(name), access: Access::ReadWrite });
             }
         }
+        let points: Vec<_> = settled.iter().map(|grant| grant.guest.clone()).collect();
+        let root = root(&store, &mut scratch, &points)?;
         mounts.extend(settled.into_iter().map(|grant| Mount {
             guest: grant.guest,
             host: grant.host.to_path_buf(),
             access: grant.access,
         }));
-        Ok(Self { store, loaded, mounts, scratch })
+        Ok(Self { store, loaded, root, mounts, scratch })
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, WasmError> {
@@ -76,7 +87,7 @@ impl WasmInstance {
             JobStdin::Streamed => io.stdin.take().map_or_else(|| Stdin::bytes(Vec::new()), Stdin::stream),
         };
         let setup = Setup {
-            root: &self.store.root_dir(),
+            root: &self.root,
             mounts: &self.mounts,
             memory: memory.at().map(|size| size.get()),
             quota: Quota::new(
@@ -85,8 +96,9 @@ impl WasmInstance {
                 open_files.at().map(|n| u64::from(n.get())),
             ),
             stdin,
-            stdout: Output::new(output, io.stdout.take()),
-            stderr: Output::new(output, io.stderr.take()),
+            stdout: Output::new(output),
+            stderr: Output::new(output),
+            sinks: [io.stdout.take(), io.stderr.take()],
             channel: Channel::new(text),
         };
         let mut live = Live::start(&self.loaded.code, &self.loaded.pool, setup)?;
@@ -94,8 +106,17 @@ impl WasmInstance {
         let entry = entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
         let interrupt = Interrupt { wall: wall.at(), cpu: cpu.at(), cancel: io.cancel.clone() };
         let (began, began_at) = (Instant::now(), file_time());
-        let (end, cpu_used) = interrupt.watch(live.turn(entry)).await;
+        // A program has ended when its output has been taken.
+        let turn = async {
+            let end = live.turn(entry).await;
+            live.guest().delivery.finish().await;
+            end
+        };
+        let (end, cpu_used) = interrupt.watch(turn).await;
         let took = began.elapsed();
+        if end.is_err() {
+            let _ = tokio::time::timeout(LAST_WORDS, live.guest().delivery.finish()).await;
+        }
         let end = classify(end, live.guest());
         if end.sound {
             live.clean();
@@ -116,7 +137,8 @@ impl WasmInstance {
         };
         report.enforcement = Enforcement { limits: held(), walls: Vec::new() };
         if guest.quota.touched_disk() || !end.sound || job.out.is_some() {
-            report.files = self.collect(job, began_at, &before);
+            let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
+            report.files = self.collect(job, began_at, &before, budget);
         }
         tell(&mut report, guest);
         Ok(report)
@@ -186,14 +208,14 @@ impl WasmInstance {
     }
 
     /// What the job changed in its working directory, brought out where the job says so.
-    fn collect(&self, job: &Job, since: SystemTime, before: &Before) -> FileChanges {
+    fn collect(&self, job: &Job, since: SystemTime, before: &Before, mut budget: Budget) -> FileChanges {
         let at = GuestPath::work();
         let Some(mount) = self.mounts.iter().find(|mount| mount.guest == at) else { return FileChanges::default() };
         let Ok(work) = open(&mount.host) else { return FileChanges::default() };
-        let mut found = changes(&work, &at, since, before);
+        let mut found = changes(&work, &at, since, before, &mut budget.clone());
         if let Some(to) = &job.out {
             match open(&to.to_path_buf()) {
-                Ok(out) => bring_out(&mut found, &work, &at, &out, to),
+                Ok(out) => bring_out(&mut found, &work, &at, (&out, to), &mut budget),
                 Err(e) => found.skipped.push(codebox_core::SkippedFile {
                     name: to.as_str().as_bytes().to_vec(),
                     reason: format!("cannot be opened: {e}"),
@@ -202,6 +224,37 @@ impl WasmInstance {
         }
         found
     }
+}
+
+/// Makes the places of granted directories visible where they lie: empty directories in the private ones, and a root of
+/// the job's own where one lies outside of them. In another granted directory nothing is made.
+fn root(store: &Store, scratch: &mut InstanceScratch, points: &[GuestPath]) -> Result<PathBuf, WasmError> {
+    let mut own_root = false;
+    for point in points {
+        if points.iter().any(|other| other != point && point.is_within(other)) {
+            continue;
+        }
+        match [("work", GuestPath::work()), ("tmp", GuestPath::tmp())].iter().find(|(_, place)| point.is_within(place))
+        {
+            Some((_, place)) if point == place => {}
+            Some((name, place)) => {
+                let rest: PathBuf = point.components().skip(place.components().count()).collect();
+                let made = scratch.make_point(&Path::new(name).join(rest));
+                made.map_err(WasmError::io("make a place in", &scratch.path(name)))?;
+            }
+            None => own_root = true,
+        }
+    }
+    if !own_root {
+        return Ok(store.root_dir());
+    }
+    let places = ROOT_PLACES.iter().map(PathBuf::from);
+    let points = points.iter().map(|point| point.components().collect::<PathBuf>());
+    for place in places.chain(points) {
+        let made = scratch.make_point(&Path::new(ROOT).join(place));
+        made.map_err(WasmError::io("make a place in", &scratch.path(ROOT)))?;
+    }
+    Ok(scratch.path(ROOT))
 }
 
 fn open(path: &PathBuf) -> std::io::Result<Dir> {

@@ -1,6 +1,7 @@
 //! The job as the guest's prelude is told of it: one line of JSON, then the program's own bytes.
 
-use codebox_core::{Job, Source};
+use codebox_core::path::MappedPath;
+use codebox_core::{GuestPath, Job, Source};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -11,6 +12,24 @@ struct Head<'a> {
     env: &'a std::collections::BTreeMap<String, String>,
     path0: &'a str,
     cwd: &'static str,
+    /// Whether the program's directory is one that the user granted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    local: bool,
+}
+
+/// The guest's working directory.
+const CWD: &str = "/work";
+
+/// What the program is called: what the user typed where that leads a guest to it, and else where it is.
+fn argv0(job: &Job) -> &str {
+    let (typed, file) = (job.source.argv0(), job.source.file_name());
+    let leads = match &job.source {
+        Source::File { .. } => {
+            typed == file || file.strip_prefix(CWD).and_then(|rest| rest.strip_prefix('/')) == Some(typed)
+        }
+        _ => true,
+    };
+    if leads { typed } else { file }
 }
 
 /// What `host.call` answers to the guest's question for its job; nothing when this tier cannot run such a source.
@@ -23,8 +42,10 @@ pub(crate) fn message(job: &Job) -> Option<Vec<u8>> {
     };
     // A file at the root has "/" as its directory.
     let path0 = if kind == "file" && path0.is_empty() { "/" } else { path0 };
-    let argv = std::iter::once(job.source.argv0()).chain(job.args.iter().map(String::as_str)).collect();
-    let head = Head { kind, file: job.source.file_name(), argv, env: &job.env, path0, cwd: "/work" };
+    let local = kind == "file"
+        && GuestPath::new(path0).is_ok_and(|path0| job.grants.dirs.iter().any(|grant| path0.is_within(&grant.guest)));
+    let argv = std::iter::once(argv0(job)).chain(job.args.iter().map(String::as_str)).collect();
+    let head = Head { kind, file: job.source.file_name(), argv, env: &job.env, path0, cwd: CWD, local };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');
     message.extend_from_slice(job.source.text()?);

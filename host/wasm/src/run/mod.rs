@@ -1,6 +1,7 @@
 //! Runs jobs: the fast path as a backend.
 
 mod backend;
+mod budget;
 mod changes;
 mod classify;
 mod exec;

@@ -1,18 +1,26 @@
 //! Brings a job's files out to a directory of the host.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use cap_std::fs::{Dir, OpenOptions};
 use codebox_core::path::MappedPath;
 use codebox_core::{FileChanges, FileKind, GuestPath, HostPath, OutFile, SkippedFile};
 
-use crate::run::changes::{MAX_HASHED, open_dir, open_file};
+use crate::run::budget::Budget;
+use crate::run::changes::{open_dir, open_file};
 
 /// Copies every regular file of `changes` from `work` to `out`, which is the host's `to`.
 ///
 /// Files are written beside their place under another name and then renamed, so that nobody sees half a file and a
-/// link that stands in the way is replaced and not followed. What cannot be brought is named with the reason.
-pub(crate) fn bring_out(changes: &mut FileChanges, work: &Dir, at: &GuestPath, out: &Dir, to: &HostPath) {
+/// link that stands in the way is replaced and not followed. What cannot be brought, or would be more than `budget`, is
+/// named with the reason.
+pub(crate) fn bring_out(
+    changes: &mut FileChanges,
+    work: &Dir,
+    at: &GuestPath,
+    (out, to): (&Dir, &HostPath),
+    budget: &mut Budget,
+) {
     let FileChanges { created, modified, skipped, .. } = changes;
     for file in created.iter_mut().chain(modified) {
         if file.kind != FileKind::Regular {
@@ -20,7 +28,7 @@ pub(crate) fn bring_out(changes: &mut FileChanges, work: &Dir, at: &GuestPath, o
             continue;
         }
         let parts: Vec<&str> = file.guest.components().skip(at.components().count()).collect();
-        match copy(work, out, &parts) {
+        match copy(work, out, &parts, budget) {
             Ok(()) => file.host = parts.iter().try_fold(to.clone(), |path, part| path.child(part)).ok(),
             Err(e) => skipped.push(skip(file, &format!("cannot be brought out: {e}"))),
         }
@@ -31,36 +39,33 @@ fn skip(file: &OutFile, reason: &str) -> SkippedFile {
     SkippedFile { name: file.guest.as_str().as_bytes().to_vec(), reason: reason.to_owned() }
 }
 
-fn copy(work: &Dir, out: &Dir, parts: &[&str]) -> io::Result<()> {
+fn copy(work: &Dir, out: &Dir, parts: &[&str], budget: &mut Budget) -> io::Result<()> {
     let Some((name, parents)) = parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut from = work.try_clone()?;
-    let mut to = out.try_clone()?;
     for parent in parents {
         from = open_dir(&from, parent.as_ref())?;
+    }
+    let source = open_file(&from, name.as_ref())?;
+    let len = source.metadata()?.len();
+    if !budget.take(len) {
+        return Err(io::Error::other(budget.refusal()));
+    }
+    let mut to = out.try_clone()?;
+    for parent in parents {
         match to.create_dir(parent) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
             _ => {}
         }
         to = open_dir(&to, parent.as_ref())?;
     }
-    let mut source = open_file(&from, name.as_ref())?;
     // Short whatever the name is, and nobody's who writes to the same directory.
     let temp = format!(".codebox-{}-{:016x}", std::process::id(), rand::random::<u64>());
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     let mut target = to.open_with(&temp, &options)?;
-    let copied = copy_bytes(&mut source, &mut target).and_then(|()| to.rename(&temp, &to, name));
+    let copied = io::copy(&mut source.take(len), &mut target).and_then(|_| to.rename(&temp, &to, name));
     if copied.is_err() {
         let _ = to.remove_file(&temp);
     }
     copied
-}
-
-/// Copies to the end, bounded by bytes read and not by what a file says of its size.
-fn copy_bytes(source: &mut impl Read, target: &mut impl Write) -> io::Result<()> {
-    let copied = io::copy(&mut source.take(MAX_HASHED + 1), target)?;
-    if copied > MAX_HASHED {
-        return Err(io::Error::other("it is larger than 1 GiB"));
-    }
-    target.flush()
 }

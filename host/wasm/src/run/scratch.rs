@@ -11,6 +11,7 @@ use cap_std::fs::Dir;
 
 use crate::error::WasmError;
 use crate::store::private_dir;
+use crate::sys::open_itself;
 
 /// The name of the file whose lock tells that a scratch directory's process lives.
 const LOCK: &str = "lock";
@@ -149,6 +150,12 @@ impl InstanceScratch {
         self.dir()?.create_dir(name)
     }
 
+    /// Makes a directory, and those that lead to it, for something to be seen at.
+    pub(crate) fn make_point(&mut self, path: &Path) -> io::Result<()> {
+        self.touched = true;
+        self.dir()?.create_dir_all(path)
+    }
+
     fn dir(&self) -> io::Result<&Dir> {
         self.dir.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -171,7 +178,7 @@ fn sweep(dir: &Dir, parent: &Path) {
     for entry in dir.entries().into_iter().flatten().flatten() {
         let name = entry.file_name();
         let path = parent.join(&name);
-        let dead = match File::open(path.join(LOCK)) {
+        let dead = match open_regular(&path.join(LOCK)) {
             Ok(lock) => lock.try_lock().is_ok(),
             // A directory without a lock is being made, or was left by a process killed while it made or removed it.
             Err(_) => fs::metadata(&path)
@@ -182,4 +189,9 @@ fn sweep(dir: &Dir, parent: &Path) {
             let _ = dir.remove_dir_all(&name);
         }
     }
+}
+
+/// Opens a file that stands there itself; never waits for a FIFO's other end.
+fn open_regular(path: &Path) -> io::Result<File> {
+    open_itself(fs::OpenOptions::new().read(true)).open(path)
 }

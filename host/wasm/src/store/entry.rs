@@ -15,7 +15,7 @@ use crate::error::WasmError;
 use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
 use crate::store::install::data_dir;
-use crate::store::seal::{Seal, ours_alone, write_whole};
+use crate::store::seal::{Seal, ours_above, ours_alone, write_whole};
 use crate::store::{RuntimeSpec, hex, private_dir};
 
 /// The directories that a store keeps things in.
@@ -57,6 +57,9 @@ pub(crate) const CODE: &str = "code.cwasm";
 pub(crate) const INITIAL: &str = "initial.img";
 const MANIFEST: &str = "manifest.json";
 
+/// Directories above a runtime's own that are codebox's too: `data/runtimes`, `cache/prepared`.
+const ABOVE: usize = 2;
+
 /// Where guests find their language's library.
 const LIBRARY: &str = "/usr/local/lib";
 
@@ -75,6 +78,8 @@ impl Manifest {
         match fs::read(&path) {
             Ok(bytes) => {
                 ours_alone(dir)?;
+                // Whoever can write above it can put another directory in its place.
+                dir.ancestors().skip(1).take(ABOVE).try_for_each(ours_above)?;
                 serde_json::from_slice(&bytes).map(Some).map_err(|e| WasmError::damaged(&path, e.to_string()))
             }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -86,6 +91,22 @@ impl Manifest {
         let path = dir.join(MANIFEST);
         let bytes = serde_json::to_vec_pretty(self).map_err(|e| WasmError::damaged(&path, e.to_string()))?;
         write_whole(&path, &bytes)
+    }
+
+    /// Checks every artefact by its seal; a file that was copied or restored is looked through once, and its seal renewed.
+    pub(crate) fn check(&mut self, dir: &Path) -> Result<(), WasmError> {
+        let mut renewed = false;
+        for (name, seal) in &mut self.seals {
+            if let Some(new) = seal.open(&dir.join(name))?.renewed {
+                *seal = new;
+                renewed = true;
+            }
+        }
+        if renewed {
+            // As in `open`: the next start can do it again.
+            let _ = self.write(dir);
+        }
+        Ok(())
     }
 
     /// Opens an artefact under its seal.
@@ -194,30 +215,26 @@ impl Store {
         if self.ready.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             return RuntimeState::Ready;
         }
-        let installed = match Manifest::read(&self.runtime_dir()) {
+        let mut installed = match Manifest::read(&self.runtime_dir()) {
             Ok(Some(installed)) => installed,
             Ok(None) => return RuntimeState::Missing,
             Err(e) => return RuntimeState::Damaged(e.to_string()),
         };
-        for (name, seal) in &installed.seals {
-            if let Err(e) = seal.open(&self.runtime_dir().join(name)) {
-                return RuntimeState::Damaged(e.to_string());
-            }
+        if let Err(e) = installed.check(&self.runtime_dir()) {
+            return RuntimeState::Damaged(e.to_string());
         }
-        match Manifest::read(&self.prepared_dir()) {
-            Ok(Some(prepared)) if self.is_whole(&prepared) => {
-                self.remember(Some(prepared));
-                RuntimeState::Ready
-            }
-            _ => RuntimeState::Unprepared,
+        let Ok(Some(mut prepared)) = Manifest::read(&self.prepared_dir()) else { return RuntimeState::Unprepared };
+        if !self.is_whole(&mut prepared) {
+            return RuntimeState::Unprepared;
         }
+        self.remember(Some(prepared));
+        RuntimeState::Ready
     }
 
     /// Whether everything prepared is there and as it was made; what is not is made again.
-    fn is_whole(&self, prepared: &Manifest) -> bool {
-        let dir = self.prepared_dir();
+    fn is_whole(&self, prepared: &mut Manifest) -> bool {
         self.spec.image.iter().all(|recipe| prepared.images.contains_key(&recipe.name))
-            && prepared.seals.iter().all(|(name, seal)| seal.open(&dir.join(name)).is_ok())
+            && prepared.check(&self.prepared_dir()).is_ok()
     }
 
     /// Loads the compiled code and one image.

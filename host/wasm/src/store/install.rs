@@ -11,6 +11,7 @@ use crate::store::entry::{CODE, INITIAL, Manifest, image_file};
 use crate::store::lock::StoreLock;
 use crate::store::seal::{Seal, write_whole};
 use crate::store::{RuntimeState, Store, private_dir};
+use crate::sys::make_private;
 
 /// Hears what a long operation is doing.
 pub trait Steps: Sync {
@@ -138,13 +139,14 @@ impl Store {
         }
         rename(package, &folder.join("package"))?;
         let root = folder.join("root");
-        for place in ["work", "tmp", "run/codebox", "usr/local/lib"] {
+        for place in ROOT_PLACES {
             let place = root.join(place);
             private_dir(&place).map_err(WasmError::io("create", &place))?;
         }
         let mut manifest = Manifest::default();
         for sealed in [MODULE.to_owned(), format!("lib/{name}")] {
-            make_private(&folder.join(&sealed))?;
+            let path = folder.join(&sealed);
+            make_private(&path).map_err(WasmError::io("protect", &path))?;
             manifest.seals.insert(sealed.clone(), Seal::of(&folder.join(&sealed))?);
         }
         manifest.write(folder)
@@ -224,6 +226,9 @@ impl Store {
     }
 }
 
+/// The empty directories below a guest's root that something is mounted on.
+pub(crate) const ROOT_PLACES: [&str; 4] = ["work", "tmp", "run/codebox", "usr/local/lib"];
+
 /// Where the content of the runtime's data archives is.
 pub(crate) fn data_dir(index: usize) -> String {
     format!("data-{index}")
@@ -276,15 +281,6 @@ fn rename(from: &Path, to: &Path) -> Result<(), WasmError> {
     })
 }
 
-fn make_private(path: &Path) -> Result<(), WasmError> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o400)).map_err(WasmError::io("protect", path))?;
-    }
-    Ok(())
-}
-
 /// Unpacks a zip that is a member of another zip.
 fn extract_inner(outer: &Path, member: &str, into: &Path) -> Result<(), WasmError> {
     let broken = |e: zip::result::ZipError| WasmError::damaged(outer, format!("{member}: {e}"));
@@ -305,7 +301,9 @@ mod tests {
     fn only_the_latest_of_the_others_is_kept() {
         let parent = tempfile::tempdir().expect("a directory");
         let dir = |name: &str| parent.path().join(name);
-        for (age, name) in ["python-1-a", "python-1-b", "python-1-c", "python-2-d", "pythonic", "lua-1"].iter().enumerate() {
+        for (age, name) in
+            ["python-1-a", "python-1-b", "python-1-c", "python-2-d", "pythonic", "lua-1"].iter().enumerate()
+        {
             fs::create_dir(dir(name)).expect("a fresh directory takes folders");
             let at = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age as u64 * 60);
             File::open(dir(name)).and_then(|dir| dir.set_modified(at)).expect("its time can be set");

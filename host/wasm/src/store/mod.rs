@@ -13,6 +13,7 @@ mod seal;
 
 pub use entry::{RuntimeState, Store, StoreDirs};
 pub use images::ImageEntry;
+pub(crate) use install::ROOT_PLACES;
 pub use install::Steps;
 pub use runtime::{DataArchive, ImageRecipe, Package, RuntimeSpec};
 pub use seal::sha256_of_file;
@@ -22,11 +23,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::sys::build_private;
+
 /// Makes a directory, and its parents, that only this user can enter.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    build_private(builder.recursive(true));
     builder.create(path)
 }

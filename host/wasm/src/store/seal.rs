@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::WasmError;
+use crate::sys::{self, not_ours, open_itself};
 
 /// What a sealed file was when its digest was last known to be right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,30 +106,24 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 fn open(path: &Path) -> Result<File, WasmError> {
     let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    open_itself(options.read(true));
     options.open(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => WasmError::damaged(path, "it is missing"),
+        _ if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) => {
+            WasmError::damaged(path, "it is a symbolic link; name the file itself")
+        }
         _ => WasmError::Io { doing: "open", path: path.to_owned(), source },
     })
 }
 
-#[cfg(unix)]
 fn identity(file: &File, path: &Path) -> Result<Identity, WasmError> {
-    use std::os::unix::fs::MetadataExt;
     let meta = file.metadata().map_err(WasmError::io("inspect", path))?;
     if !meta.is_file() {
         return Err(WasmError::damaged(path, "it is not a regular file"));
     }
     owned(&meta, path)?;
-    Ok(Identity {
-        device: meta.dev(),
-        inode: meta.ino(),
-        size: meta.size(),
-        modified: (meta.mtime(), meta.mtime_nsec()),
-        changed: (meta.ctime(), meta.ctime_nsec()),
-    })
+    let (device, inode, modified, changed) = sys::identity(&meta);
+    Ok(Identity { device, inode, size: meta.len(), modified, changed })
 }
 
 /// Checks that a directory is this user's and that nobody else can put something into it.
@@ -140,17 +135,13 @@ pub(crate) fn ours_alone(dir: &Path) -> Result<(), WasmError> {
     owned(&meta, dir)
 }
 
-#[cfg(unix)]
+/// Refuses a directory that leads to one of ours, itself or by a link, and that somebody else can change.
+pub(crate) fn ours_above(dir: &Path) -> Result<(), WasmError> {
+    owned(&fs::metadata(dir).map_err(WasmError::io("inspect", dir))?, dir)
+}
+
 fn owned(meta: &fs::Metadata, path: &Path) -> Result<(), WasmError> {
-    use std::os::unix::fs::MetadataExt;
-    let me = rustix::process::geteuid().as_raw();
-    if meta.uid() != me && meta.uid() != 0 {
-        return Err(WasmError::damaged(path, format!("it belongs to user {} and not to {me}", meta.uid())));
-    }
-    if meta.mode() & 0o022 != 0 {
-        return Err(WasmError::damaged(path, "others may write to it"));
-    }
-    Ok(())
+    not_ours(meta).map_or(Ok(()), |why| Err(WasmError::damaged(path, why)))
 }
 
 /// Writes a file whole: nobody sees a part of it, and a crash leaves the old one or the new one.
@@ -161,7 +152,8 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WasmError> {
     io::Write::write_all(&mut temp, bytes).map_err(failed)?;
     temp.as_file().sync_all().map_err(failed)?;
     temp.persist(path).map_err(|e| failed(e.error))?;
-    fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)
+    // Windows opens no directories as files, and orders such changes itself.
+    if cfg!(unix) { fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed) } else { Ok(()) }
 }
 
 /// Writes a file of mostly zeroes, leaving holes where whole pages are zero.

@@ -1,12 +1,15 @@
-//! Address space, private file mappings and clocks on Unix.
+//! Address space, private file mappings, clocks and what the system knows of files, on Unix.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::time::{Duration, SystemTime};
 
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
+#[cfg(target_os = "linux")]
+use rustix::mm::{Advice, madvise};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 /// A range of address space that this process owns until the value is dropped; inaccessible at first.
 #[derive(Debug)]
@@ -61,6 +64,7 @@ impl Reservation {
     }
 
     /// Takes memory and access away from a range.
+    #[cfg(target_os = "linux")]
     pub(crate) fn close_off(&mut self, range: Range<usize>) -> io::Result<()> {
         let at = self.check(&range);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
@@ -70,6 +74,7 @@ impl Reservation {
     }
 
     /// Drops the private copies in a range, so that it reads as the file, or as zeroes, again.
+    #[cfg(target_os = "linux")]
     pub(crate) fn discard(&mut self, range: Range<usize>) -> io::Result<()> {
         let at = self.check(&range);
         // SAFETY: the range lies inside this reservation and `&mut self` shows that nothing borrows its bytes.
@@ -121,4 +126,50 @@ pub(crate) fn file_time() -> SystemTime {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn file_time() -> SystemTime {
     SystemTime::now() - Duration::from_millis(10)
+}
+
+/// Lets an open follow no link at the path's end and wait for nobody: not for a FIFO's other end either.
+pub(crate) fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW | libc::O_NONBLOCK)
+}
+
+/// Lets an open below a directory handle wait for nobody.
+pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
+    cap_std::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK)
+}
+
+/// What the system tells a file by: device, number, and the times of the last change of content and of anything.
+///
+/// The last of them moves whenever content, owner, mode or name change, and no unprivileged program can set it.
+pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
+    use std::os::unix::fs::MetadataExt;
+    (meta.dev(), meta.ino(), (meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()))
+}
+
+/// When the system last saw a file change, which no program can set.
+pub(crate) fn changed_at(meta: &cap_std::fs::Metadata) -> SystemTime {
+    use cap_std::fs::MetadataExt;
+    let seconds = u64::try_from(meta.ctime()).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(meta.ctime_nsec()).unwrap_or(0))
+}
+
+/// Why a file or directory cannot be taken for this user's alone, or nothing when it can.
+pub(crate) fn not_ours(meta: &Metadata) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let me = rustix::process::geteuid().as_raw();
+    if meta.uid() != me && meta.uid() != 0 {
+        return Some(format!("it belongs to user {} and not to {me}", meta.uid()));
+    }
+    (meta.mode() & 0o022 != 0).then(|| "others may write to it".to_owned())
+}
+
+/// Lets nobody but this user read a file, and nobody write to it.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o400))
+}
+
+/// Makes what is built with this only this user's to enter.
+pub(crate) fn build_private(builder: &mut DirBuilder) -> &mut DirBuilder {
+    std::os::unix::fs::DirBuilderExt::mode(builder, 0o700)
 }

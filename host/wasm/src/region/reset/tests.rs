@@ -1,8 +1,8 @@
 use std::io::Write;
+use std::sync::Arc;
 
 use super::*;
-use crate::image::ImageFacts;
-use crate::sys::page_faults;
+use crate::image::{ImageFacts, MemoryImage};
 
 const PAGES: usize = 64;
 
@@ -52,7 +52,7 @@ fn what_is_known_to_be_private_is_put_back_without_asking_again() {
     let mut region = region();
     job(&mut region, &[1, 2, 30]);
     assert!(region.equals_image());
-    let known = region.private.clone().expect("known after a reset");
+    let known = region.history.private.clone().expect("known after a reset");
     assert_eq!(known.iter().map(ExactSizeIterator::len).sum::<usize>(), 3 * PAGE);
     for _ in 0..100 {
         job(&mut region, &[2, 30]);
@@ -66,7 +66,7 @@ fn a_page_that_becomes_private_later_is_found() {
     for last in 1..PAGES {
         job(&mut region, &[0, last]);
         assert!(region.equals_image(), "page {last}");
-        let known = region.private.as_ref().expect("known after a reset");
+        let known = region.history.private.as_ref().expect("known after a reset");
         assert_eq!(known.iter().map(ExactSizeIterator::len).sum::<usize>(), (last + 1) * PAGE);
     }
 }
@@ -80,9 +80,9 @@ fn many_unchanged_private_pages_are_given_back() {
     for _ in 0..=PATIENCE {
         job(&mut region, &[0]);
     }
-    assert_ne!(region.private, Some(Vec::new()));
+    assert_ne!(region.history.private, Some(Vec::new()));
     region.drop_private().expect("the system takes pages back");
     job(&mut region, &[5]);
     assert!(region.equals_image());
-    assert_eq!(region.private, Some(vec![5 * PAGE..6 * PAGE]));
+    assert_eq!(region.history.private, Some(vec![5 * PAGE..6 * PAGE]));
 }

@@ -1,0 +1,129 @@
+//! Listings of directories: read once and kept while the guest goes through them.
+//!
+//! The interface hands a listing out in pieces, and the implementation behind it reads the whole directory for each;
+//! in the pieces of a few kilobytes that a C library asks for, that takes time with the square of the names.
+
+use std::collections::BTreeMap;
+
+use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
+use wiggle::GuestMemory;
+
+use crate::guest::memory::{range, word};
+use crate::guest::{Guest, errno};
+
+/// Bytes of an entry before its name: where the next one is, the file's number, the name's length, the file's type.
+const HEADER: usize = 24;
+const NAME_LEN: usize = 16;
+
+/// Bytes asked for at once.
+const PIECE: usize = 1 << 20;
+/// Most bytes kept for one guest; listings beyond it are handed out as they come.
+const MAX_KEPT: usize = 32 << 20;
+/// Most directories listed at one time.
+const MAX_LISTINGS: usize = 16;
+
+/// The directories that a guest is going through, by descriptor.
+#[derive(Debug, Default)]
+pub(crate) struct Listings(BTreeMap<i32, Listing>);
+
+/// A directory's entries as the interface writes them, and where each begins.
+#[derive(Debug, Default)]
+struct Listing {
+    bytes: Vec<u8>,
+    starts: Vec<usize>,
+}
+
+impl Listings {
+    /// Hears that a descriptor names something else now.
+    pub(crate) fn forget(&mut self, fd: i32) {
+        self.0.remove(&fd);
+    }
+
+    fn room(&self) -> usize {
+        let kept: usize = self.0.values().map(|listing| listing.bytes.len()).sum();
+        if self.0.len() < MAX_LISTINGS { MAX_KEPT.saturating_sub(kept) } else { 0 }
+    }
+}
+
+impl Listing {
+    /// Appends whole entries of a piece, numbered on from what is there; tells the last one's own number.
+    fn append(&mut self, piece: &[u8]) -> Option<u64> {
+        let (mut at, mut last) = (0, None);
+        while let Some(header) = piece.get(at..at + HEADER) {
+            let len = word(header, NAME_LEN)? as usize;
+            let Some(entry) = piece.get(at..at + HEADER + len) else { break };
+            last = Some(u64::from_le_bytes(header[..8].try_into().ok()?));
+            self.starts.push(self.bytes.len());
+            self.bytes.extend_from_slice(&(self.starts.len() as u64).to_le_bytes());
+            self.bytes.extend_from_slice(&entry[8..]);
+            at += entry.len();
+        }
+        last
+    }
+
+    /// The bytes from an entry on, as many as are wanted.
+    fn from(&self, cookie: u64, len: usize) -> &[u8] {
+        let start = usize::try_from(cookie).ok().and_then(|index| self.starts.get(index).copied());
+        let rest = &self.bytes[start.unwrap_or(self.bytes.len())..];
+        &rest[..len.min(rest.len())]
+    }
+}
+
+/// Hands out a piece of a directory's listing.
+pub(crate) async fn readdir(
+    memory: &mut GuestMemory<'_>,
+    guest: &mut Guest,
+    fd: i32,
+    (buf, buf_len): (i32, i32),
+    cookie: i64,
+    out: i32,
+) -> wasmtime::Result<i32> {
+    if guest.mounts.hides(fd) {
+        return Ok(errno::BADF);
+    }
+    if cookie == 0 {
+        guest.listings.forget(fd);
+        match read(guest, fd).await? {
+            Ok(Some(listing)) => drop(guest.listings.0.insert(fd, listing)),
+            Ok(None) => {}
+            Err(refused) => return Ok(refused),
+        }
+    }
+    let Some(listing) = guest.listings.0.get(&fd) else {
+        return wasi::fd_readdir(&mut guest.wasi, memory, fd, buf, buf_len, cookie, out).await;
+    };
+    let GuestMemory::Unshared(bytes) = memory else { return Ok(errno::FAULT) };
+    let (Some(into), Some(used)) = (range(bytes, buf, buf_len), range(bytes, out, 4)) else {
+        return Ok(errno::FAULT);
+    };
+    let piece = listing.from(cookie as u64, into.len());
+    bytes[into.start..into.start + piece.len()].copy_from_slice(piece);
+    bytes[used].copy_from_slice(&(piece.len() as u32).to_le_bytes());
+    Ok(errno::SUCCESS)
+}
+
+/// The whole of a directory, nothing when it is too much to keep, or the error number that the guest is due.
+async fn read(guest: &mut Guest, fd: i32) -> wasmtime::Result<Result<Option<Listing>, i32>> {
+    let room = guest.listings.room();
+    let mut listing = Listing::default();
+    let mut side = vec![0; PIECE + 4];
+    let mut cookie = 0;
+    loop {
+        let mut memory = GuestMemory::Unshared(&mut side);
+        let at = PIECE as i32;
+        let result = wasi::fd_readdir(&mut guest.wasi, &mut memory, fd, 0, at, cookie, at).await?;
+        if result != errno::SUCCESS {
+            return Ok(Err(result));
+        }
+        let used = word(&side, PIECE).unwrap_or(0) as usize;
+        let next = listing.append(&side[..used.min(PIECE)]);
+        if listing.bytes.len() > room {
+            return Ok(Ok(None));
+        }
+        match next {
+            // A piece that is not full is the last one.
+            Some(next) if used == PIECE => cookie = next as i64,
+            _ => return Ok(Ok(Some(listing))),
+        }
+    }
+}

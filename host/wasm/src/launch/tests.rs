@@ -1,0 +1,148 @@
+//! Modules made to break the rules, through the way every runtime takes: split, compiled, mapped, called.
+
+use std::fs::File;
+use std::time::Duration;
+
+use codebox_core::{CancelToken, Limit, LimitKind};
+
+use super::*;
+use crate::code::split;
+use crate::engine::Engine;
+use crate::image::MemoryImage;
+use crate::interrupt::{Interrupt, Stop};
+
+/// A guest whose `turn` is this body, among the other exports of the ABI.
+fn module(rest: &str, turn: &str) -> Vec<u8> {
+    let text = format!(
+        r#"(module
+            {rest}
+            (func (export "host_alloc") (param i32) (result i32) i32.const 1024)
+            (func (export "run") (result i32) i32.const 0)
+            (func (export "shutdown") (result i32) i32.const 0)
+            (func (export "turn") (param i32 i32) (result i32) {turn}))"#
+    );
+    wat::parse_str(text).expect("a module")
+}
+
+const MEMORY: &str = r#"(memory (export "memory") 2)"#;
+
+/// Calls `turn` with two seconds of time, and tells how it ended and how much memory the guest had at most.
+fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32>, Stop>, u64), WasmError> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let engine = Engine::new().expect("an engine");
+    let parts = split(dir.path(), wasm)?;
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).expect("room for a file");
+        (File::open(&path).expect("it was just written"), path)
+    };
+    let (compiled, path) = file("code", &CodeImage::compile(&engine, &parts.code)?);
+    let code = CodeImage::load(&engine, &path, compiled)?;
+    let (initial, path) = file("initial", &parts.memory);
+    let facts = ImageFacts { globals: Vec::new(), entry: None, seeds: Vec::new(), imports: Vec::new() };
+    let pool = RegionPool::new(Arc::new(MemoryImage::open(&path, initial, facts)?), 0);
+    let setup = Setup {
+        root: dir.path(),
+        mounts: &[],
+        memory,
+        quota: Quota::new(None, None, None),
+        stdin: Stdin::bytes(Vec::new()),
+        stdout: Output::new(Limit::Unlimited),
+        stderr: Output::new(Limit::Unlimited),
+        sinks: [None, None],
+        channel: Channel::default(),
+    };
+    let mut live = Live::start(&code, &pool, setup)?;
+    let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor");
+    let interrupt = Interrupt { wall: Some(Duration::from_secs(2)), cpu: None, cancel: CancelToken::new() };
+    let (end, _) = executor.block_on(async { interrupt.watch(live.turn((0, 0))).await });
+    Ok((end, live.end().limiter.peak()))
+}
+
+fn status(wasm: &[u8], memory: Option<u64>) -> i32 {
+    let (end, _) = call(wasm, memory).expect("the module is taken");
+    end.expect("it ends in time").expect("it does not trap")
+}
+
+fn refused(wasm: &[u8]) -> String {
+    call(wasm, None).err().expect("the module is refused").to_string()
+}
+
+fn hits_the_deadline(wasm: &[u8]) {
+    let (end, _) = call(wasm, None).expect("the module is taken");
+    assert!(matches!(end, Err(Stop::Limit(LimitKind::Wall))), "{end:?}");
+}
+
+#[test]
+fn a_well_made_guest_answers() {
+    assert_eq!(status(&module(MEMORY, "i32.const 7"), None), 7);
+}
+
+#[test]
+fn r4_growth_in_small_steps_is_summed() {
+    // Grows by a page a time until it is refused; the status is the number of pages it got.
+    let body = r"(local $n i32)
+        (loop $more
+            (br_if $more (i32.and
+                (i32.ne (memory.grow (i32.const 1)) (i32.const -1))
+                (i32.ne (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 60000)))))
+        (memory.size)";
+    let wasm = module(MEMORY, body);
+    let limit = 4 << 20;
+    assert_eq!(status(&wasm, Some(limit)), 64);
+    let (_, peak) = call(&wasm, Some(limit)).expect("the module is taken");
+    assert_eq!(peak, limit);
+}
+
+#[test]
+fn r4_a_second_memory_is_refused() {
+    assert!(refused(&module(r#"(memory (export "memory") 1) (memory 1)"#, "i32.const 0")).contains("memory"));
+}
+
+#[test]
+fn r5_a_table_that_code_changes_is_refused() {
+    for body in [
+        "(drop (table.grow $t (ref.null func) (i32.const -1))) i32.const 0",
+        "(table.set $t (i32.const 0) (ref.null func)) i32.const 0",
+        "(table.fill $t (i32.const 0) (ref.null func) (i32.const 1)) i32.const 0",
+    ] {
+        let wasm = module(&format!("{MEMORY} (table $t 1 funcref)"), body);
+        assert!(refused(&wasm).contains("which changes state"), "{body}");
+    }
+}
+
+#[test]
+fn r5_a_huge_table_is_an_error() {
+    for size in ["1048577", "0x7fffffff", "0xffffffff"] {
+        refused(&module(&format!("{MEMORY} (table {size} funcref)"), "i32.const 0"));
+    }
+    let many: String = (0..64).map(|_| "(table 100000 funcref)").collect();
+    refused(&module(&format!("{MEMORY} {many}"), "i32.const 0"));
+}
+
+#[test]
+fn r10_filling_and_copying_whole_memories_ends_at_the_deadline() {
+    let memory = r#"(memory (export "memory") 8192)"#;
+    for operation in ["memory.fill (i32.const 0) (i32.const 1)", "memory.copy (i32.const 0) (i32.const 1)"] {
+        let body = format!("(loop $more ({operation} (i32.const 0x1fff_fff0)) (br $more)) i32.const 0");
+        hits_the_deadline(&module(memory, &body));
+    }
+}
+
+#[test]
+fn h2_polling_without_waiting_ends_at_the_deadline() {
+    let import = r#"(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))"#;
+    // A clock subscription with a timeout of zero, again and again.
+    let body =
+        "(loop $more (drop (call $poll (i32.const 64) (i32.const 256) (i32.const 1) (i32.const 512))) (br $more))
+        i32.const 0";
+    hits_the_deadline(&module(&format!("{import} {MEMORY}"), body));
+}
+
+#[test]
+fn h2_an_interface_that_is_not_offered_is_refused() {
+    let import = r#"(import "wasi_unstable" "poll_oneoff" (func (param i32 i32 i32 i32) (result i32)))"#;
+    assert!(refused(&module(&format!("{import} {MEMORY}"), "i32.const 0")).contains("wasi_unstable.poll_oneoff"));
+    let import = r#"(import "wasi_snapshot_preview1" "no_such_call" (func))"#;
+    refused(&module(&format!("{import} {MEMORY}"), "i32.const 0"));
+}

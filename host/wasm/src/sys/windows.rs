@@ -1,0 +1,151 @@
+//! Address space, clocks and what the system knows of files, on Windows. Images are read into memory, as there is no private file mapping at a fixed
+//! place inside a reservation.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::windows::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::time::{Duration, SystemTime};
+
+use windows_sys::Win32::Foundation::FILETIME;
+use windows_sys::Win32::System::Memory::{
+    MEM_COMMIT, MEM_RELEASE, MEM_RESERVE, PAGE_NOACCESS, PAGE_READWRITE, VirtualAlloc, VirtualFree,
+};
+use windows_sys::Win32::System::Threading::{GetCurrentThread, GetThreadTimes};
+
+/// A range of address space that this process owns until the value is dropped; inaccessible at first.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a reservation is only an address and a length that it owns; the system's calls may come from any thread, and
+// all that change a mapping take `&mut self`.
+unsafe impl Send for Reservation {}
+// SAFETY: shared access only reads the address and the length.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves `len` bytes of address space without memory behind them.
+    pub(crate) fn new(len: usize) -> io::Result<Self> {
+        // SAFETY: without an address the system chooses free address space.
+        let base = unsafe { VirtualAlloc(std::ptr::null(), len, MEM_RESERVE, PAGE_NOACCESS) };
+        let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { base, len })
+    }
+
+    /// The first address.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Bytes of address space.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Reads the first `len` bytes of a file to the start, readable and writable.
+    pub(crate) fn map_private(&mut self, file: &File, len: usize) -> io::Result<()> {
+        self.open_up(0..len)?;
+        // SAFETY: the range was just committed, and `&mut self` shows that nothing borrows it.
+        let bytes = unsafe { self.bytes_mut(0..len) };
+        let mut done = 0;
+        while done < len {
+            match file.seek_read(&mut bytes[done..], done as u64)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => done += count,
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a range readable and writable; bytes never touched before read as zero.
+    pub(crate) fn open_up(&mut self, range: Range<usize>) -> io::Result<()> {
+        let at = self.check(&range);
+        if range.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the range lies inside this reservation; committing invalidates no reference.
+        let got = unsafe { VirtualAlloc(at.cast(), range.len(), MEM_COMMIT, PAGE_READWRITE) };
+        if got.is_null() { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The bytes of a range that is accessible.
+    ///
+    /// # Safety
+    /// The range must have been opened, and nothing else may access it while the slice lives.
+    pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        let at = self.check(&range);
+        // SAFETY: the caller vouches for access and exclusivity; the range was checked to be in bounds.
+        unsafe { std::slice::from_raw_parts_mut(at, range.len()) }
+    }
+
+    fn check(&self, range: &Range<usize>) -> *mut u8 {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} is outside of {} bytes", self.len);
+        self.base.as_ptr().wrapping_add(range.start)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: this value owns the whole reservation and is the last to know of it.
+        unsafe { VirtualFree(self.base.as_ptr().cast(), 0, MEM_RELEASE) };
+    }
+}
+
+/// Processor time that the calling thread has used.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let mut times = [FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 }; 4];
+    let [created, exited, kernel, user] = &mut times;
+    // SAFETY: the four places are valid for writes and outlive the call.
+    unsafe { GetThreadTimes(GetCurrentThread(), created, exited, kernel, user) };
+    let ticks = |time: &FILETIME| u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime);
+    // One tick is 100 ns.
+    Duration::from_nanos((ticks(kernel) + ticks(user)) * 100)
+}
+
+/// The time that the file system gives to a change made now, less the widest step that such a clock moves in.
+pub(crate) fn file_time() -> SystemTime {
+    SystemTime::now() - Duration::from_millis(20)
+}
+
+/// The flag of an open that takes a link for itself.
+const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+
+/// Lets an open follow no link at the path's end.
+pub(crate) fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
+    std::os::windows::fs::OpenOptionsExt::custom_flags(options, OPEN_REPARSE_POINT)
+}
+
+/// Nothing in a directory makes an open wait here.
+pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
+    options
+}
+
+/// What the system tells a file by, as far as it says without another call: the times of making and of writing.
+pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
+    (0, meta.creation_time(), (meta.last_write_time() as i64, 0), (0, 0))
+}
+
+/// When a file was last written, which a program can set; the system tells nothing better here.
+pub(crate) fn changed_at(meta: &cap_std::fs::Metadata) -> SystemTime {
+    meta.modified().map_or(SystemTime::UNIX_EPOCH, cap_std::time::SystemTime::into_std)
+}
+
+/// A user's directories are closed to others by what they inherit from the profile.
+pub(crate) fn not_ours(_meta: &Metadata) -> Option<String> {
+    None
+}
+
+/// Files inherit who may read them from the user's profile.
+pub(crate) fn make_private(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Directories inherit who may enter them from the user's profile.
+pub(crate) fn build_private(builder: &mut DirBuilder) -> &mut DirBuilder {
+    builder
+}
