@@ -65,7 +65,7 @@ fn status(wasm: &[u8], memory: Option<u64>) -> i32 {
 }
 
 fn refused(wasm: &[u8]) -> String {
-    call(wasm, None).err().expect("the module is refused").to_string()
+    call(wasm, None).expect_err("the module is refused").to_string()
 }
 
 fn hits_the_deadline(wasm: &[u8]) {
