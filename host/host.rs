@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 use codebox_cli::{Confinement, Failure, Host};
 use codebox_confine::{Place, Rules};
 use codebox_core::path::Protected;
-use codebox_core::{Access, Backend, HostPath, InstanceSpec, Isolation, ResultKind, Wall, WallState};
+use codebox_core::{Access, Backend, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall, WallState};
 use codebox_service::catalog::Catalog;
 use codebox_service::config::{Settings, narrow};
 use codebox_service::{Admitted, Check, Policy, Surroundings};
-use codebox_wasm::{Engine, RuntimeSpec, Store, StoreDirs, WasmBackend};
+use codebox_wasm::{Engine, RuntimeParts, RuntimeSpec, Store, StoreDirs, WasmBackend};
 
 use crate::catalog::Shelf;
 use crate::places::Places;
-use crate::prelude::{PRELUDE, RUNTIME};
+use crate::prelude::RUNTIMES;
 
 /// The name of a project's configuration file, looked for in the working directory.
 const PROJECT_FILE: &str = "codebox.toml";
@@ -28,10 +28,14 @@ pub(crate) struct Process {
     wasm: OnceLock<WasmBackend>,
 }
 
-/// The store of the Python runtime below these places.
-pub(crate) fn store(places: &Places) -> Result<Store, codebox_wasm::WasmError> {
+/// The stores of the runtimes of this build, below these places.
+pub(crate) fn stores(places: &Places) -> Result<Vec<(Language, Store)>, codebox_wasm::WasmError> {
     let dirs = StoreDirs { data: places.data.clone(), cache: places.cache.clone() };
-    Ok(Store::new(Engine::new()?, dirs, RuntimeSpec::parse(RUNTIME)?, PRELUDE))
+    let engine = Engine::new()?;
+    let store = |(language, described, parts): &(Language, &str, RuntimeParts)| {
+        Ok((language.clone(), Store::new(engine.clone(), dirs.clone(), RuntimeSpec::parse(described)?, *parts)))
+    };
+    RUNTIMES.iter().map(store).collect()
 }
 
 fn internal(error: &(dyn std::error::Error + 'static)) -> Failure {
@@ -47,8 +51,8 @@ impl Process {
         if let Some(shelf) = self.shelf.get() {
             return Ok(shelf);
         }
-        let store = store(&self.places()?).map_err(|e| internal(&e))?;
-        Ok(self.shelf.get_or_init(|| Shelf::new(store)))
+        let stores = stores(&self.places()?).map_err(|e| internal(&e))?;
+        Ok(self.shelf.get_or_init(|| Shelf::new(stores)))
     }
 
     pub(crate) fn wasm(&self) -> Result<&WasmBackend, Failure> {
@@ -56,9 +60,9 @@ impl Process {
             return Ok(wasm);
         }
         let scratch = self.places()?.scratch();
-        let store = self.shelf()?.store().clone();
+        let stores = self.shelf()?.stores().iter().cloned();
         // One process of the command line runs one job.
-        let wasm = WasmBackend::new(store, &scratch, 0).map_err(|e| internal(&e))?;
+        let wasm = WasmBackend::new(stores, &scratch, 0).map_err(|e| internal(&e))?;
         Ok(self.wasm.get_or_init(|| wasm))
     }
 
@@ -128,7 +132,7 @@ impl Host for Process {
         let walls = match confinement {
             Confinement::Off => codebox_confine::Wall::all_off(),
             Confinement::On => {
-                let rules = self.rules(admitted)?;
+                let rules = self.rules(admitted, &spec.language)?;
                 codebox_confine::confine(&rules).map_err(|e| internal(&e))?
             }
         };
@@ -149,10 +153,11 @@ impl Process {
     }
 
     /// The job's grants, the runtime's folder and the job's private directories; nothing else.
-    fn rules(&self, admitted: &Admitted) -> Result<Rules, Failure> {
+    fn rules(&self, admitted: &Admitted, language: &Language) -> Result<Rules, Failure> {
         let wasm = self.wasm()?;
         let mut rules = Rules::default();
-        rules.read.extend(wasm.store().guest_dirs().into_iter().map(Place::from));
+        let store = wasm.store(language);
+        rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(Place::from));
         rules.read_write.push(wasm.scratch_dir().to_owned().into());
         rules.retire.extend(wasm.scratch_dir().parent().map(|parent| parent.to_owned().into()));
         for grant in admitted.dirs() {

@@ -1,10 +1,24 @@
-//! The Python runtime's description and prelude, as they were when codebox was built.
+//! The runtimes' descriptions and what is built in of them, as they were when codebox was built.
 
-/// `runtime.toml`.
-pub(crate) const RUNTIME: &str = include_str!("../guest-runtimes/python/runtime.toml");
+use codebox_core::Language;
+use codebox_wasm::RuntimeParts;
 
-/// The prelude's modules in the order they are loaded; the first is the text that loads the others.
-pub(crate) const PRELUDE: &[(&str, &str)] = &[
+/// Each language's `runtime.toml`, and what codebox brings for it.
+pub(crate) const RUNTIMES: &[(Language, &str, RuntimeParts)] = &[
+    (
+        Language::Python,
+        include_str!("../guest-runtimes/python/runtime.toml"),
+        RuntimeParts { prelude: PYTHON, module: None },
+    ),
+    (
+        Language::JavaScript,
+        include_str!("../guest-runtimes/javascript/runtime.toml"),
+        RuntimeParts { prelude: &[], module: Some(include_bytes!("../guest-runtimes/javascript/javascript.wasm")) },
+    ),
+];
+
+/// The modules of Python's prelude in the order they are loaded; the first is the text that loads the others.
+const PYTHON: &[(&str, &str)] = &[
     ("boot", include_str!("../guest-runtimes/python/prelude/boot.py")),
     ("door", include_str!("../guest-runtimes/python/prelude/door.py")),
     ("missing", include_str!("../guest-runtimes/python/prelude/missing.py")),
@@ -16,3 +30,26 @@ pub(crate) const PRELUDE: &[(&str, &str)] = &[
     ("rehearse", include_str!("../guest-runtimes/python/prelude/rehearse.py")),
     ("image", include_str!("../guest-runtimes/python/prelude/image.py")),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use codebox_wasm::RuntimeSpec;
+
+    use super::*;
+
+    #[test]
+    fn every_description_can_be_read_and_what_is_built_in_is_what_it_names() {
+        for (language, described, parts) in RUNTIMES {
+            let spec = RuntimeSpec::parse(described).expect("a description");
+            assert_eq!(spec.language, language.as_str());
+            assert_eq!(spec.built_in.is_some(), parts.module.is_some(), "{language}");
+            if let Some(built_in) = spec.built_in {
+                let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest-runtimes").join(&spec.name);
+                let found = codebox_wasm::sha256_of_file(&folder.join(&spec.module)).expect("it is checked in");
+                assert_eq!(found, built_in.sha256, "{language}");
+            }
+        }
+    }
+}

@@ -3,14 +3,14 @@
 use std::cell::OnceCell;
 use std::path::Path;
 
-use codebox_core::{Backend, BackendError, ExecIo, InstanceSpec, Isolation, Job, RunReport};
+use codebox_core::{Backend, BackendError, ExecIo, InstanceSpec, Isolation, Job, Language, RunReport};
 use codebox_service::Needs;
 use codebox_service::catalog::{Catalog, CatalogError, Silent};
-use codebox_service::image_choice::{ImageFacts, choose_image};
+use codebox_service::image_choice::{ImageFacts, choose_image, default_image};
 use codebox_wasm::{WasmBackend, WasmError};
 
 use crate::catalog::Shelf;
-use crate::host::store;
+use crate::host::stores;
 use crate::places::{Places, PlacesError};
 
 /// Memory regions of each image that a runner keeps between jobs.
@@ -42,8 +42,8 @@ const IDLE_REGIONS: usize = 16;
 /// ```
 pub struct Runner {
     wasm: WasmBackend,
-    /// The images that were there when the runner was made.
-    images: Vec<ImageFacts>,
+    /// The images of each language that were there when the runner was made.
+    images: Vec<(Language, Vec<ImageFacts>)>,
 }
 
 /// Why a runner could not be made, or could not say what a job did.
@@ -85,12 +85,15 @@ impl Runner {
     }
 
     fn at(places: &Places) -> Result<Self, RunnerError> {
-        let store = store(places)?;
-        let shelf = Shelf::new(store.clone());
-        let name = store.spec().name.clone();
-        shelf.ensure(&name, &Silent)?;
-        let wasm = WasmBackend::new(store, &places.scratch(), IDLE_REGIONS)?;
-        let images = shelf.images()?.iter().map(|image| image.facts()).collect();
+        let stores = stores(places)?;
+        let shelf = Shelf::new(stores.clone());
+        let mut images = Vec::new();
+        for (language, store) in &stores {
+            shelf.ensure(&store.spec().name, &Silent)?;
+            let facts = shelf.images(Some(language))?.iter().map(|image| image.facts()).collect();
+            images.push((language.clone(), facts));
+        }
+        let wasm = WasmBackend::new(stores, &places.scratch(), IDLE_REGIONS)?;
         Ok(Self { wasm, images })
     }
 
@@ -157,9 +160,10 @@ impl Runner {
 
     fn image_for(&self, job: &Job) -> String {
         let needs = Needs::of_job(job);
-        if needs.imports.is_empty() {
-            return codebox_service::image_choice::DEFAULT_IMAGE.to_owned();
+        let images = self.images.iter().find(|(language, _)| *language == job.language);
+        match images {
+            Some((language, images)) if !needs.imports.is_empty() => choose_image(language, &needs, images).name,
+            _ => default_image(&job.language).to_owned(),
         }
-        choose_image(&needs, &self.images).name
     }
 }

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use codebox::{Job, Outcome, RunReport, Runner};
+use codebox::{Job, Language, Outcome, RunReport, Runner};
 use codebox_core::{Backend, ExecIo, InstanceSpec, Isolation};
 use codebox_wasm::WasmBackend;
 
@@ -86,9 +86,10 @@ pub struct Cold {
 impl Cold {
     /// A backend of its own over the runner's store.
     pub fn of(runner: &Runner) -> Self {
-        let store = runner.backend().store().clone();
+        let store = runner.backend().store(&Language::Python).expect("there is Python").clone();
         let scratch = home().join("cache/scratch");
-        let backend = WasmBackend::new(store, &scratch, 0).expect("the scratch directory can be made");
+        let backend =
+            WasmBackend::new([(Language::Python, store)], &scratch, 0).expect("the scratch directory can be made");
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor");
         let cold = Self { backend, executor };
         for case in [PRINT, NUMPY] {

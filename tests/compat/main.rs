@@ -1,10 +1,12 @@
 //! Real programs print in the guest what they print natively.
 //!
-//! `programs::NAME` are the programs of `tests/fixtures/python/compat`; `pyperformance::NAME` are benchmark programs of
+//! `programs::NAME` are the programs of `tests/fixtures/python/compat`, `javascript::NAME` those of
+//! `tests/fixtures/javascript`, with what Node printed; `pyperformance::NAME` are benchmark programs of
 //! that package, which is fetched with pip when the tests run and checked against its pinned digest. Where it cannot
 //! be had they are ignored with the reason; `CODEBOX_REQUIRE=pyperformance` makes that a failure.
 
 mod benchmarks;
+mod javascript;
 mod programs;
 mod wheel;
 
@@ -35,6 +37,7 @@ fn main() -> anyhow::Result<()> {
     let preparing = kit.clone();
     let ready = shared(move || preparing.prepare());
     let mut trials = programs::trials(&kit, &ready)?;
+    trials.extend(javascript::trials(&kit, &ready)?);
     trials.extend(benchmarks::trials(&kit, &ready)?);
     trials.push(Trial::test("list::enough_benchmarks", || Ok(benchmarks::enough()?)));
     libtest_mimic::run(&args, trials).exit()

@@ -41,7 +41,7 @@ fn run(kit: &Kit, name: &str) -> Result<()> {
 }
 
 /// The first line that differs.
-fn difference(expected: &[u8], found: &[u8]) -> String {
+pub fn difference(expected: &[u8], found: &[u8]) -> String {
     let (expected, found) = (String::from_utf8_lossy(expected), String::from_utf8_lossy(found));
     let mut lines = expected.lines().zip(found.lines()).enumerate();
     match lines.find(|(_, (one, other))| one != other) {

@@ -12,6 +12,7 @@ mod dirs;
 mod encoding;
 mod environment;
 mod guest_places;
+mod language;
 mod mounts;
 mod out;
 mod place;

@@ -164,11 +164,11 @@ pub trait Catalog: Send + Sync {
     /// When it is unknown or cannot be removed.
     fn remove(&self, runtime: &str) -> Result<Removal, CatalogError>;
 
-    /// Every image that is known, built or not.
+    /// Every image that is known, built or not; of one language's runtime only where it is given.
     ///
     /// # Errors
     /// When the state directory cannot be read.
-    fn images(&self) -> Result<Vec<ImageEntry>, CatalogError>;
+    fn images(&self, language: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError>;
 
     /// Builds an image that has these modules imported.
     ///

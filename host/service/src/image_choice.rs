@@ -2,13 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use codebox_core::ResultKind;
+use codebox_core::{Language, ResultKind};
 use thiserror::Error;
 
 use crate::needs::Needs;
 
-/// The image that every other one is built on: the interpreter with common standard library modules.
-pub const DEFAULT_IMAGE: &str = "python";
+/// The image of a language that every other one is built on: the interpreter with common standard library modules.
+#[must_use]
+pub fn default_image(language: &Language) -> &str {
+    match language {
+        Language::Python => "python",
+        Language::JavaScript | Language::TypeScript => "javascript",
+        Language::Named(name) => name.as_str(),
+    }
+}
 
 /// What is known of an image before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,11 +83,12 @@ const DATA_STACK: [(&str, &[&str]); 15] = [
 
 /// The image that spares the program most: of those that have the most of what it needs, the smallest.
 ///
-/// Only modules that some image has, and the default image has not, count. Where none does, it is the
+/// Only modules that some image has, and the language's default image has not, count. Where none does, it is the
 /// default image.
 #[must_use]
-pub fn choose_image(needs: &Needs, available: &[ImageFacts]) -> ImageChoice {
-    let default = available.iter().find(|image| image.name == DEFAULT_IMAGE);
+pub fn choose_image(language: &Language, needs: &Needs, available: &[ImageFacts]) -> ImageChoice {
+    let default_name = default_image(language);
+    let default = available.iter().find(|image| image.name == default_name);
     let common: BTreeSet<&str> = default.into_iter().flat_map(modules).collect();
     let wanted = wanted(needs);
     let covered = |image: &ImageFacts| -> BTreeSet<String> {
@@ -99,7 +107,7 @@ pub fn choose_image(needs: &Needs, available: &[ImageFacts]) -> ImageChoice {
             ImageChoice { name: image.name.clone(), reason: format!("it has {} imported", covered.join(", ")) }
         }
         None => ImageChoice {
-            name: DEFAULT_IMAGE.to_owned(),
+            name: default_name.to_owned(),
             reason: "no other image has more of what the program imports".to_owned(),
         },
     }
@@ -149,7 +157,7 @@ mod tests {
     }
 
     fn chosen(program: &str) -> String {
-        choose_image(&Needs::of_python(program), &images()).name
+        choose_image(&Language::Python, &Needs::of_python(program), &images()).name
     }
 
     #[test]
@@ -176,14 +184,16 @@ mod tests {
 
     #[test]
     fn reasons_name_the_modules() {
-        let choice = choose_image(&Needs::of_python("import seaborn"), &images());
+        let choice = choose_image(&Language::Python, &Needs::of_python("import seaborn"), &images());
         assert_eq!(choice.reason, "it has matplotlib, numpy, pandas imported");
     }
 
     #[test]
     fn with_no_image_at_all_it_is_the_default() {
         let needs = Needs::of_python("import pandas");
-        assert_eq!(choose_image(&needs, &[]).name, DEFAULT_IMAGE);
+        for language in [Language::Python, Language::JavaScript] {
+            assert_eq!(choose_image(&language, &needs, &[]).name, language.as_str());
+        }
     }
 
     #[test]
@@ -206,9 +216,9 @@ mod tests {
                 .enumerate()
                 .map(|(index, (imports, size))| ImageFacts { name: format!("i{index}"), imports, size })
                 .collect();
-            let forwards = choose_image(&needs, &images);
+            let forwards = choose_image(&Language::Python, &needs, &images);
             images.reverse();
-            prop_assert_eq!(choose_image(&needs, &images), forwards);
+            prop_assert_eq!(choose_image(&Language::Python, &needs, &images), forwards);
         }
     }
 }

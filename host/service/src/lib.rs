@@ -28,7 +28,7 @@ pub use catalog::{
 };
 pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, worst};
-pub use image_choice::{DEFAULT_IMAGE, ImageChoice, ImageFacts, NoImage, choose_image, named_image};
+pub use image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
 pub use needs::{Needs, SyntaxFault};
 pub use router::{Choice, Demand, Network, NoRoute, Probed, Rejected, probe, route};
 pub use run::{Plan, PlanError, Prepared, backend_fix, plan, prepare, run};

@@ -43,6 +43,14 @@ impl Needs {
         room::with_room(text, || Self::parse(text)).unwrap_or_default()
     }
 
+    /// Whether a text can be Python; one that cannot be looked at safely can.
+    pub(crate) fn can_be_python(text: &str) -> bool {
+        if text.len() > room::LONGEST || !depth::is_shallow(text) {
+            return true;
+        }
+        room::with_room(text, || parse_module(text).is_ok()).unwrap_or(true)
+    }
+
     fn parse(text: &str) -> Self {
         match parse_module(text) {
             Ok(module) => Self { imports: imports::of(text, module.suite()), syntax_error: None },

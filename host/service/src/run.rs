@@ -4,7 +4,7 @@ use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Result
 use thiserror::Error;
 
 use crate::admission::Admitted;
-use crate::image_choice::{DEFAULT_IMAGE, ImageChoice, ImageFacts, NoImage, choose_image, named_image};
+use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
 use crate::needs::Needs;
 use crate::router::{Choice, Demand, NoRoute, Probed, route};
 
@@ -48,16 +48,19 @@ impl PlanError {
     }
 }
 
-/// Chooses backend and image. Pure, and parses the program only if its imports can change the choice.
+/// Chooses backend and image, of `images` which are the language's. Pure, and parses the program only if its imports can change the choice.
 ///
 /// # Errors
 /// When no backend fits, or the named image is not among `images`.
 pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Result<Plan, PlanError> {
     let choice = route(&Demand::from(admitted), probed, admitted.job().isolations)?;
+    let language = &admitted.job().language;
     let image = match admitted.image() {
         Some(asked) => named_image(asked, images)?,
-        None if images.iter().all(|image| image.name == DEFAULT_IMAGE) => choose_image(&Needs::default(), images),
-        None => choose_image(&Needs::of_job(admitted.job()), images),
+        None if images.iter().all(|image| image.name == default_image(language)) => {
+            choose_image(language, &Needs::default(), images)
+        }
+        None => choose_image(language, &Needs::of_job(admitted.job()), images),
     };
     Ok(Plan { choice, image })
 }

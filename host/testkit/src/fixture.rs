@@ -17,6 +17,12 @@ pub fn compat_dir() -> PathBuf {
     fixtures().join("python/compat")
 }
 
+/// JavaScript programs whose output equals Node's, a folder each.
+#[must_use]
+pub fn javascript_dir() -> PathBuf {
+    fixtures().join("javascript")
+}
+
 /// One program per attack.
 #[must_use]
 pub fn hostile_dir() -> PathBuf {

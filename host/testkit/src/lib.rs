@@ -21,7 +21,7 @@ mod require;
 pub use canary::Canaries;
 pub use child::{Input, Ran};
 pub use codebox::Codebox;
-pub use fixture::{Header, compat_dir, fixtures, hostile_dir, programs_in, pyperformance_dir};
+pub use fixture::{Header, compat_dir, fixtures, hostile_dir, javascript_dir, programs_in, pyperformance_dir};
 pub use inventory::Inventory;
 pub use kit::{Kit, shared_home};
 pub use listener::Listener;

@@ -17,7 +17,8 @@ pub use engine::Engine;
 pub use error::WasmError;
 pub use run::WasmBackend;
 pub use store::{
-    DataArchive, ImageEntry, ImageRecipe, Package, RuntimeSpec, RuntimeState, Steps, Store, StoreDirs, sha256_of_file,
+    BuiltIn, DataArchive, ImageEntry, ImageRecipe, Package, RuntimeParts, RuntimeSpec, RuntimeState, Steps, Store,
+    StoreDirs, sha256_of_file,
 };
 
 /// Whether this system can put a guest's memory back without mapping it afresh.

@@ -32,7 +32,7 @@ pub(super) fn image(command: ImageCommand, voice: Voice, host: &dyn Host) -> Res
 
 fn list(catalog: &dyn Catalog) -> Result<String, Failure> {
     let mut table = Table::new(["NAME", "RUNTIME", "ORIGIN", "STATE", "SIZE", "IMPORTS"]);
-    for entry in catalog.images()? {
+    for entry in catalog.images(None)? {
         let origin = match entry.origin {
             ImageOrigin::BuiltIn => "built in",
             ImageOrigin::User => "yours",

@@ -1,8 +1,11 @@
 //! `codebox run`.
 
 use std::io::{self, Read};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-use codebox_core::{BackendError, HostPath, Isolation, ResultKind, RunReport, Stdin, exit, wire};
+use codebox_core::{BackendError, HostPath, Isolation, Outcome, ResultKind, RunReport, Stdin, exit, wire};
 use codebox_service::{Admitted, MAX_PROGRAM, Plan, Program, Request, admit, plan, prepare, probe};
 
 use crate::answer;
@@ -22,8 +25,11 @@ pub(super) fn run(args: RunArgs, voice: Voice, host: &dyn Host) -> Result<u8, Fa
     if matches!(done.delivery, Delivery::ReaderGone) {
         return Ok(PIPE);
     }
-    for line in notes(&done.report, done.out.as_ref()) {
-        voice.note(line);
+    let lines = notes(&done.report, done.out.as_ref());
+    if matches!(done.report.outcome, Outcome::Exited(_)) {
+        lines.into_iter().for_each(|line| voice.note(line));
+    } else {
+        note_in_time(lines, voice);
     }
     explain(&done.report, voice);
     match done.delivery {
@@ -46,6 +52,21 @@ pub(super) fn run_as_json(args: RunArgs, voice: Voice, host: &dyn Host) -> u8 {
             voice.fail(&failure);
             exit::FAILURE
         }
+    }
+}
+
+/// How long somebody who does not read standard error keeps codebox from ending after a run that was stopped.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Says lines from a thread that is left behind when nobody takes them: the run's own output may fill the same pipe.
+fn note_in_time(lines: Vec<String>, voice: Voice) {
+    let (said, all) = mpsc::channel();
+    let say = move || {
+        lines.into_iter().for_each(|line| voice.note(line));
+        let _ = said.send(());
+    };
+    if thread::Builder::new().spawn(say).is_ok() {
+        let _ = all.recv_timeout(PATIENCE);
     }
 }
 
@@ -104,7 +125,7 @@ fn choose(
     host: &dyn Host,
 ) -> Result<Plan, Failure> {
     let catalog = host.catalog()?;
-    let images = catalog.images()?;
+    let images = catalog.images(Some(&admitted.job().language))?;
     let facts: Vec<_> = images.iter().map(|image| image.facts()).collect();
     let plan = plan(admitted, probed, &facts)?;
     for other in &plan.choice.rejected {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use codebox_core::{ByteSize, Language, ResultKind};
 
 use super::denied::Denied;
-use super::encoding;
 use super::surroundings::{Surroundings, absolute};
+use super::{encoding, language};
 
 /// The largest program that is accepted.
 pub const MAX_PROGRAM: ByteSize = ByteSize::mib(16);
@@ -30,8 +30,8 @@ pub(super) fn read(path: &Path, language: Option<Language>, surroundings: &dyn S
     let shown = path.display().to_string();
     let typed = path.to_str().ok_or_else(|| refused(&shown, "its name is not UTF-8", "rename it"))?.to_owned();
     let place = absolute(path, surroundings).map_err(|error| unreadable(&shown, &error))?;
-    let language = language.unwrap_or_else(|| of_name(path));
     let text = bytes(&place, &shown)?;
+    let language = language.unwrap_or_else(|| language::of(path, &text));
     check_size(text.len() as u64, ("run", &shown))?;
     check_encoding(&text, &language, &shown)?;
     Ok(Script { typed, canonical: place.canonicalize().ok(), text, language })
@@ -48,10 +48,6 @@ pub(super) fn check_size(length: u64, (action, subject): (&'static str, &str)) -
         format!("it is larger than {MAX_PROGRAM}"),
         "grant a directory with --dir and read the data from there",
     ))
-}
-
-fn of_name(path: &Path) -> Language {
-    path.extension().and_then(|extension| Language::of_extension(extension.to_str()?)).unwrap_or(Language::Python)
 }
 
 fn bytes(place: &Path, shown: &str) -> Result<Vec<u8>, Denied> {

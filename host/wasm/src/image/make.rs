@@ -74,7 +74,7 @@ impl Maker<'_> {
         if live.has_export("_initialize") {
             live.call_unit("_initialize").await.map_err(failed)?;
         }
-        for text in [self.boot(), prepare(imports)] {
+        for text in self.texts(imports) {
             let at = live.put(text.as_bytes()).await.map_err(failed)?;
             match live.turn(at).await {
                 Ok(0) => {}
@@ -97,18 +97,17 @@ impl Maker<'_> {
         Ok(Made { facts: ImageFacts { globals, entry: Some(entry), seeds, imports: imports.to_vec() }, interpreter })
     }
 
-    /// The text that loads the prelude's modules.
-    fn boot(&self) -> String {
-        let (boot, modules) = self.store.prelude_parts();
+    /// The texts that load a prelude and have it get ready; none for a module that has its prelude inside.
+    fn texts(&self, imports: &[String]) -> Vec<String> {
+        let Some((boot, modules)) = self.store.prelude_parts() else { return Vec::new() };
         // A JSON string of ASCII text is a Python string too.
-        let sources = serde_json::to_string(&modules).unwrap_or_default();
-        boot.replacen("_load(SOURCES)", &format!("_load({sources})"), 1)
+        let sources = serde_json::to_string(modules).unwrap_or_default();
+        let names = serde_json::to_string(imports).unwrap_or_default();
+        vec![
+            boot.replacen("_load(SOURCES)", &format!("_load({sources})"), 1),
+            format!("import _codebox.image\n_codebox.image.prepare({names})\n"),
+        ]
     }
-}
-
-fn prepare(imports: &[String]) -> String {
-    let names = serde_json::to_string(imports).unwrap_or_default();
-    format!("import _codebox.image\n_codebox.image.prepare({names})\n")
 }
 
 /// The one place in memory where a generator's state stands.

@@ -14,7 +14,7 @@ use crate::error::WasmError;
 use crate::region::RegionPool;
 use crate::run::exec::WasmInstance;
 use crate::run::scratch::Scratch;
-use crate::store::{RuntimeState, Store};
+use crate::store::Store;
 
 /// The name of this backend.
 pub(crate) const ID: BackendId = BackendId::new("wasm");
@@ -22,13 +22,19 @@ pub(crate) const ID: BackendId = BackendId::new("wasm");
 /// The engine as reports name it.
 pub(crate) const ENGINE: &str = "wasmtime 48";
 
-/// Runs jobs in WebAssembly, from one store's runtime.
+/// Runs jobs in WebAssembly, each in the runtime of its language.
 pub struct WasmBackend {
-    store: Store,
+    runtimes: Vec<Runtime>,
     scratch: Arc<Scratch>,
-    code: OnceLock<CodeImage>,
     images: Mutex<BTreeMap<String, Arc<Loaded>>>,
     idle_regions: usize,
+}
+
+/// A language's runtime and, once a guest was started from it, its code.
+struct Runtime {
+    language: Language,
+    store: Store,
+    code: OnceLock<CodeImage>,
 }
 
 /// An image that is ready to start guests from.
@@ -40,17 +46,23 @@ pub(crate) struct Loaded {
 }
 
 impl WasmBackend {
-    /// A backend over a prepared store, with its private directories below `scratch`.
+    /// A backend over these stores, one a language, with its private directories below `scratch`.
     ///
     /// It keeps at most `idle_regions` memory regions of each image between jobs.
     ///
     /// # Errors
     /// [`WasmError::Io`] when the scratch directory cannot be made.
-    pub fn new(store: Store, scratch: &Path, idle_regions: usize) -> Result<Self, WasmError> {
+    pub fn new(
+        stores: impl IntoIterator<Item = (Language, Store)>,
+        scratch: &Path,
+        idle_regions: usize,
+    ) -> Result<Self, WasmError> {
         #[cfg(target_os = "linux")]
         let _ = crate::sys::Pagemap::get();
         let scratch = Arc::new(Scratch::new(scratch)?);
-        Ok(Self { store, scratch, code: OnceLock::new(), images: Mutex::default(), idle_regions })
+        let runtime = |(language, store)| Runtime { language, store, code: OnceLock::new() };
+        let runtimes = stores.into_iter().map(runtime).collect();
+        Ok(Self { runtimes, scratch, images: Mutex::default(), idle_regions })
     }
 
     /// The directory that holds everything this backend writes while jobs run.
@@ -63,9 +75,13 @@ impl WasmBackend {
         self.scratch.remove_all();
     }
 
-    /// The store that this backend runs from.
-    pub fn store(&self) -> &Store {
-        &self.store
+    /// The store that a language runs from.
+    pub fn store(&self, language: &Language) -> Option<&Store> {
+        Some(&self.runtime(language)?.store)
+    }
+
+    fn runtime(&self, language: &Language) -> Option<&Runtime> {
+        self.runtimes.iter().find(|runtime| runtime.language == *language)
     }
 
     /// How many regions of an image were mapped afresh and how many were used again, for tests and benchmarks.
@@ -78,19 +94,19 @@ impl WasmBackend {
         self.images().values().all(|loaded| loaded.pool.idle_regions_equal_image())
     }
 
-    fn load(&self, image: &str) -> Result<Arc<Loaded>, WasmError> {
+    fn load(&self, runtime: &Runtime, image: &str) -> Result<Arc<Loaded>, WasmError> {
         let mut images = self.images();
         if let Some(loaded) = images.get(image) {
             return Ok(loaded.clone());
         }
-        let (code, memory, seal) = match self.code.get() {
+        let (code, memory, seal) = match runtime.code.get() {
             Some(code) => {
-                let (memory, seal) = self.store.load_one_image(image)?;
+                let (memory, seal) = runtime.store.load_one_image(image)?;
                 (code.clone(), memory, seal)
             }
             None => {
-                let (code, memory, seal) = self.store.load(image)?;
-                (self.code.get_or_init(|| code).clone(), memory, seal)
+                let (code, memory, seal) = runtime.store.load(image)?;
+                (runtime.code.get_or_init(|| code).clone(), memory, seal)
             }
         };
         let pool = RegionPool::new(Arc::new(memory), self.idle_regions);
@@ -132,25 +148,18 @@ impl Backend for WasmBackend {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
-        let name = &self.store.spec().name;
-        // What is not installed yet is installed on first use, so it is no reason to go elsewhere.
-        let probed = match self.store.state() {
-            RuntimeState::Damaged(why) => Err(Unavailable {
-                reason: format!("the runtime {name} is damaged: {why}"),
-                fix: format!("install it again: codebox runtime install {name}"),
-            }),
-            RuntimeState::Missing | RuntimeState::Unprepared | RuntimeState::Ready => Ok(Capabilities {
-                languages: vec![Language::Python],
-                isolation: Isolation::Wasm,
-                limits: held(),
-                snapshot: Support::No,
-                fork: Support::No,
-                network_filter: Support::No,
-                fuel: Support::No,
-                engine: Some(ENGINE.to_owned()),
-            }),
+        // What is not installed yet is installed on first use, and what is damaged is told of then.
+        let capabilities = Capabilities {
+            languages: self.runtimes.iter().map(|runtime| runtime.language.clone()).collect(),
+            isolation: Isolation::Wasm,
+            limits: held(),
+            snapshot: Support::No,
+            fork: Support::No,
+            network_filter: Support::No,
+            fuel: Support::No,
+            engine: Some(ENGINE.to_owned()),
         };
-        Box::pin(std::future::ready(probed))
+        Box::pin(std::future::ready(Ok(capabilities)))
     }
 
     fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
@@ -158,12 +167,19 @@ impl Backend for WasmBackend {
             if spec.limits.fuel.at().is_some() {
                 return Err(BackendError::Limit { backend: ID, limit: LimitKind::Fuel });
             }
-            let first = self.store.spec().image.first().map_or("python", |recipe| recipe.name.as_str());
+            let runtime = self.runtime(&spec.language).ok_or_else(|| BackendError::Input {
+                subject: "language".to_owned(),
+                detail: format!("{} has no runtime here", spec.language),
+                source: None,
+            })?;
+            let described = runtime.store.spec();
+            let failed = |e| backend_error(&described.name, e);
+            let first = described.image.first().map_or("", |recipe| recipe.name.as_str());
             let image = spec.image.as_deref().unwrap_or(first);
-            let loaded = self.load(image).map_err(|e| backend_error(&self.store.spec().name, e))?;
-            let scratch = self.scratch.instance().map_err(|e| backend_error("python", e))?;
-            let instance = WasmInstance::new(self.store.clone(), loaded, scratch, spec.clone());
-            Ok(Box::new(instance.map_err(|e| backend_error("python", e))?) as Box<dyn Instance>)
+            let loaded = self.load(runtime, image).map_err(failed)?;
+            let scratch = self.scratch.instance().map_err(failed)?;
+            let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone());
+            Ok(Box::new(instance.map_err(failed)?) as Box<dyn Instance>)
         })();
         Box::pin(std::future::ready(opened))
     }

@@ -32,11 +32,13 @@ fn stopped(outcome: Outcome) -> End {
 fn exited(status: i32, guest: &Guest) -> Outcome {
     if status != 0 {
         let error = guest.channel.error.as_ref().map(|error| error.name.as_str());
-        if guest.limiter.denials() > 0 && matches!(error, None | Some("MemoryError" | "_ArrayMemoryError")) {
+        if guest.limiter.denials() > 0
+            && matches!(error, None | Some("MemoryError" | "_ArrayMemoryError" | "InternalError"))
+        {
             return Outcome::LimitHit(LimitKind::Memory);
         }
         // Without a word from the prelude the limit is the likeliest cause: it kept even that from being said.
-        if let (Some(kind), None | Some("OSError")) = (guest.quota.denied().first(), error) {
+        if let (Some(kind), None | Some("OSError" | "Error")) = (guest.quota.denied().first(), error) {
             return Outcome::LimitHit(*kind);
         }
     }

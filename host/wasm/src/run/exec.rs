@@ -9,8 +9,8 @@ use cap_std::fs::{Dir, OpenOptions};
 use codebox_core::path::{MappedPath, settle};
 use codebox_core::{
     Access, BackendError, BoxFuture, Denial, DenialKind, Enforcement, ExecIo, FileChanges, Grants, GuestError,
-    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, Provenance, RunReport, Stdin as JobStdin,
-    Usage,
+    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, Outcome, Provenance, RunReport,
+    Stdin as JobStdin, Usage,
 };
 
 use sha2::{Digest, Sha256};
@@ -141,13 +141,17 @@ impl WasmInstance {
             report.files = self.collect(job, began_at, &before, budget);
         }
         tell(&mut report, guest);
+        if io.cancel.is_cancelled() && matches!(report.outcome, Outcome::Exited(_)) {
+            // Its files were not all looked through, or not all brought out.
+            report.outcome = Outcome::Cancelled;
+        }
         Ok(report)
     }
 
     fn provenance(&self) -> Provenance {
         let mut provenance = Provenance::new(ID, Isolation::Wasm);
         let spec = self.store.spec();
-        provenance.runtime = Some(format!("{} ({} {})", spec.name, spec.package.name, spec.package.version));
+        provenance.runtime = Some(format!("{} ({})", spec.name, spec.origin()));
         provenance.image = Some(self.loaded.name.clone());
         provenance.image_digest = Some(format!("sha256:{}", self.loaded.digest));
         provenance.engine = Some(ENGINE.to_owned());

@@ -40,14 +40,24 @@ pub enum RuntimeState {
     Damaged(String),
 }
 
+/// What is built into codebox of a runtime.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RuntimeParts {
+    /// The texts of a prelude that the host loads, in their order; the first is the text that loads the others. A
+    /// module that has its prelude inside gets none.
+    pub prelude: &'static [(&'static str, &'static str)],
+    /// The module itself, where it is not fetched.
+    pub module: Option<&'static [u8]>,
+}
+
 /// The artefacts of one runtime.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) engine: Engine,
     pub(crate) dirs: StoreDirs,
     pub(crate) spec: Arc<RuntimeSpec>,
-    /// The prelude's modules in the order they are loaded, `boot` first.
-    pub(crate) prelude: Arc<[(&'static str, &'static str)]>,
+    /// What codebox brings for it.
+    pub(crate) parts: RuntimeParts,
     /// What was prepared, once it was found whole: a process looks at it once.
     ready: Arc<Mutex<Option<Manifest>>>,
 }
@@ -125,8 +135,8 @@ impl Manifest {
 
 impl Store {
     /// A store of one runtime below these directories; touches nothing.
-    pub fn new(engine: Engine, dirs: StoreDirs, spec: RuntimeSpec, prelude: &[(&'static str, &'static str)]) -> Self {
-        Self { engine, dirs, spec: Arc::new(spec), prelude: prelude.into(), ready: Arc::default() }
+    pub fn new(engine: Engine, dirs: StoreDirs, spec: RuntimeSpec, parts: RuntimeParts) -> Self {
+        Self { engine, dirs, spec: Arc::new(spec), parts, ready: Arc::default() }
     }
 
     /// The runtime that this store keeps.
@@ -159,6 +169,9 @@ impl Store {
     pub(crate) fn library_mounts(&self) -> Result<Vec<Mount>, WasmError> {
         let place =
             |guest: &str| GuestPath::new(guest).map_err(|e| WasmError::Prelude(format!("runtime.toml: {guest}: {e}")));
+        if self.spec.library.is_none() {
+            return Ok(Vec::new());
+        }
         let library = Mount { guest: place(LIBRARY)?, host: self.library_dir(), access: Access::ReadOnly };
         let data = self.spec.data.iter().enumerate().map(|(index, archive)| {
             let host = self.runtime_dir().join(data_dir(index));
@@ -167,9 +180,9 @@ impl Store {
         std::iter::once(Ok(library)).chain(data).collect()
     }
 
-    /// The prelude's first text and its modules.
-    pub(crate) fn prelude_parts(&self) -> (&'static str, &[(&'static str, &'static str)]) {
-        self.prelude.split_first().map_or(("", &[]), |(boot, modules)| (boot.1, modules))
+    /// The prelude's first text and its modules, where the host loads one.
+    pub(crate) fn prelude_parts(&self) -> Option<(&'static str, &'static [(&'static str, &'static str)])> {
+        self.parts.prelude.split_first().map(|(boot, modules)| (boot.1, modules))
     }
 
     /// The directories that a running guest of this runtime reads.
@@ -180,7 +193,7 @@ impl Store {
     /// A change of the prelude or of the recipes makes other images.
     fn prelude_digest(&self) -> String {
         let recipes = self.spec.image.iter().map(|recipe| (&recipe.name, &recipe.base, &recipe.imports));
-        let all = serde_json::to_vec(&(&*self.prelude, recipes.collect::<Vec<_>>())).unwrap_or_default();
+        let all = serde_json::to_vec(&(self.parts.prelude, recipes.collect::<Vec<_>>())).unwrap_or_default();
         let mut digest = hex(&Sha256::digest(all));
         digest.truncate(16);
         digest

@@ -117,7 +117,13 @@ impl Store {
         let temp = tempfile::Builder::new().prefix(NEW).tempdir_in(&parent);
         let temp = temp.map_err(WasmError::io("create a directory in", &parent))?;
         let package = temp.path().join("package");
-        fetch(&package)?;
+        match self.parts.module {
+            None => fetch(&package)?,
+            Some(module) => {
+                let made = private_dir(&package).and_then(|()| fs::write(package.join(&self.spec.module), module));
+                made.map_err(WasmError::io("write", &package))?;
+            }
+        }
         steps.step(&format!("unpacking {}", self.spec.name));
         let folder = temp.path().join("runtime");
         self.arrange(&package, &folder)?;
@@ -130,12 +136,15 @@ impl Store {
     fn arrange(&self, package: &Path, folder: &Path) -> Result<(), WasmError> {
         let lib = folder.join("lib");
         private_dir(&lib).map_err(WasmError::io("create", &lib))?;
-        let (member, name) = &self.spec.library;
-        let library = lib.join(name);
-        rename(&package.join(member), &library)?;
         rename(&package.join(&self.spec.module), &folder.join(MODULE))?;
-        for (index, archive) in self.spec.data.iter().enumerate() {
-            extract_inner(&library, &archive.member, &folder.join(data_dir(index)))?;
+        let mut sealed = vec![MODULE.to_owned()];
+        if let Some((member, name)) = &self.spec.library {
+            let library = lib.join(name);
+            rename(&package.join(member), &library)?;
+            for (index, archive) in self.spec.data.iter().enumerate() {
+                extract_inner(&library, &archive.member, &folder.join(data_dir(index)))?;
+            }
+            sealed.push(format!("lib/{name}"));
         }
         rename(package, &folder.join("package"))?;
         let root = folder.join("root");
@@ -144,7 +153,7 @@ impl Store {
             private_dir(&place).map_err(WasmError::io("create", &place))?;
         }
         let mut manifest = Manifest::default();
-        for sealed in [MODULE.to_owned(), format!("lib/{name}")] {
+        for sealed in sealed {
             let path = folder.join(&sealed);
             make_private(&path).map_err(WasmError::io("protect", &path))?;
             manifest.seals.insert(sealed.clone(), Seal::of(&folder.join(&sealed))?);

@@ -11,11 +11,11 @@ mod lock;
 mod runtime;
 mod seal;
 
-pub use entry::{RuntimeState, Store, StoreDirs};
+pub use entry::{RuntimeParts, RuntimeState, Store, StoreDirs};
 pub use images::ImageEntry;
 pub(crate) use install::ROOT_PLACES;
 pub use install::Steps;
-pub use runtime::{DataArchive, ImageRecipe, Package, RuntimeSpec};
+pub use runtime::{BuiltIn, DataArchive, ImageRecipe, Package, RuntimeSpec};
 pub use seal::sha256_of_file;
 pub(crate) use seal::{hex, write_sparse};
 

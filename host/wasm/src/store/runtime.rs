@@ -16,12 +16,14 @@ pub struct RuntimeSpec {
     pub extensions: Vec<String>,
     /// The licence of what is installed.
     pub licence: String,
-    /// Where it comes from.
-    pub package: Package,
+    /// Where it comes from, where it is not part of codebox.
+    pub package: Option<Package>,
+    /// What is built into codebox, where it is.
+    pub built_in: Option<BuiltIn>,
     /// The member that is the module, relative to the unpacked package.
     pub module: String,
     /// The member that holds the language's library and the name it gets in the guest's library directory.
-    pub library: (String, String),
+    pub library: Option<(String, String)>,
     /// Archives inside the library that have to be files of their own.
     #[serde(default)]
     pub data: Vec<DataArchive>,
@@ -43,6 +45,16 @@ pub struct Package {
     pub size: u64,
     /// Members of the wheel that are kept; one that ends in a slash stands for everything below it.
     pub members: Vec<String>,
+}
+
+/// A module that is part of codebox itself.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuiltIn {
+    /// Its version.
+    pub version: String,
+    /// Its sha256, in hexadecimal.
+    pub sha256: String,
 }
 
 /// An archive inside the library archive that guests need as real files.
@@ -73,7 +85,28 @@ impl RuntimeSpec {
     /// # Errors
     /// [`WasmError::Prelude`] with the parser's message when the text is not one.
     pub fn parse(text: &str) -> Result<Self, WasmError> {
-        toml::from_str(text).map_err(|e| WasmError::Prelude(format!("runtime.toml: {e}")))
+        let spec: Self = toml::from_str(text).map_err(|e| WasmError::Prelude(format!("runtime.toml: {e}")))?;
+        match (&spec.package, &spec.built_in) {
+            (Some(_), None) | (None, Some(_)) => Ok(spec),
+            _ => Err(WasmError::Prelude("runtime.toml: it comes from a package or is built in, one of the two".into())),
+        }
+    }
+
+    /// The version of what it is made of.
+    pub fn version(&self) -> &str {
+        match (&self.package, &self.built_in) {
+            (Some(package), _) => &package.version,
+            (None, Some(built_in)) => &built_in.version,
+            (None, None) => "",
+        }
+    }
+
+    /// What it is made of, for reports: a package and its version, or that it is built in.
+    pub(crate) fn origin(&self) -> String {
+        match &self.package {
+            Some(package) => format!("{} {}", package.name, package.version),
+            None => format!("built in, {}", self.version()),
+        }
     }
 
     /// All modules that an image is to import: its base's first.
@@ -88,6 +121,10 @@ impl RuntimeSpec {
 
     /// The runtime's folder name: what is installed under it never changes.
     pub(crate) fn folder(&self) -> String {
-        format!("{}-{}", self.name, self.package.version)
+        match &self.built_in {
+            // Its version says where its sources are from; two builds of codebox may have made different ones of them.
+            Some(built_in) => format!("{}-{}-{:.8}", self.name, built_in.version, built_in.sha256),
+            None => format!("{}-{}", self.name, self.version()),
+        }
     }
 }

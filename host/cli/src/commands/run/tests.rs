@@ -149,7 +149,7 @@ impl Catalog for Fake {
         Ok(Removal::NothingThere)
     }
 
-    fn images(&self) -> Result<Vec<ImageEntry>, CatalogError> {
+    fn images(&self, _: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError> {
         Ok(vec![ImageEntry {
             name: "python".to_owned(),
             runtime: "cpython".to_owned(),

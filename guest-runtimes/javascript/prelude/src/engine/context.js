@@ -1,0 +1,36 @@
+// What runs on behalf of what: the stores of AsyncLocalStorage, carried to callbacks that run later.
+import { hidden } from './uncurry.js';
+
+export let current;
+let watching = false;
+
+export function setCurrent(next) {
+  current = next;
+  if (next !== undefined && !watching) watch();
+}
+
+// What is handed to `then` runs with the stores of the place that handed it over, once there are any. The engine tells nobody
+// when it goes on after an `await`, so that the stores end there.
+function watch() {
+  watching = true;
+  const engineThen = Promise.prototype.then;
+  const { then } = {
+    then(fulfilled, rejected) {
+      const stores = current;
+      if (stores === undefined) return engineThen.call(this, fulfilled, rejected);
+      const carry = (fn) => (typeof fn === 'function' ? (value) => runWith(stores, fn, undefined, [value]) : fn);
+      return engineThen.call(this, carry(fulfilled), carry(rejected));
+    },
+  };
+  hidden(Promise.prototype, 'then', then);
+}
+
+export function runWith(stores, fn, self, args) {
+  const before = current;
+  current = stores;
+  try {
+    return args === undefined ? fn.call(self) : fn.apply(self, args);
+  } finally {
+    current = before;
+  }
+}

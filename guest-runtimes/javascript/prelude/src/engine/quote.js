@@ -1,0 +1,28 @@
+// The program's own text of the call that an error came from, whose name is as `wanted` says.
+import { offsetOf, textOf } from './sources.js';
+import { sitesOf } from './stacks.js';
+import { callAround, callAt, endOfCall, startOfChain } from './callees.js';
+
+export function callText(error, wanted) {
+  for (const site of sitesOf(error)) {
+    if (site.isNative()) continue;
+    const text = textOf(site.getFileName());
+    if (text === undefined) continue;
+    const at = offsetOf(text, site.getLineNumber(), site.getColumnNumber());
+    if (at < 0) return undefined;
+    const named = (open) => open >= 0 && wanted.test(text.slice(startOfChain(text, open), open));
+    let open = callAt(text, at);
+    if (!named(open)) {
+      open = callAround(text, at);
+      while (open >= 0 && !named(open)) open = callAround(text, open);
+    }
+    const end = open < 0 ? -1 : endOfCall(text, open);
+    if (end < 0) return undefined;
+    const start = startOfChain(text, open);
+    const code = text.slice(start, end);
+    // Further lines lose what the first is indented by.
+    const column = start - (text.lastIndexOf('\n', start - 1) + 1);
+    return code.includes('\n') ? code.split('\n').map((line, i) => (i === 0 ? line : line.replace(new RegExp(`^\\s{0,${column}}`), ''))).join('\n') : code;
+  }
+  return undefined;
+}

@@ -1,0 +1,62 @@
+import { native } from '../native.js';
+
+// The text of each file that the engine was given, for messages that quote it, and the maps of those that were TypeScript.
+const texts = new Map();
+const maps = new Map();
+
+export function remember(file, text, mappings, original) {
+  texts.set(file, text);
+  if (mappings) maps.set(file, { mappings, decoded: null, original });
+}
+
+export const allTexts = () => texts.values();
+
+// Files that ES modules import as CommonJS.
+const commonjs = new Set();
+export const noteCommonJs = (file) => commonjs.add(file);
+export const isCommonJs = (file) => commonjs.has(file);
+
+export const textOf = (file) => texts.get(file);
+export const mapOf = (file) => maps.get(file);
+
+// The text that the author wrote. The main program's comes without its types; what was written is in its file.
+export function originalOf(file) {
+  const map = maps.get(file);
+  if (map !== undefined && map.original === undefined && file[0] === '/') {
+    try {
+      map.original = native.utf8Decode(native.readFile(file), false);
+    } catch {
+      map.original = null;
+    }
+  }
+  return map?.original ?? texts.get(file);
+}
+
+export function lineOf(text, number) {
+  let start = 0;
+  for (let line = 1; line < number; line++) {
+    start = text.indexOf('\n', start) + 1;
+    if (start === 0) return undefined;
+  }
+  const end = text.indexOf('\n', start);
+  const line = end < 0 ? text.slice(start) : text.slice(start, end);
+  return line.endsWith('\r') ? line.slice(0, -1) : line;
+}
+
+export function offsetOf(text, number, column) {
+  let start = 0;
+  for (let line = 1; line < number; line++) {
+    start = text.indexOf('\n', start) + 1;
+    if (start === 0) return -1;
+  }
+  return start + column - 1;
+}
+
+// The line and column of an offset that is on a line near `line`.
+export function positionOf(text, at, line) {
+  const before = text.lastIndexOf('\n', at - 1);
+  let lines = 0;
+  const known = offsetOf(text, line, 1);
+  for (let i = at; i < known; i++) if (text[i] === '\n') lines++;
+  return [line - lines, at - before];
+}

@@ -1,0 +1,49 @@
+// Node's own modules by name. Those that most programs use are made with the image, the others when they are first asked for.
+import { coded } from '../node/errors.js';
+
+const made = new Map();
+const makers = new Map();
+export function define(name, make) {
+  makers.set(name, make);
+}
+
+export const isBuiltin = (specifier) =>
+  typeof specifier === 'string' && (specifier.startsWith('node:') ? makers.has(specifier.slice(5)) : makers.has(specifier));
+
+export const nameOf = (specifier) => (specifier.startsWith('node:') ? specifier.slice(5) : specifier);
+
+// The bundler numbers what has the name of something else; programs see the plain names.
+const INNER = new Set(['posix', 'win32', 'promises', 'strict', 'types']);
+function tidy(exports, depth = 0) {
+  for (const key of Object.keys(exports)) {
+    const value = Object.getOwnPropertyDescriptor(exports, key)?.value;
+    if (typeof value === 'function' && value.name !== key && value.name.replace(/^_|\d+$/g, '') === key) {
+      Object.defineProperty(value, 'name', { value: key, configurable: true });
+    }
+    if (depth === 0 && INNER.has(key) && value !== null && typeof value === 'object') tidy(value, 1);
+  }
+}
+
+export function builtin(name) {
+  if (made.has(name)) return made.get(name);
+  const make = makers.get(name);
+  if (make === undefined) throw coded(Error, 'ERR_UNKNOWN_BUILTIN_MODULE', `No such built-in module: node:${name}`);
+  const exports = make();
+  tidy(exports);
+  made.set(name, exports);
+  return exports;
+}
+
+export const builtinNames = () => [...makers.keys()].sort();
+
+const namespaces = new Map();
+// What an import of a built-in module gives. What is made with the image has its names made with it.
+export function namespaceOf(name) {
+  let found = namespaces.get(name);
+  if (found === undefined) {
+    const exports = builtin(name);
+    found = { names: ['default', ...Object.keys(exports).filter((key) => key !== 'default')], exports };
+    namespaces.set(name, found);
+  }
+  return found;
+}

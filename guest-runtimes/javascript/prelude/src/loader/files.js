@@ -1,0 +1,97 @@
+// What the loader asks of the file system.
+import { native } from '../native.js';
+import { dirname } from '../node/path-posix.js';
+
+export const isFile = (path) => {
+  const type = native.statType(path);
+  return type === 'file' || type === 'char' || type === 'fifo';
+};
+export const isDirectory = (path) => native.statType(path) === 'dir';
+
+export function readText(path) {
+  const text = native.utf8Decode(native.readFile(path), false);
+  return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
+}
+
+const real = new Map();
+// The path without symbolic links. What was found stays: a program's own modules do not move while it runs.
+export function realPath(path) {
+  if (path === '/') return '/';
+  const known = real.get(path);
+  if (known !== undefined) return known;
+  const parent = realPath(dirname(path));
+  let full = `${parent === '/' ? '' : parent}/${path.slice(path.lastIndexOf('/') + 1)}`;
+  try {
+    if (native.lstat(full).type === 'symlink') {
+      const target = native.readlink(full);
+      full = realPath(normal(target[0] === '/' ? target : `${parent}/${target}`));
+    }
+  } catch {
+    // What cannot be looked at is taken as it is.
+  }
+  real.set(path, full);
+  return full;
+}
+
+// The program's own folder is where the host says it is.
+export const presume = (path) => real.set(path, path);
+
+export function normal(path) {
+  const out = [];
+  for (const part of path.split('/')) {
+    if (part === '..') out.pop();
+    else if (part !== '' && part !== '.') out.push(part);
+  }
+  return `/${out.join('/')}`;
+}
+
+const packages = new Map();
+// The package.json of a directory, or null.
+export function packageAt(directory) {
+  let found = packages.get(directory);
+  if (found !== undefined) return found;
+  found = null;
+  const path = `${directory === '/' ? '' : directory}/package.json`;
+  if (isFile(path)) {
+    let data;
+    try {
+      data = JSON.parse(readText(path));
+    } catch (error) {
+      error.path = path;
+      error.message = `Invalid package config ${path}. ${error.message}`;
+      error.code = 'ERR_INVALID_PACKAGE_CONFIG';
+      throw error;
+    }
+    if (data === null || typeof data !== 'object') data = {};
+    found = { path, directory, data };
+  }
+  packages.set(directory, found);
+  return found;
+}
+
+// The nearest package.json above a file.
+export function packageOf(path) {
+  for (let directory = dirname(path); ; directory = dirname(directory)) {
+    if (!directory.endsWith('/node_modules')) {
+      const found = packageAt(directory);
+      if (found) return found;
+    }
+    if (directory === '/' || directory === '.') return null;
+  }
+}
+
+export function packageType(path) {
+  const type = packageOf(path)?.data.type;
+  return type === 'module' || type === 'commonjs' ? type : undefined;
+}
+
+// For `import './b.js'` of a file that is only there as b.ts.
+const TYPED = { '.js': ['.ts', '.tsx'], '.mjs': ['.mts'], '.cjs': ['.cts'], '.jsx': ['.tsx'] };
+export function typedTwin(path) {
+  const dot = path.lastIndexOf('.');
+  for (const ending of TYPED[path.slice(dot)] ?? []) {
+    const twin = path.slice(0, dot) + ending;
+    if (isFile(twin)) return twin;
+  }
+  return undefined;
+}

@@ -1,0 +1,118 @@
+// From what an ES module imports to the absolute name of a module.
+import { coded, invalidArgType } from '../node/errors.js';
+import { dirname, resolve as resolvePath } from '../node/path-posix.js';
+import { tell } from '../missing.js';
+import { isBuiltin, nameOf } from './builtins.js';
+import { isDirectory, isFile, normal, realPath, typedTwin } from './files.js';
+import { IMPORT, findPackage, legacyMain, resolveExports, resolveImports, splitName } from './packages.js';
+import { fileURLToPath } from './urls.js';
+
+let main;
+// The main module, whose text came with the job.
+export const useMain = (id) => {
+  main = id;
+};
+
+let base = '/work';
+// Where programs that are no files look for modules.
+export const useBase = (directory) => {
+  base = directory;
+};
+
+const pathOf = (id) => id.replace(/[?#].*$/s, '');
+export const directoryOf = (importer) => (importer?.[0] === '/' ? dirname(pathOf(importer)) : base);
+
+// How an importing module is called in messages: files by path, others by what they are.
+const shown = (importer) => (importer?.[0] === '/' ? pathOf(importer) : resolvePath(base, importer ?? '[eval1]'));
+
+function notFound(what, importer, isPackage, near) {
+  const error = coded(Error, 'ERR_MODULE_NOT_FOUND', `Cannot find ${isPackage ? 'package' : 'module'} '${what}' imported from ${shown(importer)}${near ? `\nDid you mean to import "${near}"?` : ''}`);
+  if (!isPackage) error.url = `file://${what}`;
+  return error;
+}
+
+function finish(path, suffix, importer) {
+  if (/%2f|%5c/i.test(path)) throw coded(TypeError, 'ERR_INVALID_MODULE_SPECIFIER', `Invalid module "${path}" must not include encoded "/" or "\\" characters imported from ${shown(importer)}`);
+  if (!isFile(path)) {
+    const twin = typedTwin(path);
+    if (twin !== undefined) return realPath(twin) + suffix;
+    if (isDirectory(path)) {
+      const error = coded(Error, 'ERR_UNSUPPORTED_DIR_IMPORT', `Directory import '${path}' is not supported resolving ES modules imported from ${shown(importer)}`);
+      error.url = `file://${path}`;
+      throw error;
+    }
+    throw notFound(path, importer, false);
+  }
+  return realPath(path) + suffix;
+}
+
+function splitSuffix(specifier) {
+  const at = specifier.search(/[?#]/);
+  return at < 0 ? [specifier, ''] : [specifier.slice(0, at), specifier.slice(at)];
+}
+
+function unescape(path) {
+  if (!path.includes('%')) return path;
+  try {
+    return decodeURIComponent(path.replace(/%2f|%5c/gi, (found) => `%25${found.slice(1)}`));
+  } catch {
+    return path;
+  }
+}
+
+function resolveBare(specifier, importer) {
+  if (isBuiltin(specifier)) return `node:${nameOf(specifier)}`;
+  const { name, subpath, valid } = splitName(specifier);
+  if (!valid) throw coded(TypeError, 'ERR_INVALID_MODULE_SPECIFIER', `Invalid module "${specifier}" is not a valid package name imported from ${shown(importer)}`);
+  const pack = findPackage(name, directoryOf(importer));
+  if (pack === undefined) {
+    tell(`module:${name}`);
+    throw notFound(name, importer, true);
+  }
+  if (pack.data.exports !== undefined && pack.data.exports !== null) return finish(resolveExports(pack, subpath, IMPORT, shown(importer)), '', importer);
+  if (subpath !== '.') return finish(`${pack.directory}/${subpath.slice(2)}`, '', importer);
+  const main = legacyMain(pack);
+  if (main === undefined) {
+    tell(`module:${name}`);
+    throw notFound(pack.directory, importer, true);
+  }
+  return realPath(main);
+}
+
+export function resolveImport(specifier, importer) {
+  if (typeof specifier !== 'string') throw invalidArgType('specifier', 'string', specifier);
+  if (specifier.startsWith('node:')) {
+    if (isBuiltin(specifier)) return specifier;
+    tell(`module:${specifier}`);
+    throw coded(Error, 'ERR_UNKNOWN_BUILTIN_MODULE', `No such built-in module: ${specifier}`);
+  }
+  if (specifier === main) return main;
+  const first = specifier[0];
+  if (first === '.' || first === '/') {
+    if (first === '/' || specifier === '.' || specifier === '..' || specifier.startsWith('./') || specifier.startsWith('../')) {
+      const [path, suffix] = splitSuffix(specifier);
+      return finish(normal(first === '/' ? unescape(path) : `${directoryOf(importer)}/${unescape(path)}`), suffix, importer);
+    }
+  }
+  if (first === '#') {
+    const target = resolveImports(specifier, importer?.[0] === '/' ? pathOf(importer) : `${base}/x`, IMPORT, resolveBare);
+    return target.startsWith('node:') ? target : finish(target, '', importer);
+  }
+  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(specifier)?.[1];
+  if (scheme === 'file') {
+    const [url, suffix] = splitSuffix(specifier);
+    return finish(fileURLToPath(url), suffix, importer);
+  }
+  if (scheme === 'data') return specifier;
+  if (scheme !== undefined) {
+    if (scheme === 'http' || scheme === 'https') tell('sockets');
+    throw coded(
+      Error,
+      'ERR_UNSUPPORTED_ESM_URL_SCHEME',
+      `Only URLs with a scheme in: file, data, and node are supported by the default ESM loader. Received protocol '${scheme}:'`,
+    );
+  }
+  return resolveBare(specifier, importer);
+}
+
+export { notFound, shown };

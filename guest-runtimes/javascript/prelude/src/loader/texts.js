@@ -1,0 +1,28 @@
+// Text of modules, with the types taken out of TypeScript by the host.
+import { native } from '../native.js';
+import { coded } from '../node/errors.js';
+import { remember } from '../engine/sources.js';
+import { readText } from './files.js';
+
+export const isTypeScript = (path) => /\.[mc]?tsx?$/.test(path);
+
+export function strip(file, text) {
+  const answer = native.host(JSON.stringify({ op: 'strip', file, text }));
+  if (answer === null) throw coded(TypeError, 'ERR_UNKNOWN_FILE_EXTENSION', `Nobody takes the types out of TypeScript for ${file}`);
+  const line = answer.indexOf(10);
+  const head = JSON.parse(native.utf8Decode(line < 0 ? answer : answer.subarray(0, line), false));
+  if (head.error !== undefined) throw new SyntaxError(head.error);
+  return { text: line < 0 ? '' : native.utf8Decode(answer.subarray(line + 1), false), map: head.map };
+}
+
+// The JavaScript of a file.
+export function textOf(path) {
+  const written = readText(path);
+  if (!isTypeScript(path)) {
+    remember(path, written);
+    return written;
+  }
+  const { text, map } = strip(path, written);
+  remember(path, text, map, written);
+  return text;
+}

@@ -1,0 +1,92 @@
+// One turn of the event loop after another, a callback at a time: timers, finished operations and stdin, immediates.
+import { native } from '../native.js';
+import * as context from '../engine/context.js';
+import * as timers from './timers.js';
+
+let phase = 'timers';
+let round = 0;
+let operations = [];
+let ready = [];
+let entered = false;
+
+// Operations on files are done when their time in the loop comes. `trips` is how often Node would go to its thread pool for one.
+export function enqueue(run, trips = 1) {
+  operations.push({ run, due: round + 1 + trips, stores: context.current });
+}
+
+let stdin = null;
+// Whoever wants to be told once when standard input can be read.
+export function awaitStdin(callback, holdsLoop = true) {
+  stdin = callback === null ? null : { callback, holdsLoop, stores: context.current };
+}
+
+const busy = () =>
+  timers.pendingTimers() > 0 || timers.pendingImmediates() > 0 || operations.length > 0 || ready.length > 0 || (stdin !== null && stdin.holdsLoop);
+
+function run(operation) {
+  try {
+    context.setCurrent(operation.stores);
+    operation.run();
+  } finally {
+    context.setCurrent(undefined);
+  }
+}
+
+function hearStdin(wait) {
+  const at = stdin;
+  if (at === null || !native.pollStdin(wait)) return false;
+  stdin = null;
+  run({ run: at.callback, stores: at.stores });
+  return true;
+}
+
+export function tick() {
+  for (;;) {
+    if (phase === 'timers') {
+      if (!entered) {
+        if (!busy()) return false;
+        round++;
+        timers.beginTimers();
+        entered = true;
+      }
+      if (timers.runTimer()) return true;
+      phase = 'poll';
+      entered = false;
+    }
+    if (phase === 'poll') {
+      if (!entered) {
+        entered = true;
+        if (operations.length > 0) {
+          ready = operations.filter((operation) => operation.due <= round);
+          if (ready.length > 0) operations = operations.filter((operation) => operation.due > round);
+        }
+      }
+      const operation = ready.shift();
+      if (operation !== undefined) {
+        run(operation);
+        return true;
+      }
+      const idle = operations.length === 0 && timers.pendingImmediates() === 0 && busy();
+      const wait = idle ? timers.untilNext() : 0;
+      phase = 'check';
+      entered = false;
+      if (stdin !== null) {
+        if (hearStdin(wait)) return true;
+      } else if (wait > 0) native.sleep(wait);
+    }
+    if (!entered) {
+      timers.beginImmediates();
+      entered = true;
+    }
+    if (timers.runImmediate()) return true;
+    phase = 'timers';
+    entered = false;
+  }
+}
+
+export function begin() {
+  phase = 'timers';
+  round = 0;
+  entered = false;
+  timers.begin();
+}

@@ -1,0 +1,70 @@
+// process.nextTick and queueMicrotask.
+import * as context from '../engine/context.js';
+import { validateFunction } from '../node/errors.js';
+
+let queue = [];
+let head = 0;
+let promisesFirst = false;
+
+// ES modules are evaluated inside a promise job, so that promises come before the first ticks.
+export function letPromisesGoFirst() {
+  promisesFirst = true;
+}
+
+export function nextTick(callback, ...args) {
+  validateFunction(callback, 'callback');
+  queue.push(callback, args.length === 0 ? undefined : args, context.current);
+}
+
+// True if there was anything to run.
+export function ticks() {
+  if (promisesFirst) {
+    promisesFirst = false;
+    return true;
+  }
+  if (queue.length === 0) return false;
+  try {
+    while (head < queue.length) {
+      const callback = queue[head];
+      const args = queue[head + 1];
+      const stores = queue[head + 2];
+      head += 3;
+      if (head > 3000) {
+        queue.splice(0, head);
+        head = 0;
+      }
+      context.setCurrent(stores);
+      if (args === undefined) callback();
+      else callback(...args);
+    }
+  } finally {
+    context.setCurrent(undefined);
+    if (head >= queue.length) {
+      queue = [];
+      head = 0;
+    }
+  }
+  return true;
+}
+
+const resolved = Promise.resolve();
+const then = Promise.prototype.then;
+let uncaught = (error) => {
+  throw error;
+};
+export const onUncaught = (fn) => {
+  uncaught = fn;
+};
+
+export function queueMicrotask(callback) {
+  validateFunction(callback, 'callback');
+  const stores = context.current;
+  then.call(resolved, () => {
+    try {
+      if (stores === undefined) callback();
+      else context.runWith(stores, callback);
+    } catch (error) {
+      uncaught(error);
+    }
+  });
+}

@@ -1,0 +1,126 @@
+// Node's modules under their names. What is required here inside of functions is made when a program first asks for it.
+import { define, builtin, isBuiltin, nameOf, namespaceOf } from './loader/builtins.js';
+import { process, lazily } from './process.js';
+import { globalConsole } from './console.js';
+import fs, { promises as fsPromises, useStreams } from './node/fs.js';
+import path, { posix, win32 } from './node/path.js';
+import events from './node/events.js';
+import util, { types } from './node/util.js';
+import * as bufferPart from './node/buffer.js';
+import url from './node/url.js';
+import os from './node/os.js';
+import timers, { promises as timersPromises } from './node/timers.js';
+import querystring from './node/querystring.js';
+import { Module } from './loader/cjs.js';
+import { Blob, File } from './web/blob.js';
+import * as messages from './web/messages.js';
+import { useHashes } from './web/crypto.js';
+import asyncHooks from './node/async_hooks.js';
+
+const rest = () => require('./node/rest.js');
+const refused = () => require('./node/refused.js');
+const stream = () => require('./node/stream.js').default;
+const readline = () => require('./node/readline.js');
+
+useStreams(() => require('./node/fs-streams.js'));
+// The streams are made with the image too, and put in place when somebody looks.
+const stdio = require('./stdio.js');
+const standard = { stdin: stdio.makeStdin(), stdout: stdio.makeOutput(1), stderr: stdio.makeOutput(2) };
+for (const name of Object.keys(standard)) lazily(name, () => standard[name]);
+useHashes(() => require('./node/crypto.js').default);
+
+const buffer = { ...bufferPart, Blob, File };
+for (const inner of ['wrap', 'encode', 'decode', 'utf16Decode', 'normalizeEncoding']) delete buffer[inner];
+Object.defineProperty(buffer, 'INSPECT_MAX_BYTES', { value: 50, writable: true, enumerable: true, configurable: true });
+
+const once = (make) => {
+  let made;
+  return () => (made ??= make());
+};
+const net = once(() => refused().net());
+
+const MODULES = {
+  assert: () => require('./node/assert.js').default,
+  'assert/strict': () => require('./node/assert.js').default.strict,
+  async_hooks: () => asyncHooks,
+  buffer: () => buffer,
+  child_process: () => refused().childProcess(),
+  cluster: () => refused().cluster(),
+  console: () => globalConsole,
+  constants: () => rest().constants(),
+  crypto: () => require('./node/crypto.js').default,
+  dgram: () => refused().dgram(),
+  diagnostics_channel: () => rest().diagnosticsChannel(),
+  dns: () => refused().dns(),
+  'dns/promises': () => builtin('dns').promises,
+  domain: () => rest().domain(),
+  events: () => events,
+  fs: () => fs,
+  'fs/promises': () => fsPromises,
+  http: () => refused().http(net(), false),
+  http2: () => refused().http2(),
+  https: () => refused().http(net(), true),
+  inspector: () => rest().inspector(),
+  'inspector/promises': () => rest().inspector(),
+  module: () => Module,
+  net,
+  os: () => os,
+  path: () => path,
+  'path/posix': () => posix,
+  'path/win32': () => win32,
+  perf_hooks: () => rest().perfHooks(),
+  process: () => process,
+  punycode: () => rest().punycode(),
+  querystring: () => querystring,
+  readline: () => readline().default,
+  'readline/promises': () => readline().promises,
+  repl: () => rest().repl(),
+  stream,
+  'stream/consumers': () => rest().consumers(),
+  'stream/promises': () => stream().promises,
+  string_decoder: () => require('./node/string_decoder.js').default,
+  sys: () => util,
+  timers: () => timers,
+  'timers/promises': () => timersPromises,
+  tls: () => refused().tls(net()),
+  trace_events: () => rest().traceEvents(),
+  tty: () => rest().tty(),
+  url: () => url,
+  util: () => util,
+  'util/types': () => types,
+  v8: () => rest().v8(),
+  vm: () => require('./node/vm.js').default,
+  wasi: () => rest().wasi(),
+  worker_threads: () => refused().workerThreads(messages),
+  zlib: () => require('./node/zlib.js').default,
+};
+for (const [name, make] of Object.entries(MODULES)) define(name, make);
+
+// Nearly every program uses these: made with the image.
+for (const name of ['fs', 'path', 'events', 'util', 'buffer', 'url', 'os', 'stream', 'readline', 'assert', 'fs/promises', 'process', 'timers', 'timers/promises', 'querystring', 'util/types', 'module', 'async_hooks']) namespaceOf(name);
+// What `fs` makes when it is first looked at is looked at now.
+void fs.ReadStream;
+
+process.getBuiltinModule = function getBuiltinModule(id) {
+  return isBuiltin(id) ? builtin(nameOf(id)) : undefined;
+};
+
+// As with node -e, a program that is no file finds the modules by their names; those that it mentions are put there.
+const NAMED = Object.keys(MODULES).filter((name) => !name.includes('/') && !(name in globalThis) && name !== 'console' && name !== 'process' && name !== 'crypto');
+const MENTIONED = new RegExp(`\\b(?:${NAMED.join('|')})\\b`, 'g');
+
+export function installNames(text) {
+  MENTIONED.lastIndex = 0;
+  for (let found = MENTIONED.exec(text); found !== null; found = MENTIONED.exec(text)) {
+    const [name] = found;
+    if (name in globalThis) continue;
+    Object.defineProperty(globalThis, name, {
+      get: () => builtin(name),
+      set(value) {
+        Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: true });
+      },
+      configurable: true,
+      enumerable: false,
+    });
+  }
+}

@@ -1,0 +1,149 @@
+// Runs one job: makes the restored engine current, starts the program, and ends it as Node would.
+import { native } from './native.js';
+import { inspect } from './inspect/index.js';
+import { useInspect } from './node/errors.js';
+import { connect as connectEvents } from './node/events.js';
+import { connect as connectConsole, useColours } from './console.js';
+import * as processPart from './process.js';
+import * as loop from './loop/loop.js';
+import * as timers from './loop/timers.js';
+import { letPromisesGoFirst, nextTick, onUncaught, ticks } from './loop/ticks.js';
+import * as webEvents from './web/events.js';
+import * as performance from './web/performance.js';
+import * as uncaught from './uncaught.js';
+import { useCwd } from './node/path-posix.js';
+import * as globals from './globals.js';
+import { installNames } from './modules.js';
+import * as cjs from './loader/cjs.js';
+import * as esm from './loader/esm.js';
+import { useBase, useMain } from './loader/resolve.js';
+import { formatOfPath, formatOfText } from './loader/detect.js';
+import { presume, realPath } from './loader/files.js';
+import { remember } from './engine/sources.js';
+import { showAsUrl } from './engine/stacks.js';
+import { dirname } from './node/path-posix.js';
+
+const { process } = processPart;
+
+useInspect(inspect);
+useCwd(processPart.cwd);
+connectEvents({ inspect, warn: (warning) => process.emitWarning(warning), nextTick });
+timers.connect({ warn: (message, type) => process.emitWarning(message, type) });
+connectConsole({
+  streams: (toErr) => Object.getOwnPropertyDescriptor(process, toErr ? 'stderr' : 'stdout')?.value,
+  warn: (message) => process.emitWarning(message),
+});
+onUncaught((error) => uncaught.uncaught(error));
+webEvents.onUncaught((error) => {
+  throw error;
+});
+webEvents.useNextTick(nextTick);
+globals.install();
+
+// A main module's evaluation that has not come to its end: the program waits for something that never happens.
+let evaluation;
+let mainName;
+
+function startModule(id, text) {
+  showAsUrl(id);
+  useMain(id);
+  letPromisesGoFirst();
+  native.compileModule(id, text);
+  const [promise] = native.importModule(id);
+  native.markHandled(promise);
+  const [state, value] = native.promiseState(promise);
+  if (state === 'rejected') throw value;
+  if (state === 'fulfilled') return;
+  evaluation = promise;
+  promise.then(
+    () => {
+      evaluation = undefined;
+    },
+    (error) => {
+      evaluation = undefined;
+      uncaught.uncaught(error, 'unhandledRejection');
+    },
+  );
+}
+
+function startScript(job, file, text) {
+  const module = new cjs.Module(file);
+  cjs.begin(module, job.kind === 'file' ? '.' : file);
+  if (job.kind === 'file') {
+    module.filename = file;
+    module.paths = cjs.Module._nodeModulePaths(dirname(file));
+    cjs.Module._cache[file] = module;
+    cjs.run(module, text, file);
+    module.loaded = true;
+    return;
+  }
+  installNames(text);
+  module.filename = `${job.path0 ?? processPart.cwd()}/${file}`;
+  module.path = job.path0 ?? processPart.cwd();
+  module.paths = cjs.Module._nodeModulePaths(module.path);
+  const fn = native.compileFunction(text, file, ['exports', 'require', 'module', '__filename', '__dirname']);
+  fn.call(globalThis, module.exports, cjs.makeRequire(module), module, file, '.');
+}
+
+function main(head, source) {
+  const job = JSON.parse(head);
+  processPart.begin(job);
+  loop.begin();
+  performance.begin();
+  uncaught.begin();
+  const { env } = process;
+  useColours(env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false');
+  
+  let text = native.utf8Decode(source, false);
+  if (text.charCodeAt(0) === 0xfeff) text = text.slice(1);
+  const base = job.path0 ?? job.cwd ?? '/work';
+  useBase(base);
+  presume(base);
+  let file = job.kind === 'file' ? realPath(job.file) : job.file;
+  let format = job.module === 'esm' ? 'module' : job.module === 'cjs' ? 'commonjs' : undefined;
+  if (format === undefined && job.kind === 'file') {
+    format = formatOfPath(file);
+    if (format === 'json') {
+      process.exitCode = 0;
+      JSON.parse(text);
+      return;
+    }
+    if (format !== 'module' && format !== 'commonjs') format = undefined;
+  }
+  format ??= formatOfText(text, file);
+  // Modules have absolute names, whether there is such a file or not.
+  if (format === 'module' && file[0] !== '/') file = `${base}/${file}`;
+  mainName = file;
+  remember(file, text, job.map);
+  uncaught.setMain(file);
+  if (format === 'module') startModule(file, text);
+  else startScript(job, file, text);
+}
+
+// 13 is what Node ends with when a module never comes to its end.
+function unfinished() {
+  if (evaluation === undefined || process.exitCode !== undefined) return;
+  native.write(2, `Warning: Detected unsettled top-level await at ${mainName[0] === '/' ? `file://${mainName}` : mainName}\n`);
+  process.exitCode = 13;
+}
+
+export const hooks = {
+  facts: { version: native.version },
+  main,
+  ticks,
+  tick: loop.tick,
+  beforeExit() {
+    processPart.emitBeforeExit();
+  },
+  exit() {
+    unfinished();
+    return processPart.emitExit();
+  },
+  status: processPart.status,
+  uncaught: (error) => uncaught.uncaught(error),
+  unhandled: uncaught.unhandled,
+  handledLater: uncaught.handledLater,
+  resolve: esm.resolve,
+  load: esm.load,
+  meta: esm.meta,
+};

@@ -1,0 +1,4 @@
+// For packages that take `events` the CommonJS way.
+const { EventEmitter } = require('../node/events.js');
+
+module.exports = EventEmitter;

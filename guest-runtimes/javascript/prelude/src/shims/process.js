@@ -1,0 +1,10 @@
+// What packages use of process before it is there.
+const { nextTick } = require('../loop/ticks.js');
+
+module.exports = {
+  nextTick,
+  env: {},
+  emitWarning: (...args) => globalThis.process.emitWarning(...args),
+  get stdout() { return globalThis.process.stdout; },
+  get stderr() { return globalThis.process.stderr; },
+};

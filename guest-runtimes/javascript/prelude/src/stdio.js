@@ -1,0 +1,91 @@
+// process.stdin, stdout and stderr.
+import { native } from './native.js';
+import { Readable, Writable } from './node/stream.js';
+import { Buffer, wrap } from './node/buffer.js';
+import { awaitStdin } from './loop/loop.js';
+import { nextTick } from './loop/ticks.js';
+
+class WriteStream extends Writable {
+  constructor(fd) {
+    super({ decodeStrings: false, emitClose: false, autoDestroy: false });
+    this.fd = fd;
+    this._type = 'fs';
+    this._isStdio = true;
+    Object.defineProperty(this, 'write', { value: this.#writeNow.bind(this), writable: true, configurable: true, enumerable: false });
+    this.#plain = this.write;
+  }
+  #plain;
+  // Text goes out at once; only what the stream's own machinery is needed for goes through it.
+  #writeNow(chunk, encoding, callback) {
+    if (typeof chunk === 'string' && (encoding === undefined || encoding === 'utf8' || encoding === 'utf-8' || typeof encoding === 'function') && !this._writableState.corked && !this._writableState.ended) {
+      native.write(this.fd, chunk);
+      const done = typeof encoding === 'function' ? encoding : callback;
+      if (typeof done === 'function') nextTick(done, null);
+      return true;
+    }
+    return Writable.prototype.write.call(this, chunk, encoding, callback);
+  }
+  isReplaced() {
+    return this.write !== this.#plain;
+  }
+  _write(chunk, encoding, callback) {
+    native.write(this.fd, typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk);
+    callback();
+  }
+  // Standard streams stay open.
+  _destroy(error, callback) {
+    callback(error);
+  }
+  destroySoon() {
+    this.destroy();
+  }
+  getColorDepth() { return 1; }
+  hasColors() { return false; }
+}
+Object.defineProperty(WriteStream.prototype, 'isReplaced', { enumerable: false });
+
+class ReadStream extends Readable {
+  #waiting = false;
+  constructor() {
+    super({ highWaterMark: 65536 });
+    this.fd = 0;
+  }
+  _read() {
+    if (this.#waiting) return;
+    this.#waiting = true;
+    awaitStdin(() => {
+      this.#waiting = false;
+      let bytes;
+      try {
+        bytes = native.read(0, 65536);
+      } catch (error) {
+        this.destroy(error);
+        return;
+      }
+      this.push(bytes.length === 0 ? null : wrap(bytes));
+    });
+  }
+  pause() {
+    const result = super.pause();
+    // A paused program does not wait for input.
+    if (this.#waiting) {
+      this.#waiting = false;
+      awaitStdin(null);
+      this._readableState.reading = false;
+      this._readableState.sync = false;
+    }
+    return result;
+  }
+  _destroy(error, callback) {
+    if (this.#waiting) awaitStdin(null);
+    callback(error);
+  }
+  setRawMode() { return this; }
+  ref() { return this; }
+  unref() { return this; }
+}
+
+for (const [constructor, name] of [[ReadStream, 'ReadStream'], [WriteStream, 'WriteStream']]) Object.defineProperty(constructor, 'name', { value: name });
+
+export const makeStdin = () => new ReadStream();
+export const makeOutput = (fd) => new WriteStream(fd);

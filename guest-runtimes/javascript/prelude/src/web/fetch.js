@@ -1,0 +1,221 @@
+// fetch, which has no network here, and the objects around it, which need none. Bodies are what is there already; there are no streams.
+import { native } from '../native.js';
+import { refuse } from '../missing.js';
+import { inspect } from '../inspect/index.js';
+import { hidden } from '../engine/uncurry.js';
+import { Blob } from './blob.js';
+import { URL, URLSearchParams } from './url.js';
+
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+
+export class Headers {
+  #list = new Map();
+  constructor(init) {
+    if (init === undefined) return;
+    if (init === null || typeof init !== 'object') throw new TypeError('Headers constructor: init given is not one of the expected types');
+    const pairs = typeof init[Symbol.iterator] === 'function' ? init : Object.entries(init);
+    for (const pair of pairs) {
+      const [name, value] = pair;
+      if (pair.length !== 2) throw new TypeError(`Headers constructor: expected name/value pair to be length 2, found ${pair.length}.`);
+      this.append(name, value);
+    }
+  }
+  static #name(name) {
+    name = `${name}`;
+    if (!TOKEN.test(name)) throw new TypeError(`Headers.append: ${name} is an invalid header name.`);
+    return name.toLowerCase();
+  }
+  static #value(value) {
+    value = `${value}`.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
+    if (/[\0\r\n]/.test(value)) throw new TypeError(`Headers.append: ${value} is an invalid header value.`);
+    return value;
+  }
+  append(name, value) {
+    const key = Headers.#name(name);
+    const text = Headers.#value(value);
+    const known = this.#list.get(key);
+    if (key === 'set-cookie') this.#list.set(key, [...(known ?? []), text]);
+    else this.#list.set(key, known === undefined ? text : `${known}${key === 'cookie' ? '; ' : ', '}${text}`);
+  }
+  set(name, value) {
+    const key = Headers.#name(name);
+    const text = Headers.#value(value);
+    this.#list.set(key, key === 'set-cookie' ? [text] : text);
+  }
+  get(name) {
+    const found = this.#list.get(Headers.#name(name));
+    return Array.isArray(found) ? found.join(', ') : found ?? null;
+  }
+  has(name) { return this.#list.has(Headers.#name(name)); }
+  delete(name) { this.#list.delete(Headers.#name(name)); }
+  getSetCookie() { return [...(this.#list.get('set-cookie') ?? [])]; }
+  *entries() {
+    for (const key of [...this.#list.keys()].sort()) {
+      const value = this.#list.get(key);
+      if (Array.isArray(value)) for (const each of value) yield [key, each];
+      else yield [key, value];
+    }
+  }
+  *keys() { for (const [key] of this.entries()) yield key; }
+  *values() { for (const [, value] of this.entries()) yield value; }
+  forEach(fn, self) { for (const [key, value] of this.entries()) fn.call(self, value, key, this); }
+  [Symbol.iterator]() { return this.entries(); }
+  [inspect.custom](depth, options) {
+    return `Headers ${inspect(Object.fromEntries(this.entries()), { ...options, depth: options.depth === null ? null : depth - 1 })}`;
+  }
+}
+hidden(Headers.prototype, inspect.custom, Headers.prototype[inspect.custom]);
+Object.defineProperty(Headers.prototype, Symbol.toStringTag, { value: 'Headers', configurable: true });
+
+export class FormData {
+  #list = [];
+  static #item(value, filename) {
+    if (value instanceof Blob) return filename === undefined && value.name !== undefined ? value : new globalThis.File([value], filename ?? value.name ?? 'blob', { type: value.type });
+    return `${value}`;
+  }
+  append(name, value, filename) { this.#list.push([`${name}`, FormData.#item(value, filename)]); }
+  set(name, value, filename) {
+    const at = this.#list.findIndex(([key]) => key === `${name}`);
+    this.#list = this.#list.filter(([key], i) => key !== `${name}` || i === at);
+    if (at < 0) this.append(name, value, filename);
+    else this.#list[this.#list.findIndex(([key]) => key === `${name}`)] = [`${name}`, FormData.#item(value, filename)];
+  }
+  get(name) { return this.#list.find(([key]) => key === `${name}`)?.[1] ?? null; }
+  getAll(name) { return this.#list.filter(([key]) => key === `${name}`).map(([, value]) => value); }
+  has(name) { return this.#list.some(([key]) => key === `${name}`); }
+  delete(name) { this.#list = this.#list.filter(([key]) => key !== `${name}`); }
+  *entries() { yield* this.#list.map((pair) => [...pair]); }
+  *keys() { for (const [key] of this.#list) yield key; }
+  *values() { for (const [, value] of this.#list) yield value; }
+  forEach(fn, self) { for (const [key, value] of this.#list) fn.call(self, value, key, this); }
+  [Symbol.iterator]() { return this.entries(); }
+}
+Object.defineProperty(FormData.prototype, Symbol.toStringTag, { value: 'FormData', configurable: true });
+
+// The bytes of a body and the type that goes with it.
+function bodyOf(given) {
+  if (given === undefined || given === null) return { bytes: null, type: null };
+  if (given instanceof URLSearchParams) return { bytes: native.utf8Encode(`${given}`), type: 'application/x-www-form-urlencoded;charset=UTF-8' };
+  if (given instanceof Blob) return { blob: given, bytes: null, type: given.type || null };
+  if (ArrayBuffer.isView(given)) return { bytes: new Uint8Array(given.buffer, given.byteOffset, given.byteLength).slice(), type: null };
+  if (native.classOf(given) === 'ArrayBuffer') return { bytes: new Uint8Array(given.slice(0)), type: null };
+  if (given instanceof FormData) {
+    const text = new URLSearchParams([...given].map(([name, value]) => [name, typeof value === 'string' ? value : value.name]));
+    return { bytes: native.utf8Encode(`${text}`), type: 'application/x-www-form-urlencoded;charset=UTF-8', form: given };
+  }
+  return { bytes: native.utf8Encode(`${given}`), type: 'text/plain;charset=UTF-8' };
+}
+
+class Body {
+  #body;
+  #used = false;
+  constructor(given, headers) {
+    this.#body = given instanceof Body ? given.#body : bodyOf(given);
+    if (this.#body.type !== null && !headers.has('content-type')) headers.set('content-type', this.#body.type);
+  }
+  get bodyUsed() { return this.#used; }
+  get body() { return null; }
+  async #take() {
+    if (this.#used) throw new TypeError('Body is unusable: Body has already been read');
+    this.#used = this.#body.bytes !== null || this.#body.blob !== undefined;
+    if (this.#body.blob) return this.#body.blob.bytes();
+    return this.#body.bytes ?? new Uint8Array(0);
+  }
+  async arrayBuffer() { return (await this.#take()).slice().buffer; }
+  async bytes() { return (await this.#take()).slice(); }
+  async text() { return native.utf8Decode(await this.#take(), false).replace(/^\ufeff/, ''); }
+  async json() { return JSON.parse(await this.text()); }
+  async blob() { return new Blob([await this.#take()], { type: this.headers.get('content-type') ?? '' }); }
+  async formData() {
+    if (this.#body.form) return this.#body.form;
+    const form = new FormData();
+    for (const [name, value] of new URLSearchParams(await this.text())) form.append(name, value);
+    return form;
+  }
+  whole() {
+    if (this.#used) throw new TypeError('Response.clone: Body has already been consumed.');
+    return this;
+  }
+}
+hidden(Body.prototype, 'whole', Body.prototype.whole);
+
+const NO_BODY = new Set([101, 103, 204, 205, 304]);
+
+export class Response extends Body {
+  #given;
+  constructor(body = null, init = {}) {
+    const status = init.status === undefined ? 200 : Number(init.status);
+    if (!(Number.isInteger(status) && status >= 200 && status <= 599) && init.kind !== 'error') throw new RangeError('init["status"] must be in the range of 200 to 599, inclusive.');
+    if (body !== null && body !== undefined && NO_BODY.has(status)) throw new TypeError(`Response constructor: Invalid response status code ${status}`);
+    const headers = new Headers(init.headers);
+    super(body, headers);
+    this.#given = { status, statusText: `${init.statusText ?? ''}`, headers, url: init.url ?? '', kind: init.kind ?? 'default' };
+  }
+  get status() { return this.#given.status; }
+  get ok() { return this.#given.status >= 200 && this.#given.status <= 299; }
+  get statusText() { return this.#given.statusText; }
+  get headers() { return this.#given.headers; }
+  get url() { return this.#given.url; }
+  get type() { return this.#given.kind; }
+  get redirected() { return false; }
+  clone() { return new Response(this.whole(), { status: this.status, statusText: this.statusText, headers: this.headers, url: this.url }); }
+  static json(data, init = {}) {
+    const text = JSON.stringify(data);
+    if (text === undefined) throw new TypeError('Value is not JSON serializable');
+    const headers = new Headers(init.headers);
+    if (!headers.has('content-type')) headers.set('content-type', 'application/json');
+    return new Response(text, { ...init, headers });
+  }
+  static error() { return new Response(null, { status: 0, kind: 'error' }); }
+  static redirect(url, status = 302) {
+    if (![301, 302, 303, 307, 308].includes(status)) throw new RangeError(`Invalid status code ${status}`);
+    return new Response(null, { status, headers: { location: new URL(`${url}`).href } });
+  }
+  [inspect.custom](depth, options) {
+    const { status, statusText, headers, ok, url, type, redirected, bodyUsed, body } = this;
+    return `Response ${inspect({ status, statusText, headers, body, bodyUsed, ok, redirected, type, url }, { ...options, depth: options.depth === null ? null : depth - 1 })}`;
+  }
+}
+hidden(Response.prototype, inspect.custom, Response.prototype[inspect.custom]);
+Object.defineProperty(Response.prototype, Symbol.toStringTag, { value: 'Response', configurable: true });
+
+const NORMAL = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'POST', 'PUT']);
+
+export class Request extends Body {
+  #given;
+  constructor(input, init = {}) {
+    const from = input instanceof Request ? input : undefined;
+    const method = `${init.method ?? from?.method ?? 'GET'}`;
+    const usual = method.toUpperCase();
+    const headers = new Headers(init.headers ?? from?.headers);
+    if (init.body !== undefined && init.body !== null && (usual === 'GET' || usual === 'HEAD')) throw new TypeError('Request with GET/HEAD method cannot have body.');
+    let url;
+    if (from) ({ url } = from);
+    else {
+      try {
+        url = new URL(`${input}`).href;
+      } catch (cause) {
+        throw new TypeError(`Failed to parse URL from ${input}`, { cause });
+      }
+    }
+    super(init.body ?? from?.whole() ?? null, headers);
+    this.#given = { url, method: NORMAL.has(usual) ? usual : method, headers, signal: init.signal ?? from?.signal ?? new globalThis.AbortController().signal, redirect: init.redirect ?? 'follow', credentials: init.credentials ?? 'same-origin', mode: init.mode ?? 'cors', cache: init.cache ?? 'default' };
+  }
+  get url() { return this.#given.url; }
+  get method() { return this.#given.method; }
+  get headers() { return this.#given.headers; }
+  get signal() { return this.#given.signal; }
+  get redirect() { return this.#given.redirect; }
+  get credentials() { return this.#given.credentials; }
+  get mode() { return this.#given.mode; }
+  get cache() { return this.#given.cache; }
+  clone() { return new Request(this); }
+}
+Object.defineProperty(Request.prototype, Symbol.toStringTag, { value: 'Request', configurable: true });
+
+export async function fetch(input, init) {
+  const { url, signal } = new Request(input, init);
+  if (signal.aborted) throw signal.reason;
+  const cause = refuse('sockets', 'EACCES', `connect ${new URL(url).host || url}`);
+  throw new TypeError('fetch failed', { cause });
+}

@@ -1,0 +1,121 @@
+// Time and chance, always asked of the host: nothing of either is kept over a restore.
+#include <stdlib.h>
+#include <wasi/api.h>
+
+#include "shim.h"
+
+static uint64_t origin;
+
+static uint64_t clock_read(__wasi_clockid_t id)
+{
+    __wasi_timestamp_t time = 0;
+    (void)__wasi_clock_time_get(id, 1, &time);
+    return time;
+}
+
+void clock_begin(void)
+{
+    origin = clock_read(__WASI_CLOCKID_MONOTONIC);
+}
+
+static JSValue now(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    return JS_NewFloat64(ctx, clock_read(__WASI_CLOCKID_REALTIME) / 1000 / 1e3);
+}
+
+static JSValue hrtime(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    return JS_NewBigUint64(ctx, clock_read(__WASI_CLOCKID_MONOTONIC));
+}
+
+static JSValue since_begin(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    return JS_NewFloat64(ctx, (clock_read(__WASI_CLOCKID_MONOTONIC) - origin) / 1e6);
+}
+
+// Waits for standard input if `stdin` says so, and for the time if it is not negative. True if input is there.
+static bool wait(bool input, double ms)
+{
+    __wasi_subscription_t ask[2] = {0};
+    __wasi_event_t events[2];
+    __wasi_size_t count = 0, n = 0;
+    if (input) {
+        ask[n].userdata = 1;
+        ask[n].u.tag = __WASI_EVENTTYPE_FD_READ;
+        ask[n++].u.u.fd_read.file_descriptor = 0;
+    }
+    if (ms >= 0) {
+        ask[n].u.tag = __WASI_EVENTTYPE_CLOCK;
+        ask[n].u.u.clock.id = __WASI_CLOCKID_MONOTONIC;
+        // A year is for ever, and fits.
+        ask[n++].u.u.clock.timeout = (ms > 31e9 ? 31e9 : ms) * 1e6;
+    }
+    if (n == 0)
+        return false;
+    if (__wasi_poll_oneoff(ask, events, n, &count) != 0)
+        // Cannot be polled: reading tells.
+        return input;
+    for (__wasi_size_t i = 0; i < count; i++)
+        if (events[i].userdata == 1)
+            return true;
+    return false;
+}
+
+static JSValue sleep_ms(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    double ms;
+    if (JS_ToFloat64(ctx, &ms, argv[0]))
+        return JS_EXCEPTION;
+    if (ms > 0)
+        wait(false, ms);
+    return JS_UNDEFINED;
+}
+
+static JSValue poll_stdin(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    double ms;
+    if (JS_ToFloat64(ctx, &ms, argv[0]))
+        return JS_EXCEPTION;
+    return JS_NewBool(ctx, wait(true, ms));
+}
+
+static JSValue fill_random(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    size_t length;
+    uint8_t *bytes = bytes_of(ctx, &length, argv[0]);
+    if (!bytes && JS_HasException(ctx))
+        return JS_EXCEPTION;
+    int error = length ? __wasi_random_get(bytes, length) : 0;
+    return error ? throw_system(ctx, error, "getrandom", NULL, NULL) : JS_UNDEFINED;
+}
+
+static JSValue new_random(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    uint64_t length;
+    if (JS_ToIndex(ctx, &length, argv[0]))
+        return JS_EXCEPTION;
+    uint8_t *bytes = length < SIZE_MAX ? js_malloc(ctx, length ? length : 1) : NULL;
+    if (!bytes)
+        return JS_HasException(ctx) ? JS_EXCEPTION : JS_ThrowOutOfMemory(ctx);
+    int error = __wasi_random_get(bytes, length);
+    if (error) {
+        js_free(ctx, bytes);
+        return throw_system(ctx, error, "getrandom", NULL, NULL);
+    }
+    return bytes_adopt(ctx, bytes, length);
+}
+
+static const JSCFunctionListEntry FUNCTIONS[] = {
+    JS_CFUNC_DEF("now", 0, now),
+    JS_CFUNC_DEF("hrtime", 0, hrtime),
+    JS_CFUNC_DEF("clock", 0, since_begin),
+    JS_CFUNC_DEF("sleep", 1, sleep_ms),
+    JS_CFUNC_DEF("pollStdin", 1, poll_stdin),
+    JS_CFUNC_DEF("random", 1, new_random),
+    JS_CFUNC_DEF("fillRandom", 1, fill_random),
+};
+
+void add_clock(JSContext *ctx, JSValueConst native)
+{
+    JS_SetPropertyFunctionList(ctx, native, FUNCTIONS, COUNT(FUNCTIONS));
+}

@@ -1,0 +1,317 @@
+// QuickJS-NG as one unit of our own, so that what it forbids itself on WASI can be had and its private state be renewed.
+
+// All system headers first, while __wasi__ is still what it is.
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fenv.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <malloc.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cutils.h"
+#include "quickjs.h"
+
+#ifdef __wasi__
+#include <wasi/api.h>
+
+// Atomics is part of the language, threads or not. Its locks have nobody to wait for; `Atomics.wait` with a time, which
+// programs use as a synchronous sleep, sleeps.
+typedef int js_mutex_t, js_cond_t, js_once_t;
+#define JS_ONCE_INIT 0
+static void js_once(js_once_t *guard, void (*callback)(void))
+{
+    if (!*guard) {
+        *guard = 1;
+        callback();
+    }
+}
+static void js_mutex_init(js_mutex_t *mutex) { (void)mutex; }
+static void js_mutex_lock(js_mutex_t *mutex) { (void)mutex; }
+static void js_mutex_unlock(js_mutex_t *mutex) { (void)mutex; }
+static void js_cond_init(js_cond_t *cond) { (void)cond; }
+static void js_cond_destroy(js_cond_t *cond) { (void)cond; }
+static void js_cond_signal(js_cond_t *cond) { (void)cond; }
+static int js_cond_timedwait(js_cond_t *cond, js_mutex_t *mutex, uint64_t nanoseconds)
+{
+    __wasi_subscription_t ask = {.u = {.tag = __WASI_EVENTTYPE_CLOCK}};
+    __wasi_event_t event;
+    __wasi_size_t count;
+    ask.u.u.clock.id = __WASI_CLOCKID_MONOTONIC;
+    ask.u.u.clock.timeout = nanoseconds;
+    (void)cond, (void)mutex;
+    (void)__wasi_poll_oneoff(&ask, &event, 1, &count);
+    return -1;
+}
+// Nobody will ever signal; the host's deadline ends it.
+static void js_cond_wait(js_cond_t *cond, js_mutex_t *mutex)
+{
+    for (;;)
+        js_cond_timedwait(cond, mutex, UINT64_C(3600000000000));
+}
+
+// On WASI the engine switches its own stack checks and Atomics off, in two places that look at this.
+#undef __wasi__
+#endif
+
+#include "depth.h"
+
+static JSValue call_from_c(JSContext *ctx, JSValueConst function, JSValueConst self, int argc, JSValueConst *argv);
+static JSValue call_and_free_from_c(JSContext *ctx, JSValue function, JSValueConst self, int argc, JSValueConst *argv);
+
+#include "quickjs.c"
+
+#undef JS_Call
+#undef JS_CallFree
+
+__attribute__((noinline)) static JSValue call_from_c(JSContext *ctx, JSValueConst function, JSValueConst self, int argc,
+                                                     JSValueConst *argv)
+{
+    return JS_Call(DEEPENED(DEEPER_BY_STEP, ctx), function, self, argc, argv);
+}
+
+__attribute__((noinline)) static JSValue call_and_free_from_c(JSContext *ctx, JSValue function, JSValueConst self, int argc,
+                                                              JSValueConst *argv)
+{
+    return call_and_free(DEEPENED(DEEPER_BY_STEP, ctx), function, self, argc, argv);
+}
+
+#include "shim.h"
+
+// Room that the deepest JavaScript may use of the linear memory's stack, which see in depth.h. What is left is for C code
+// that recurses a little without asking, and for what runs when the limit has been reached.
+#ifndef STACK_LIMIT
+#define STACK_LIMIT (13 << 18)
+#endif
+
+void engine_begin(JSContext *ctx, const uint8_t seed[8])
+{
+    uint64_t state;
+    memcpy(&state, seed, sizeof state);
+    ctx->random_state = state ? state : 1;
+    JS_UpdateStackTop(ctx->rt);
+    JS_SetMaxStackSize(ctx->rt, STACK_LIMIT);
+}
+
+// While the program is being left, no user code may come between: no `prepareStackTrace`, and an interrupt at each step.
+void engine_leave(JSContext *ctx, bool leaving)
+{
+    ctx->rt->in_build_stack_trace = leaving;
+    if (leaving)
+        ctx->interrupt_counter = 0;
+}
+
+void engine_relax(JSContext *ctx, size_t headroom)
+{
+    JS_SetGCThreshold(ctx->rt, ctx->rt->malloc_state.malloc_size + headroom);
+}
+
+void engine_collect_soon(JSContext *ctx)
+{
+    ctx->rt->malloc_gc_threshold = 0;
+}
+
+size_t engine_used(JSContext *ctx)
+{
+    return ctx->rt->malloc_state.malloc_size;
+}
+
+// As JS_Eval2, which cannot begin at line 0: a wrapper's own first line is that.
+JSValue engine_compile(JSContext *ctx, const char *text, size_t length, const char *file, int line, int flags)
+{
+    return JS_EvalInternal(ctx, ctx->global_obj, text, length, file, line, flags, -1);
+}
+
+JSModuleDef *engine_find_module(JSContext *ctx, const char *importer, const char *specifier)
+{
+    return js_host_resolve_imported_module(ctx, importer, specifier, JS_UNDEFINED);
+}
+
+int engine_resolve_module(JSContext *ctx, JSModuleDef *module)
+{
+    if (js_resolve_module(ctx, module) == 0)
+        return 0;
+    js_free_modules(ctx, JS_FREE_MODULE_NOT_RESOLVED);
+    return -1;
+}
+
+JSValue engine_evaluate_module(JSContext *ctx, JSModuleDef *module)
+{
+    return JS_EvalFunction(ctx, JS_NewModuleValue(ctx, module));
+}
+
+JSModuleDef *engine_module_of(JSValueConst value)
+{
+    return JS_VALUE_GET_TAG(value) == JS_TAG_MODULE ? JS_VALUE_GET_PTR(value) : NULL;
+}
+
+// Whether the module or one that it needs is in the middle of its evaluation. Modules whose evaluation is over need
+// nothing that is not, so the walk ends at them; `dfs_index` marks what has been seen and is not in use meanwhile.
+static bool being_evaluated(JSModuleDef *module, int mark)
+{
+    if (module->status == JS_MODULE_STATUS_EVALUATING)
+        return true;
+    if (module->status > JS_MODULE_STATUS_EVALUATING || module->dfs_index == mark)
+        return false;
+    module->dfs_index = mark;
+    for (int i = 0; i < module->req_module_entries_count; i++) {
+        JSModuleDef *needed = module->req_module_entries[i].module;
+        if (needed && being_evaluated(needed, mark))
+            return true;
+    }
+    return false;
+}
+
+bool engine_being_evaluated(JSModuleDef *module)
+{
+    // Real indices are not negative, so every walk has a mark of its own.
+    static int mark = -1;
+    return being_evaluated(module, --mark);
+}
+
+const char *engine_class_of(JSContext *ctx, JSValueConst value)
+{
+    static char name[64];
+    JSAtom atom;
+    switch (JS_GetClassID(value)) {
+    case JS_INVALID_CLASS_ID:
+        return NULL;
+    // Classes whose name in the engine is another class's.
+    case JS_CLASS_MODULE_NS:
+        return "Module";
+    case JS_CLASS_BOUND_FUNCTION:
+        return "BoundFunction";
+    case JS_CLASS_PROXY:
+        return "Proxy";
+    default:
+        atom = JS_GetClassName(ctx->rt, JS_GetClassID(value));
+        JS_AtomGetStr(ctx, name, sizeof name, atom);
+        JS_FreeAtom(ctx, atom);
+        return name;
+    }
+}
+
+const char *engine_function_kind(JSContext *ctx, JSValueConst value)
+{
+    if (!JS_IsFunction(ctx, value))
+        return NULL;
+    JSObject *object = JS_VALUE_GET_OBJ(value);
+    if (object->class_id == JS_CLASS_BOUND_FUNCTION)
+        return "bound";
+    if (!js_class_has_bytecode(object->class_id))
+        return "native";
+    JSFunctionBytecode *code = object->u.func.function_bytecode;
+    switch (code->func_kind) {
+    case JS_FUNC_GENERATOR:
+        return "generator";
+    case JS_FUNC_ASYNC:
+        return "async";
+    case JS_FUNC_ASYNC_GENERATOR:
+        return "asyncgenerator";
+    }
+    // Only a class's constructor checks how it is called. The text would tell as well, but the prelude's functions have none.
+    for (int at = 0; at < code->byte_code_len;) {
+        int op = code->byte_code_buf[at];
+        if (op == OP_check_ctor)
+            return "class";
+        at += short_opcode_info(op).size;
+    }
+    return "function";
+}
+
+// [entries, isKeyValue] of a collection or of what an iterator over one has still to come.
+JSValue engine_preview(JSContext *ctx, JSValueConst value)
+{
+    JSMapState *state;
+    struct list_head *from;
+    bool pairs;
+    bool both = false;
+    JSIteratorKindEnum kind = JS_ITERATOR_KIND_KEY;
+    JSClassID class = JS_GetClassID(value);
+    JSObject *object = class ? JS_VALUE_GET_OBJ(value) : NULL;
+
+    switch (class) {
+    case JS_CLASS_MAP:
+    case JS_CLASS_SET:
+        state = object->u.map_state;
+        from = state->records.next;
+        both = pairs = class == JS_CLASS_MAP;
+        break;
+    case JS_CLASS_MAP_ITERATOR:
+    case JS_CLASS_SET_ITERATOR: {
+        JSMapIteratorData *at = object->u.map_iterator_data;
+        kind = at->kind;
+        both = pairs = kind == JS_ITERATOR_KIND_KEY_AND_VALUE;
+        if (JS_IsUndefined(at->obj)) {
+            state = NULL;
+            from = NULL;
+            break;
+        }
+        state = JS_VALUE_GET_OBJ(at->obj)->u.map_state;
+        from = at->cur_record ? at->cur_record->link.next : state->records.next;
+        break;
+    }
+    default:
+        return JS_UNDEFINED;
+    }
+
+    bool set = class == JS_CLASS_SET || class == JS_CLASS_SET_ITERATOR;
+    JSValue entries = JS_NewArray(ctx);
+    uint32_t count = 0;
+    if (JS_IsException(entries))
+        return entries;
+    for (; state && from != &state->records; from = from->next) {
+        JSMapRecord *record = list_entry(from, JSMapRecord, link);
+        if (record->empty)
+            continue;
+        JSValue first = set || kind != JS_ITERATOR_KIND_VALUE ? record->key : record->value;
+        if (JS_SetPropertyUint32(ctx, entries, count++, js_dup(first)) < 0)
+            goto fail;
+        if (both && JS_SetPropertyUint32(ctx, entries, count++, js_dup(set ? record->key : record->value)) < 0)
+            goto fail;
+    }
+    JSValue both_values[] = {entries, JS_NewBool(ctx, pairs)};
+    return JS_NewArrayFrom(ctx, 2, both_values);
+fail:
+    JS_FreeValue(ctx, entries);
+    return JS_EXCEPTION;
+}
+
+JSValue engine_stack_of(JSContext *ctx, JSValueConst error)
+{
+    return JS_IsError(error) ? js_dup(JS_VALUE_GET_OBJ(error)->u.object_data) : JS_UNDEFINED;
+}
+
+void engine_set_stack(JSContext *ctx, JSValueConst error, JSValue text)
+{
+    if (JS_IsError(error))
+        set_value(ctx, &JS_VALUE_GET_OBJ(error)->u.object_data, text);
+    else
+        JS_FreeValue(ctx, text);
+}
+
+// A revoked proxy is one too; the public calls throw for it.
+bool engine_proxy(JSContext *ctx, JSValueConst value, JSValue *target, JSValue *handler)
+{
+    if (JS_GetClassID(value) != JS_CLASS_PROXY)
+        return false;
+    JSProxyData *proxy = JS_VALUE_GET_OBJ(value)->u.opaque;
+    *target = proxy->is_revoked ? JS_NULL : js_dup(proxy->target);
+    *handler = proxy->is_revoked ? JS_NULL : js_dup(proxy->handler);
+    return true;
+}
+
+#include "settle.h"

@@ -1,0 +1,48 @@
+// host.call, the guest's one way to speak with codebox, and the room its answers are written to.
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim.h"
+
+__attribute__((import_module("host"), import_name("call"))) int host_call(const char *text, size_t length,
+                                                                          uint8_t **answer, size_t *answer_length);
+
+__attribute__((export_name("host_alloc"))) void *host_alloc(size_t length)
+{
+    return malloc(length ? length : 1);
+}
+
+// The answer is the caller's to free.
+int host_ask(const char *text, size_t length, uint8_t **answer, size_t *answer_length)
+{
+    *answer = NULL;
+    *answer_length = 0;
+    return host_call(text, length, answer, answer_length);
+}
+
+static JSValue ask(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    size_t length, answer_length;
+    uint8_t *answer;
+    const char *text = text_of(ctx, &length, argv[0]);
+    if (!text)
+        return JS_EXCEPTION;
+    int status = host_ask(text, length, &answer, &answer_length);
+    JS_FreeCString(ctx, text);
+    if (status == HOST_NOBODY)
+        return JS_NULL;
+    if (status != HOST_OK)
+        return JS_ThrowInternalError(ctx, "host.call: the host did not understand, or there was no room for its answer");
+    JSValue bytes = bytes_new(ctx, answer, answer_length);
+    free(answer);
+    return bytes;
+}
+
+static const JSCFunctionListEntry FUNCTIONS[] = {
+    JS_CFUNC_DEF("host", 1, ask),
+};
+
+void add_host(JSContext *ctx, JSValueConst native)
+{
+    JS_SetPropertyFunctionList(ctx, native, FUNCTIONS, COUNT(FUNCTIONS));
+}
