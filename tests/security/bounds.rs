@@ -19,6 +19,7 @@ pub fn compound() -> Vec<Compound> {
         ("L7::a_stalled_reader_does_not_stop_the_clock", Vec::new(), stalled),
         ("R3::messages_take_no_memory", Vec::new(), messages),
         ("S5::a_project_file_that_never_ends", Vec::new(), project_file),
+        ("F13::a_deep_tree_is_removed_with_few_descriptors", Vec::new(), deep),
     ]
 }
 
@@ -47,12 +48,21 @@ os.symlink("p/sub", "/g/folder")
 for end in ["/", "/.", "/..", "/new/.."]:
     tries("times", lambda: os.utime("/g/folder" + end, (1, 1), follow_symlinks=False))
 tries("mkdir", lambda: os.mkdir("/g/folder/new"))
+os.symlink(".", "/g/dot")
+os.mkdir("/g/other")
+for place in ["p", "./p", "other/../p", "dot/p", "dot/dot/./p", "p/sub", "other/../p/sub", "dot/p/sub"]:
+    tries("rename", lambda: os.rename("/g/" + place, "/g/moved"))
+    tries("rmdir", lambda: os.rmdir("/g/" + place))
+fd = os.open("/g/folder", os.O_RDONLY)
+tries("futimes", lambda: os.utime(fd, (1, 1)))
 "#;
     let run = kit.run_json().grant(&grant, "/g", "rw").grant(&protected, "/s", "ro").args(["-c", program]);
     let report = sound(&run.run()?)?;
     ensure!(report.outcome() == "exited 0", "{}", report.json());
     ensure!(!report.stdout().contains("open went") && !report.stdout().contains("chain went"), "{}", report.stdout());
-    ensure!(!report.stdout().contains("mkdir went"), "{}", report.stdout());
+    for name in ["mkdir", "rename", "rmdir", "futimes"] {
+        ensure!(!report.stdout().contains(&format!("{name} went")), "{name}: {}", report.stdout());
+    }
     ensure!(fs::read_dir(&protected)?.next().is_none(), "something was made in the read-only grant");
     ensure!(fs::metadata(&protected)?.modified()? == before, "the read-only grant was touched");
     Ok(Verdict::Held)
@@ -126,7 +136,46 @@ fn stalled(kit: &Kit) -> Result<Verdict> {
         };
         ensure!(status.code() == Some(124), "{program}: {status}");
     }
+    // The same for standard error, where codebox itself has something to say at the end.
+    let program = "import sys\nwhile True: sys.stderr.write('x' * 1000)";
+    let mut command = kit.codebox().args(["run", "--timeout", "1s", "-c", program]).command();
+    let errors = File::options().write(true).open(&pipe)?;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn()?;
+    let mut waited = Duration::ZERO;
+    while child.try_wait()?.is_none() {
+        ensure!(waited < Duration::from_secs(30), "a stalled reader of standard error kept it from ending");
+        std::thread::sleep(Duration::from_millis(50));
+        waited += Duration::from_millis(50);
+    }
     drop(reader);
+    Ok(Verdict::Held)
+}
+
+/// A tree deeper than there are descriptors is gone after the job, and the next one starts at once.
+fn deep(kit: &Kit) -> Result<Verdict> {
+    let program = r#"
+import os
+fd = os.open(".", os.O_RDONLY)
+for level in range(2000):
+    os.mkdir("d", dir_fd=fd)
+    inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+    os.close(fd)
+    fd = inner
+"#;
+    let binary = kit.binary().display();
+    let home = kit.home().display();
+    let shell =
+        format!("ulimit -n 256; CODEBOX_HOME='{home}' exec '{binary}' run --json --timeout 20s -c \"$PROGRAM\"");
+    let output = std::process::Command::new("sh").args(["-c", &shell]).env("PROGRAM", program).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    // Other trials run beside this one; what a process left behind has no lock and is not empty.
+    for entry in fs::read_dir(kit.home().join("cache/scratch"))? {
+        let path = entry?.path();
+        let names: Vec<_> =
+            fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+        let left = !names.is_empty() && !names.iter().any(|name| name == "lock" || name == "lock.new");
+        ensure!(!left, "{} was left with {names:?}", path.display());
+    }
     Ok(Verdict::Held)
 }
 

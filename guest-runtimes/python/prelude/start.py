@@ -28,6 +28,9 @@ ENVIRONMENT = {
 
 _scan = json.JSONDecoder().scan_once
 
+_BASES = type.__dict__["__mro__"].__get__
+_NAMESPACE = type.__dict__["__dict__"].__get__
+
 # What is built in, and what a plain `python` has loaded before a program starts: no file takes its place.
 _EARLIER = frozenset(
     "__main__ _codebox _collections_abc _host _reactor _sitebuiltins abc codecs encodings genericpath io os posixpath "
@@ -159,7 +162,7 @@ def _drop():
     # Streams that the program put there are objects of its own.
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     left = gc.get_objects()
-    if not any([hasattr(kind, "__del__") for kind in {type(one) for one in left}]):
+    if not any([_has_finaliser(kind) for kind in {type(one) for one in left}]):
         return
     _flush_files(left)
     del left
@@ -175,6 +178,11 @@ def _drop():
         for name in sorted(names, key=_is_public):
             space[name] = None
     gc.collect()
+
+
+def _has_finaliser(kind):
+    """Whether a type's objects do something when they end; asks the type's own metaclass nothing."""
+    return any(["__del__" in _NAMESPACE(base) for base in _BASES(kind)])
 
 
 def _forget_modules():

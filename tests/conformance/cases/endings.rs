@@ -4,6 +4,10 @@ use crate::case::{Case, code, file};
 
 pub fn cases() -> Vec<Case> {
     vec![
+        code("left_open::beside_an_odd_class", "class M(type):\n    def __getattr__(c, n): raise KeyError(n)\nclass A(metaclass=M): pass\na = A()\nf = open('o.txt', 'w')\nf.write('hello')")
+            .grant(("d", "/work", "rw"), &[])
+            .prints("")
+            .leaves(("d", "o.txt", "hello")),
         code("left_open::global", "f = open('o.txt', 'w')\nf.write('hello')").grant(("d", "/work", "rw"), &[]).prints("").leaves(("d", "o.txt", "hello")),
         code("left_open::global_used_by_a_function", "f = open('o.txt', 'w')\ndef put(t): f.write(t)\nput('hello')").grant(("d", "/work", "rw"), &[]).prints("").leaves(("d", "o.txt", "hello")),
         code("left_open::csv_writer", "import csv\nw = csv.writer(open('o.csv', 'w', newline=''))\nw.writerow([1, 2])").grant(("d", "/work", "rw"), &[]).prints("").leaves(("d", "o.csv", "1,2\r\n")),

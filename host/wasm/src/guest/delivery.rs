@@ -31,7 +31,8 @@ pub(crate) struct Delivery {
 }
 
 struct Running {
-    queue: mpsc::Sender<(usize, Vec<u8>)>,
+    /// Nothing once all has been said.
+    queue: Option<mpsc::Sender<(usize, Vec<u8>)>>,
     ended: oneshot::Receiver<()>,
 }
 
@@ -50,23 +51,26 @@ impl Delivery {
         if let Some(sinks) = self.sinks.take() {
             self.running = Some(start(sinks, self.closed.clone()).map_err(|_| WriteFailed::Closed)?);
         }
-        let running = self.running.as_ref().ok_or(WriteFailed::Closed)?;
+        let queue = self.running.as_ref().and_then(|running| running.queue.as_ref()).ok_or(WriteFailed::Closed)?;
         for piece in bytes.chunks(PIECE) {
             if self.closed[stream].load(Ordering::Relaxed) {
                 return Err(WriteFailed::Closed);
             }
-            running.queue.send((stream, piece.to_vec())).await.map_err(|_| WriteFailed::Closed)?;
+            queue.send((stream, piece.to_vec())).await.map_err(|_| WriteFailed::Closed)?;
         }
         Ok(())
     }
 
     /// Waits until everything sent has been taken and the sinks are dropped.
+    ///
+    /// The wait can be given up and taken up again.
     pub(crate) async fn finish(&mut self) {
         self.sinks = None;
-        if let Some(Running { queue, ended }) = self.running.take() {
-            drop(queue);
+        if let Some(running) = &mut self.running {
+            running.queue = None;
             // The thread ends with a word, or by a panic of a sink's, which ends the wait as well.
-            let _ = ended.await;
+            let _ = (&mut running.ended).await;
+            self.running = None;
         }
     }
 }
@@ -88,5 +92,5 @@ fn start(mut sinks: Sinks, closed: Closed) -> io::Result<Running> {
         let _ = end.send(());
     };
     std::thread::Builder::new().name("codebox-output".into()).stack_size(128 << 10).spawn(deliver)?;
-    Ok(Running { queue, ended })
+    Ok(Running { queue: Some(queue), ended })
 }

@@ -79,8 +79,8 @@ fn descriptors(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             let result = wasi::fd_renumber(&mut guest.wasi, &mut memory, from, to).await?;
             if result == errno::SUCCESS && from != to {
                 guest.listings.forget(from);
-                guest.mounts.renumbered(from, to);
                 guest.forget(to);
+                guest.mounts.renumbered(from, to);
             }
             Ok(result)
         })
@@ -125,6 +125,9 @@ fn descriptors(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         |mut caller: Caller<'_, Guest>, (fd, atim, mtim, which): (i32, i64, i64, i32)| {
             Box::new(async move {
                 let (mut memory, guest) = split(&mut caller)?;
+                if guest.mounts.guards(fd) {
+                    return Ok(errno::ROFS);
+                }
                 guest.quota.change();
                 wasi::fd_filestat_set_times(&mut guest.wasi, &mut memory, fd, atim, mtim, which).await
             })

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -66,9 +66,9 @@ impl Guard {
     fn place(&self, path: &Path, last: Last) -> io::Result<PathBuf> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let Some(name) = path.file_name() else { return self.dir.canonicalize(&path) };
+            let Some(name) = path.file_name() else { return self.settled(&path) };
             let parent = match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                Some(parent) => self.dir.canonicalize(parent)?,
+                Some(parent) => self.settled(parent)?,
                 None => PathBuf::new(),
             };
             let real = parent.join(name);
@@ -85,6 +85,14 @@ impl Guard {
             }
         }
         Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+impl Guard {
+    /// A path that is there, without links and dots; the mount itself has none at all.
+    fn settled(&self, path: &Path) -> io::Result<PathBuf> {
+        let real = self.dir.canonicalize(path)?;
+        Ok(real.components().filter(|component| *component != Component::CurDir).collect())
     }
 }
 
@@ -133,6 +141,7 @@ mod tests {
         symlink("../x", root.join("other/up")).expect("a fresh directory takes links");
         symlink("x/data/missing", root.join("dangling")).expect("a fresh directory takes links");
         symlink("../dangling", root.join("other/chain")).expect("a fresh directory takes links");
+        symlink(".", root.join("dot")).expect("a fresh directory takes links");
         symlink("round", root.join("round")).expect("a fresh directory takes links");
         let mount = |host: PathBuf, access| Mount { guest: GuestPath::work(), host, access };
         let mounts = [mount(root.to_owned(), Access::ReadWrite), mount(root.join("x/data"), Access::ReadOnly)];
@@ -162,7 +171,28 @@ mod tests {
         let guard = guard(root.path());
         assert!(!guard.allows("x", Last::Itself));
         assert!(!guard.allows("x/data", Last::Itself));
+        for path in ["./x", "other/../x", "dot/x", "./dot/./x", "x/../x", "other/up/../x", "."] {
+            assert!(!guard.allows(path, Last::Itself), "{path} holds a protected place");
+        }
         assert!(guard.allows("link", Last::Itself), "the link itself is not protected");
+    }
+
+    #[test]
+    fn a_protected_child_of_the_mount_itself_stays_where_it_is() {
+        let root = tempfile::tempdir().expect("a scratch directory");
+        std::fs::create_dir_all(root.path().join("data")).expect("a fresh directory takes folders");
+        std::fs::create_dir(root.path().join("sub")).expect("a fresh directory takes folders");
+        symlink(".", root.path().join("dot")).expect("a fresh directory takes links");
+        let mount = |host: PathBuf, access| Mount { guest: GuestPath::work(), host, access };
+        let mounts =
+            [mount(root.path().to_owned(), Access::ReadWrite), mount(root.path().join("data"), Access::ReadOnly)];
+        let guard =
+            Guard::of(&mounts[0], &mounts).expect("the directory opens").expect("there is something to protect");
+        for path in ["data", "./data", "sub/../data", "dot/data", "dot/dot/data", "dot/sub/.././data"] {
+            assert!(!guard.allows(path, Last::Itself), "{path}");
+            assert!(!guard.allows(&format!("{path}/f"), Last::Followed), "{path}/f");
+        }
+        assert!(guard.allows("dot/sub", Last::Itself));
     }
 
     #[test]

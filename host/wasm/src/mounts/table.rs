@@ -60,6 +60,11 @@ impl MountTable {
         }
     }
 
+    /// Whether what a descriptor names was opened below a guarded mount without a look at whether it may be changed.
+    pub(crate) fn guards(&self, fd: i32) -> bool {
+        self.guarded.contains(fd)
+    }
+
     /// Hears of a directory that the guest opened, found at `place`.
     pub(crate) fn opened_directory(&mut self, fd: i32, place: Place) {
         let below_guarded = self.guarded.contains(place.fd);

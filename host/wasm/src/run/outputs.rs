@@ -1,6 +1,6 @@
 //! Brings a job's files out to a directory of the host.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use cap_std::fs::{Dir, OpenOptions};
 use codebox_core::path::MappedPath;
@@ -63,9 +63,23 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], budget: &mut Budget) -> io::Resul
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     let mut target = to.open_with(&temp, &options)?;
-    let copied = io::copy(&mut source.take(len), &mut target).and_then(|_| to.rename(&temp, &to, name));
+    let copied = copy_bytes(source.take(len), &mut target, budget).and_then(|()| to.rename(&temp, &to, name));
     if copied.is_err() {
         let _ = to.remove_file(&temp);
     }
     copied
+}
+
+/// Copies to the end, or until the caller wants no more.
+fn copy_bytes(mut source: impl Read, target: &mut impl Write, budget: &Budget) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        if budget.is_over() {
+            return Err(io::Error::other(budget.refusal()));
+        }
+        match source.read(&mut buffer)? {
+            0 => return target.flush(),
+            count => target.write_all(&buffer[..count])?,
+        }
+    }
 }

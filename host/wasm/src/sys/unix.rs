@@ -160,7 +160,7 @@ pub(crate) fn not_ours(meta: &Metadata) -> Option<String> {
     if meta.uid() != me && meta.uid() != 0 {
         return Some(format!("it belongs to user {} and not to {me}", meta.uid()));
     }
-    (meta.mode() & 0o022 != 0).then(|| "others may write to it".to_owned())
+    (meta.mode() & 0o022 != 0).then(|| "others may write to it; close it with chmod go-w".to_owned())
 }
 
 /// Lets nobody but this user read a file, and nobody write to it.
