@@ -40,7 +40,7 @@ impl Kit {
         Self { binary: binary.into(), home, temporary }
     }
 
-    /// Makes the shared home ready: fetches the runtime where it is missing and compiles it where it is stale.
+    /// Makes the shared home ready: fetches runtimes where they are missing and compiles them where they are stale.
     ///
     /// Processes that do this at one time wait for each other; afterwards it takes milliseconds.
     ///
@@ -49,9 +49,12 @@ impl Kit {
     pub fn prepare(&self) -> Result<()> {
         fs::create_dir_all(&self.home).with_context(|| format!("create {}", self.home.display()))?;
         // The user's settings say where packages come from, so this one run keeps the environment.
-        let ran = self.codebox().inherit_env().args(["run", "-c", "pass"]).deadline(INSTALL).run()?;
-        if ran.code != Some(0) {
-            bail!("no runtime in {}: {}", self.home.display(), ran.stderr_text().trim());
+        for (language, program) in [("python", "pass"), ("javascript", "0")] {
+            let run = self.codebox().inherit_env().args(["run", "--lang", language, "-c", program]);
+            let ran = run.deadline(INSTALL).run()?;
+            if ran.code != Some(0) {
+                bail!("no runtime for {language} in {}: {}", self.home.display(), ran.stderr_text().trim());
+            }
         }
         Ok(())
     }
