@@ -25,6 +25,7 @@ pub fn compound() -> Vec<Compound> {
         ("S3::image_flipped", Vec::new(), |kit| tampered(kit, "python.img", flip)),
         ("S3::image_cut", Vec::new(), |kit| tampered(kit, "python.img", cut)),
         ("S3::list_flipped", Vec::new(), |kit| tampered(kit, "prepared/manifest.json", flip)),
+        ("S3::list_says_another_import", Vec::new(), |kit| tampered(kit, "prepared/manifest.json", another_import)),
         ("S3::list_empty", Vec::new(), |kit| tampered(kit, "runtime/manifest.json", |path| Ok(fs::write(path, "")?))),
         ("S3::library_flipped", Vec::new(), |kit| tampered(kit, "python315.zip", flip)),
         ("S3::library_cut", Vec::new(), |kit| tampered(kit, "python315.zip", cut)),
@@ -136,6 +137,14 @@ fn flip(path: &Path) -> Result<()> {
     rewrite(path, |bytes| {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 0x40;
+    })
+}
+
+/// A list that is as well-formed as before.
+fn another_import(path: &Path) -> Result<()> {
+    rewrite(path, |bytes| {
+        let text = String::from_utf8_lossy(bytes).replace("\"zoneinfo\"", "\"zoneinfos\"");
+        *bytes = text.into_bytes();
     })
 }
 

@@ -29,7 +29,7 @@ pub(crate) const MEMORY_GUARD: usize = 32 << 20;
 /// Version of everything that decides whether a stored code or memory image still fits this program.
 ///
 /// Raise it when the split of a module, the image format or the prelude's contract changes.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 
 /// The shared compiler and runtime: one for each process.
 ///

@@ -82,7 +82,19 @@ pub(crate) struct Manifest {
     pub facts: serde_json::Value,
 }
 
+/// A manifest as it is stored: a list that was changed would be believed in everything it says.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    /// The sha256 of the manifest, written without spaces.
+    sha256: String,
+    manifest: Manifest,
+}
+
 impl Manifest {
+    fn digest(&self) -> serde_json::Result<String> {
+        Ok(hex(&Sha256::digest(serde_json::to_vec(self)?)))
+    }
+
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, WasmError> {
         let path = dir.join(MANIFEST);
         match fs::read(&path) {
@@ -90,7 +102,12 @@ impl Manifest {
                 ours_alone(dir)?;
                 // Whoever can write above it can put another directory in its place.
                 dir.ancestors().skip(1).take(ABOVE).try_for_each(ours_above)?;
-                serde_json::from_slice(&bytes).map(Some).map_err(|e| WasmError::damaged(&path, e.to_string()))
+                let damaged = |e: serde_json::Error| WasmError::damaged(&path, e.to_string());
+                let Stored { sha256, manifest } = serde_json::from_slice(&bytes).map_err(damaged)?;
+                if manifest.digest().map_err(damaged)? != sha256 {
+                    return Err(WasmError::damaged(&path, "its content is not what was written"));
+                }
+                Ok(Some(manifest))
             }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(WasmError::io("read", &path)(e)),
@@ -99,8 +116,11 @@ impl Manifest {
 
     pub(crate) fn write(&self, dir: &Path) -> Result<(), WasmError> {
         let path = dir.join(MANIFEST);
-        let bytes = serde_json::to_vec_pretty(self).map_err(|e| WasmError::damaged(&path, e.to_string()))?;
-        write_whole(&path, &bytes)
+        let stored = || {
+            let stored = Stored { sha256: self.digest()?, manifest: self.clone() };
+            serde_json::to_vec_pretty(&stored)
+        };
+        write_whole(&path, &stored().map_err(|e| WasmError::damaged(&path, e.to_string()))?)
     }
 
     /// Checks every artefact by its seal; a file that was copied or restored is looked through once, and its seal renewed.
