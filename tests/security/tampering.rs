@@ -52,9 +52,10 @@ pub fn remove_copy() {
 
 fn copied(kit: &Kit) -> Result<TempDir> {
     let home = kit.folder()?;
-    let to = home.path().display().to_string();
-    for part in ["data", "cache"] {
-        let from = kit.home().join(part).display().to_string();
+    fs::create_dir(home.path().join("cache"))?;
+    // Not the directories of running jobs, which come and go while the other trials run.
+    for part in ["data", "cache/prepared"] {
+        let [from, to] = [kit.home(), home.path()].map(|home| home.join(part).display().to_string());
         tool("cp", &["-a", "--reflink=auto", &from, &to])?;
     }
     // A copy has new identities: its digests are checked once and remembered.
@@ -110,8 +111,9 @@ fn judge(kit: &Kit, home: &Path) -> Result<()> {
 
 fn find(home: &Path, what: &str) -> Result<PathBuf> {
     let only = |folder: PathBuf| {
-        let entry =
-            fs::read_dir(&folder)?.flatten().max_by_key(|entry| entry.metadata().and_then(|m| m.modified()).ok());
+        let python = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("python-");
+        let entries = fs::read_dir(&folder)?.flatten().filter(python);
+        let entry = entries.max_by_key(|entry| entry.metadata().and_then(|m| m.modified()).ok());
         Ok::<_, anyhow::Error>(entry.with_context(|| format!("{} is empty", folder.display()))?.path())
     };
     let (prepared, runtime) = (only(home.join("cache/prepared"))?, only(home.join("data/runtimes"))?);
