@@ -1,0 +1,59 @@
+//! Takes the types out of TypeScript, so that what is left is the same program in JavaScript.
+//!
+//! Types, interfaces and declarations go; enums, namespaces and parameter properties become the code that they stand
+//! for; imports that only types need are left out. Nothing is checked but the syntax, and nothing is made older: the
+//! engine that runs the result knows modern JavaScript. JSX and decorators are refused.
+//!
+//! The text may be hostile: what would cost far more than its length to parse is refused, see [`StripError`].
+//!
+//! # Examples
+//! ```
+//! let stripped = codebox_typescript::strip("sum.ts", "const sum = (a: number, b: number): number => a + b;")?;
+//! assert_eq!(stripped.code, "const sum = (a, b) => a + b;\n");
+//! # Ok::<(), codebox_typescript::StripError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod error;
+mod place;
+mod room;
+mod shape;
+mod tokens;
+mod transform;
+mod unsupported;
+
+pub use error::StripError;
+pub use place::Place;
+pub use room::LONGEST;
+
+/// JavaScript made of TypeScript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stripped {
+    /// The program.
+    pub code: String,
+    /// Where each part of it came from: the `mappings` of a version 3 source map, whose only source is the text.
+    pub mappings: String,
+}
+
+/// Takes the types out of `text`, the content of `file`.
+///
+/// The file's name only says which kind of TypeScript it is: `.cts` is no module, and all else is one if it can be. The
+/// calling thread waits; how long is bounded by the text's length, [`LONGEST`] bytes at most.
+///
+/// # Errors
+/// [`StripError::Syntax`] where the text is no TypeScript, and others where it is not looked at.
+pub fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
+    room::with_room(text, || transform::strip(file, text))?
+}
+
+/// Only parses a text, for measuring what the rest of [`strip`] costs; tells whether it is TypeScript.
+///
+/// # Errors
+/// As for [`strip`], where the text is not looked at.
+#[doc(hidden)]
+pub fn parse_only(file: &str, text: &str) -> Result<bool, StripError> {
+    room::with_room(text, || transform::parse_only(file, text))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! Places in a text.
+
+/// A place in a text, as editors count: both from 1, the column in UTF-16 code units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The line.
+    pub line: u32,
+    /// The column.
+    pub column: u32,
+}
+
+impl Place {
+    /// The place of a byte of `text`; the end where there is no such byte.
+    pub(crate) fn of(text: &str, offset: usize) -> Self {
+        let before = &text[..text.floor_char_boundary(offset)];
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let count = |n: usize| u32::try_from(n + 1).unwrap_or(u32::MAX);
+        Self {
+            line: count(before[..start].bytes().filter(|byte| *byte == b'\n').count()),
+            column: count(before[start..].encode_utf16().count()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_from_one() {
+        let text = "ab\nü😀c\n";
+        for (offset, line, column) in [(0, 1, 1), (2, 1, 3), (3, 2, 1), (5, 2, 2), (9, 2, 4), (99, 3, 1)] {
+            assert_eq!(Place::of(text, offset), Place { line, column }, "{offset}");
+        }
+    }
+}
