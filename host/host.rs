@@ -11,11 +11,10 @@ use codebox_core::{Access, Backend, HostPath, InstanceSpec, Isolation, Language,
 use codebox_service::catalog::Catalog;
 use codebox_service::config::{Settings, narrow};
 use codebox_service::{Admitted, Check, Policy, Surroundings};
-use codebox_wasm::{Engine, RuntimeParts, RuntimeSpec, Store, StoreDirs, WasmBackend};
+use codebox_wasm::{Store, WasmBackend};
 
 use crate::catalog::Shelf;
 use crate::places::Places;
-use crate::prelude::RUNTIMES;
 
 /// The name of a project's configuration file, looked for in the working directory.
 const PROJECT_FILE: &str = "codebox.toml";
@@ -26,16 +25,6 @@ pub(crate) struct Process {
     surroundings: codebox_service::Process,
     shelf: OnceLock<Shelf>,
     wasm: OnceLock<WasmBackend>,
-}
-
-/// The stores of the runtimes of this build, below these places.
-pub(crate) fn stores(places: &Places) -> Result<Vec<(Language, Store)>, codebox_wasm::WasmError> {
-    let dirs = StoreDirs { data: places.data.clone(), cache: places.cache.clone() };
-    let engine = Engine::new()?;
-    let store = |(language, described, parts): &(Language, &str, RuntimeParts)| {
-        Ok((language.clone(), Store::new(engine.clone(), dirs.clone(), RuntimeSpec::parse(described)?, *parts)))
-    };
-    RUNTIMES.iter().map(store).collect()
 }
 
 fn internal(error: &(dyn std::error::Error + 'static)) -> Failure {
@@ -51,8 +40,8 @@ impl Process {
         if let Some(shelf) = self.shelf.get() {
             return Ok(shelf);
         }
-        let stores = stores(&self.places()?).map_err(|e| internal(&e))?;
-        Ok(self.shelf.get_or_init(|| Shelf::new(stores)))
+        let shelf = Shelf::below(&self.places()?).map_err(|e| internal(&e))?;
+        Ok(self.shelf.get_or_init(|| shelf))
     }
 
     pub(crate) fn wasm(&self) -> Result<&WasmBackend, Failure> {
@@ -105,7 +94,7 @@ impl Host for Process {
         let user = self.settings(places.config_file())?;
         let project = self.settings(PathBuf::from(PROJECT_FILE))?;
         let settings = narrow(&user, &project, Path::new(PROJECT_FILE))?;
-        Ok(settings.policy(protected(&places)))
+        Ok(Policy { endings: self.shelf()?.endings(), ..settings.policy(protected(&places)) })
     }
 
     fn surroundings(&self) -> &dyn Surroundings {

@@ -19,6 +19,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod added;
 mod catalog;
 mod doctor;
 mod host;

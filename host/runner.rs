@@ -10,7 +10,6 @@ use codebox_service::image_choice::{ImageFacts, choose_image, default_image};
 use codebox_wasm::{WasmBackend, WasmError};
 
 use crate::catalog::Shelf;
-use crate::host::stores;
 use crate::places::{Places, PlacesError};
 
 /// Memory regions of each image that a runner keeps between jobs.
@@ -85,8 +84,8 @@ impl Runner {
     }
 
     fn at(places: &Places) -> Result<Self, RunnerError> {
-        let stores = stores(places)?;
-        let shelf = Shelf::new(stores.clone());
+        let shelf = Shelf::below(places)?;
+        let stores = shelf.stores().to_vec();
         let mut images = Vec::new();
         for (language, store) in &stores {
             shelf.ensure(&store.spec().name, &Silent)?;
@@ -160,7 +159,7 @@ impl Runner {
 
     fn image_for(&self, job: &Job) -> String {
         let needs = Needs::of_job(job);
-        let images = self.images.iter().find(|(language, _)| *language == job.language);
+        let images = self.images.iter().find(|(language, _)| language == job.language.run_as());
         match images {
             Some((language, images)) if !needs.imports.is_empty() => choose_image(language, &needs, images).name,
             _ => default_image(&job.language).to_owned(),

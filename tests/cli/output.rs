@@ -94,7 +94,10 @@ fn the_guests_status_passes_through() {
 
 #[test]
 fn a_program_from_standard_input() {
-    let ran = run(kit().codebox().args(["run", "-", "a"]).input(Input::Bytes(b"import sys\nprint(sys.argv)".to_vec())));
+    let ran = run(kit()
+        .codebox()
+        .args(["run", "--lang", "python", "-", "a"])
+        .input(Input::Bytes(b"import sys\nprint(sys.argv)".to_vec())));
     assert_eq!(ran.stdout_text(), "['-', 'a']\n");
 }
 

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use codebox_core::Language;
 
 mod run;
 mod values;
@@ -73,6 +74,20 @@ pub(crate) enum RuntimeCommand {
         /// Take the package from this file instead of a package index; its digest is checked all the same
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
+    },
+    /// Add a component of yours as the runtime of a language
+    ///
+    /// It has to export the world codebox:guest/runtime and may import nothing beyond it; docs/runtimes.md shows how to
+    /// make one. A runtime that was added for the same language before is replaced.
+    Add {
+        /// The component
+        file: PathBuf,
+        /// The language's name
+        #[arg(long, value_name = "LANGUAGE", required = true)]
+        lang: Language,
+        /// An ending of the language's files, without the dot; may be given several times
+        #[arg(long, value_name = "ENDING")]
+        ext: Vec<String>,
     },
     /// Check an installed runtime against its pinned digests
     Verify {

@@ -28,13 +28,22 @@ impl Language {
         }
     }
 
+    /// The language whose runtime runs it: TypeScript is JavaScript once its types are gone.
+    #[must_use]
+    pub fn run_as(&self) -> &Self {
+        match self {
+            Self::TypeScript => &Self::JavaScript,
+            other => other,
+        }
+    }
+
     /// The language that a file name's extension stands for.
     #[must_use]
     pub fn of_extension(extension: &str) -> Option<Self> {
         match extension {
             "py" | "pyw" => Some(Self::Python),
             "js" | "mjs" | "cjs" => Some(Self::JavaScript),
-            "ts" | "mts" | "cts" => Some(Self::TypeScript),
+            "ts" | "mts" | "cts" | "tsx" => Some(Self::TypeScript),
             _ => None,
         }
     }

@@ -3,6 +3,8 @@
 //! Every host file that admission takes is read here, once, and every path is made absolute and link-free here,
 //! once. What comes out is complete: a backend needs neither the host's environment nor a path as typed.
 
+use std::collections::BTreeMap;
+
 use codebox_core::path::{Mount, PathMap, settle};
 use codebox_core::{DirGrant, Grants, GuestPath, HostPath, InputFile, Job, Language, LimitKind, ResultKind, Source};
 
@@ -98,7 +100,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
     let environment = environment::resolve(env, surroundings)?;
     let dirs = dirs::admit(dirs, &policy.protected, surroundings)?;
     let map = map_of(&dirs)?;
-    let (source, language, file) = load(program, language, &dirs, &map, surroundings)?;
+    let (source, language, file) = load(program, language, &policy.endings, (&dirs, &map), surroundings)?;
     let out = match out {
         None => None,
         Some(path) => Some(out::admit(&path, &policy.protected, surroundings)?),
@@ -121,13 +123,13 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
 fn load(
     program: Program,
     language: Option<Language>,
-    dirs: &[DirGrant],
-    map: &PathMap<HostPath, GuestPath>,
+    endings: &BTreeMap<String, Language>,
+    (dirs, map): (&[DirGrant], &PathMap<HostPath, GuestPath>),
     surroundings: &dyn Surroundings,
 ) -> Result<(Source, Language, Option<InputFile>), Denied> {
     let (source, text_of) = match program {
         Program::File(path) => {
-            let script = script::read(&path, language, surroundings)?;
+            let script = script::read(&path, language, endings, surroundings)?;
             let language = script.language.clone();
             let (source, file) = place::place(script, dirs, map)?;
             return Ok((source, language, file));
@@ -135,9 +137,14 @@ fn load(
         Program::Inline(text) => (Source::Inline(text), "the program text"),
         Program::Stdin(text) => (Source::Stdin(text), "the program on standard input"),
     };
-    let length = source.text().map_or(0, <[u8]>::len);
-    script::check_size(length as u64, ("run", text_of))?;
-    Ok((source, language.unwrap_or(Language::Python), None))
+    let text = source.text().unwrap_or_default();
+    script::check_size(text.len() as u64, ("run", text_of))?;
+    let language = match (language, &source) {
+        (Some(language), _) => language,
+        (None, Source::Stdin(_)) => return Err(language::unknown(text_of)),
+        (None, _) => language::of_text(text),
+    };
+    Ok((source, language, None))
 }
 
 /// What the guest sees where. `/work` and `/tmp` are its own unless they are granted.

@@ -1,6 +1,6 @@
 //! The runtimes and images that are installed, as the program that puts codebox together offers them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use codebox_core::Language;
 
@@ -141,6 +141,27 @@ pub trait Catalog: Send + Sync {
     /// When it is unknown, or cannot be installed.
     fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError>;
 
+    /// Makes sure that the runtime of a language is there, as [`ensure`](Self::ensure) does.
+    ///
+    /// # Errors
+    /// When the language has none, or it cannot be installed.
+    fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError>;
+
+    /// Adds a component as the runtime of a language of its own, for files with these endings, without the dot.
+    ///
+    /// One that was added for the same language is replaced; where the new one cannot be used, it stays.
+    ///
+    /// # Errors
+    /// When the file is no component that keeps to the contract, the language has a runtime of codebox's, or an ending is
+    /// another's.
+    fn add(
+        &self,
+        file: &Path,
+        language: &Language,
+        endings: &[String],
+        progress: &dyn Progress,
+    ) -> Result<RuntimeEntry, CatalogError>;
+
     /// Installs a runtime anew, whether or not it is there.
     ///
     /// # Errors
@@ -158,7 +179,7 @@ pub trait Catalog: Send + Sync {
     /// When it is unknown or cannot be read; damage is a finding.
     fn verify(&self, runtime: &str) -> Result<Vec<Check>, CatalogError>;
 
-    /// Removes a runtime and its images.
+    /// Removes a runtime and its images; one that was added is not known any more then.
     ///
     /// # Errors
     /// When it is unknown or cannot be removed.

@@ -3,6 +3,7 @@
 //! Both have one form. The user's sets defaults, ceilings and what is allowed; a project's comes with the code
 //! it is about, so it can only ask for less.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -95,6 +96,7 @@ impl Settings {
             ceilings: self.ceilings.over(Limits::unlimited()),
             isolations: self.isolations.unwrap_or_default(),
             image: self.image.clone(),
+            endings: BTreeMap::new(),
             protected,
         }
     }

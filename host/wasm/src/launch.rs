@@ -20,10 +20,10 @@ use crate::mounts::{Mount, MountTable};
 use crate::region::{Fate, RegionPool, with_lease};
 
 /// Random bytes that one call may ask for.
-const MAX_RANDOM: u64 = 16 << 20;
+pub(crate) const MAX_RANDOM: u64 = 16 << 20;
 
 /// Entries of a store's resource table beyond the open files a quota allows: streams and polls in flight.
-const TABLE_ROOM: usize = 4096;
+pub(crate) const TABLE_ROOM: usize = 4096;
 
 /// What a new guest is given.
 pub(crate) struct Setup<'a> {

@@ -1,6 +1,7 @@
 //! The fast path: guests in WebAssembly, started from memory images.
 
 mod code;
+mod component;
 mod engine;
 mod error;
 mod guest;
@@ -17,8 +18,8 @@ pub use engine::Engine;
 pub use error::WasmError;
 pub use run::WasmBackend;
 pub use store::{
-    BuiltIn, DataArchive, ImageEntry, ImageRecipe, Package, RuntimeParts, RuntimeSpec, RuntimeState, Steps, Store,
-    StoreDirs, sha256_of_file,
+    BuiltIn, ComponentFile, DataArchive, ImageEntry, ImageRecipe, Package, Registry, RuntimeParts, RuntimeSpec,
+    RuntimeState, Steps, Store, StoreDirs, sha256_of, sha256_of_file,
 };
 
 /// Whether this system can put a guest's memory back without mapping it afresh.

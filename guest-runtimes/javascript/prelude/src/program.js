@@ -20,6 +20,7 @@ import { useBase, useMain } from './loader/resolve.js';
 import { formatOfPath, formatOfText } from './loader/detect.js';
 import { presume, realPath } from './loader/files.js';
 import { remember } from './engine/sources.js';
+import { strip } from './loader/texts.js';
 import { showAsUrl } from './engine/stacks.js';
 import { dirname } from './node/path-posix.js';
 
@@ -110,11 +111,16 @@ function main(head, source) {
     }
     if (format !== 'module' && format !== 'commonjs') format = undefined;
   }
+  uncaught.setMain(file);
+  const written = text;
+  // Whether it is TypeScript is the job's to say: its file may have any name.
+  const stripped = job.typescript ? strip(file, written) : undefined;
+  text = stripped?.text ?? written;
   format ??= formatOfText(text, file);
   // Modules have absolute names, whether there is such a file or not.
   if (format === 'module' && file[0] !== '/') file = `${base}/${file}`;
   mainName = file;
-  remember(file, text, job.map);
+  remember(file, text, stripped?.map, written);
   uncaught.setMain(file);
   if (format === 'module') startModule(file, text);
   else startScript(job, file, text);

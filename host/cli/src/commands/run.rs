@@ -132,10 +132,8 @@ fn choose(
         voice.explain(format!("not {}: {}", other.candidate, other.reason));
     }
     // Other isolations bring their own runtimes.
-    if plan.choice.isolation == Isolation::Wasm
-        && let Some(image) = images.iter().find(|image| image.name == plan.image.name)
-    {
-        catalog.ensure(&image.runtime, progress(voice).as_ref())?;
+    if plan.choice.isolation == Isolation::Wasm {
+        catalog.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
     }
     Ok(plan)
 }

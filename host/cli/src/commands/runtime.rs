@@ -22,6 +22,11 @@ pub(super) fn runtime(command: RuntimeCommand, voice: Voice, host: &dyn Host) ->
             voice.note(format!("installed {} {}", entry.name, entry.version));
             Ok(0)
         }
+        RuntimeCommand::Add { file, lang, ext } => {
+            let entry = catalog.add(&file, &lang, &ext, progress(voice).as_ref())?;
+            voice.note(format!("added {} {}", entry.name, entry.version));
+            Ok(0)
+        }
         RuntimeCommand::Verify { name } => show(&catalog.verify(&name)?),
         RuntimeCommand::Remove { name } => {
             tell_removal("runtime", &name, &catalog.remove(&name)?, voice);

@@ -1,25 +1,44 @@
 //! Which language a script is in, where nobody says.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use codebox_core::Language;
+use codebox_core::{Language, ResultKind};
 
+use super::denied::Denied;
 use crate::needs::Needs;
 
 /// Programs that a shebang names, by how their names begin.
-const INTERPRETERS: [(&str, Language); 6] = [
+const INTERPRETERS: [(&str, Language); 7] = [
     ("python", Language::Python),
     ("pypy", Language::Python),
     ("node", Language::JavaScript),
     ("bun", Language::JavaScript),
+    ("deno", Language::TypeScript),
     ("tsx", Language::TypeScript),
     ("ts-node", Language::TypeScript),
 ];
 
 /// The language by the file's ending, then by its shebang, then by what its text is.
-pub(super) fn of(path: &Path, text: &[u8]) -> Language {
-    let ending = path.extension().and_then(|extension| Language::of_extension(extension.to_str()?));
-    ending.or_else(|| of_shebang(text)).unwrap_or_else(|| of_content(text))
+///
+/// `added` are the endings of runtimes that the user added, which never are codebox's own.
+pub(super) fn of(path: &Path, text: &[u8], added: &BTreeMap<String, Language>) -> Language {
+    let ending = path.extension().and_then(|extension| extension.to_str());
+    let known = ending.and_then(|ending| Language::of_extension(ending).or_else(|| added.get(ending).cloned()));
+    known.unwrap_or_else(|| of_text(text))
+}
+
+/// The language of a text without a name, by its shebang and then by what it is.
+pub(super) fn of_text(text: &[u8]) -> Language {
+    of_shebang(text).unwrap_or_else(|| of_content(text))
+}
+
+/// The refusal of a program that comes without anything that names its language.
+///
+/// Standard input may be anything that a pipe brought, so nothing is guessed from it.
+pub(super) fn unknown(subject: &str) -> Denied {
+    let detail = "its language is not known";
+    Denied::new(ResultKind::InvalidRequest, ("run", subject), detail, "name it, as in --lang python")
 }
 
 fn of_shebang(text: &[u8]) -> Option<Language> {
@@ -54,8 +73,12 @@ fn looks_like_javascript(line: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn named(name: &str) -> Language {
+        name.parse().expect("a language's name")
+    }
+
     fn guessed(path: &str, text: &str) -> Language {
-        of(Path::new(path), text.as_bytes())
+        of(Path::new(path), text.as_bytes(), &[("lua".to_owned(), named("lua"))].into())
     }
 
     #[test]
@@ -65,6 +88,7 @@ mod tests {
             ("a.mjs", Language::JavaScript),
             ("a.cts", Language::TypeScript),
             ("dir.js/a.py", Language::Python),
+            ("a.lua", named("lua")),
         ] {
             assert_eq!(guessed(path, "#!/usr/bin/env node\nconst a = 1;"), language, "{path}");
         }

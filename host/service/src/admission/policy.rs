@@ -1,5 +1,7 @@
+use std::collections::BTreeMap;
+
 use codebox_core::path::Protected;
-use codebox_core::{IsolationSet, Limits};
+use codebox_core::{IsolationSet, Language, Limits};
 
 /// What the operator allows, and what holds where a request says nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub struct Policy {
     pub isolations: IsolationSet,
     /// The image of a request that names none.
     pub image: Option<String>,
+    /// Languages of added runtimes by the endings of their files.
+    pub endings: BTreeMap<String, Language>,
     /// Directories of this machine that no grant may expose: codebox's state, the home directory itself.
     pub protected: Vec<Protected>,
 }
@@ -24,6 +28,7 @@ impl Default for Policy {
             ceilings: Limits::unlimited(),
             isolations: IsolationSet::auto(),
             image: None,
+            endings: BTreeMap::new(),
             protected: Vec::new(),
         }
     }

@@ -1,5 +1,6 @@
 //! Reads the script file, once.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -26,12 +27,17 @@ pub(super) struct Script {
 }
 
 /// Reads the script at `path`, as typed.
-pub(super) fn read(path: &Path, language: Option<Language>, surroundings: &dyn Surroundings) -> Result<Script, Denied> {
+pub(super) fn read(
+    path: &Path,
+    language: Option<Language>,
+    endings: &BTreeMap<String, Language>,
+    surroundings: &dyn Surroundings,
+) -> Result<Script, Denied> {
     let shown = path.display().to_string();
     let typed = path.to_str().ok_or_else(|| refused(&shown, "its name is not UTF-8", "rename it"))?.to_owned();
     let place = absolute(path, surroundings).map_err(|error| unreadable(&shown, &error))?;
     let text = bytes(&place, &shown)?;
-    let language = language.unwrap_or_else(|| language::of(path, &text));
+    let language = language.unwrap_or_else(|| language::of(path, &text, endings));
     check_size(text.len() as u64, ("run", &shown))?;
     check_encoding(&text, &language, &shown)?;
     Ok(Script { typed, canonical: place.canonicalize().ok(), text, language })

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use codebox_core::{BoxedError, ResultKind};
+use codebox_core::{BoxedError, Language, ResultKind};
 use thiserror::Error;
 
 /// Why the catalog could not do what was asked. One line each; [`CatalogError::fix`] says what to do.
@@ -46,6 +46,34 @@ pub enum CatalogError {
         module: String,
         /// What Python said, in one line.
         detail: String,
+    },
+    /// A language that codebox runs itself cannot be added.
+    #[error("cannot add a runtime for {language}: codebox has one")]
+    NotToAdd {
+        /// The language.
+        language: Language,
+    },
+    /// Files with this ending cannot be an added runtime's.
+    #[error("cannot take the ending {ending:?}: {rule}")]
+    BadEnding {
+        /// The ending.
+        ending: String,
+        /// The rule it breaks.
+        rule: String,
+    },
+    /// A file is no runtime.
+    #[error("cannot add {}: {reason}", file.display())]
+    NoRuntime {
+        /// The file.
+        file: PathBuf,
+        /// What it lacks, or wants too much.
+        reason: String,
+    },
+    /// A runtime comes from a file of the user's, and from nowhere else.
+    #[error("the runtime {name} was added from a file, and cannot be fetched")]
+    Added {
+        /// The runtime.
+        name: String,
     },
     /// A package did not come.
     #[error("cannot fetch {what}: {source}")]
@@ -137,6 +165,10 @@ impl CatalogError {
             | Self::UnknownImage { .. }
             | Self::BadName { .. }
             | Self::NameTaken { .. }
+            | Self::NotToAdd { .. }
+            | Self::BadEnding { .. }
+            | Self::NoRuntime { .. }
+            | Self::Added { .. }
             | Self::ImportFailed { .. } => ResultKind::InvalidRequest,
             Self::Fetch { .. } => ResultKind::EngineUnavailable,
             Self::WrongDigest { .. } | Self::BadPackage { .. } | Self::Damaged { .. } => ResultKind::ImageError,
@@ -153,6 +185,12 @@ impl CatalogError {
             Self::UnknownRuntime { .. } => "see codebox runtime list".to_owned(),
             Self::UnknownImage { .. } => "see codebox image list".to_owned(),
             Self::BadName { .. } | Self::NameTaken { .. } => "choose another name".to_owned(),
+            Self::NotToAdd { .. } => "give another name with --lang".to_owned(),
+            Self::BadEnding { .. } => "choose another with --ext, or leave it out and name the language".to_owned(),
+            Self::NoRuntime { .. } => {
+                "give a component that exports the world codebox:guest/runtime; docs/runtimes.md shows how".to_owned()
+            }
+            Self::Added { name } => format!("add it again: codebox runtime add FILE --lang {name}"),
             Self::ImportFailed { .. } => {
                 "check the module's name; only what the runtime holds can be imported".to_owned()
             }

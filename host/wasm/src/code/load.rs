@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use wasmtime::component::Component;
 use wasmtime::{ExternType, InstancePre, Module};
 
 use crate::code::split::GLOBAL_PREFIX;
@@ -46,4 +47,14 @@ impl CodeImage {
         let pre = guest::linker(engine)?.instantiate_pre(&module).map_err(WasmError::engine("link the runtime"))?;
         Ok(Self { engine: engine.clone(), pre, minimum, globals })
     }
+}
+
+/// Reads a compiled component.
+///
+/// The caller vouches that the bytes are, unchanged, what the engine compiled: they come from a file of the store's, as
+/// for [`CodeImage::load`].
+pub(crate) fn load_component(engine: &Engine, path: &Path, bytes: &[u8]) -> Result<Component, WasmError> {
+    // SAFETY: as for modules above: the only caller has the bytes from the artefact store, which looked at the file's
+    // digest, owner and mode; the engine refuses what another version made or other settings need.
+    unsafe { Component::deserialize(engine.inner(), bytes) }.map_err(|e| WasmError::damaged(path, e.to_string()))
 }

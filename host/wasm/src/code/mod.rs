@@ -4,5 +4,5 @@ mod audit;
 mod load;
 mod split;
 
-pub(crate) use load::CodeImage;
+pub(crate) use load::{CodeImage, load_component};
 pub(crate) use split::split;

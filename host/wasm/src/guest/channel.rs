@@ -5,13 +5,15 @@
 //! guest's own job.
 
 use serde::Deserialize;
+use tokio::sync::oneshot;
 use wasmtime::{Caller, Extern, Linker};
 
 use crate::guest::Guest;
 use crate::guest::memory::{memory, range};
+use crate::guest::strip::{self, Typed};
 
 /// Longest request taken, in bytes.
-const MAX_REQUEST: i32 = 1 << 20;
+const MAX_REQUEST: i32 = 2 << 20;
 /// Requests that are kept; later ones are answered but not remembered.
 const MAX_KEPT: usize = 256;
 
@@ -61,6 +63,12 @@ pub(crate) struct Missing {
     pub what: String,
 }
 
+/// What a request is answered with.
+enum Answer {
+    Ready(Vec<u8>),
+    Late(oneshot::Receiver<Vec<u8>>),
+}
+
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Request {
@@ -70,6 +78,8 @@ enum Request {
     Error(Uncaught),
     /// Tells of a power that the program lacked.
     Missing(Missing),
+    /// Asks for a TypeScript text without its types.
+    Strip(Typed),
     /// Tells, while an image is made, what the interpreter is.
     Facts { facts: serde_json::Value },
     /// Tells, while an image is made, of a state that has to be random in every guest.
@@ -87,26 +97,34 @@ impl Channel {
         Self { imaging: true, ..Self::default() }
     }
 
-    fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, i32> {
+    /// Hears of the error that ended the program; a later one replaces it.
+    pub(crate) fn tell_error(&mut self, mut error: Uncaught) {
+        cut(&mut error.name, MAX_NAME);
+        cut(&mut error.value, MAX_TEXT);
+        cut(&mut error.traceback, MAX_TEXT);
+        self.error = Some(error);
+    }
+
+    /// Hears of a power that the program lacked.
+    pub(crate) fn tell_missing(&mut self, mut missing: Missing) {
+        cut(&mut missing.what, MAX_NAME);
+        if self.missing.len() < MAX_KEPT && !self.missing.contains(&missing) {
+            self.missing.push(missing);
+        }
+    }
+
+    /// The answer to a request; it is late where the host has to work for it.
+    fn answer(&mut self, request: &[u8]) -> Result<Answer, i32> {
         match serde_json::from_slice(request).map_err(|_| FAULT)? {
-            Request::Job => return self.job.take().ok_or(NO_HOST),
-            Request::Error(mut error) => {
-                cut(&mut error.name, MAX_NAME);
-                cut(&mut error.value, MAX_TEXT);
-                cut(&mut error.traceback, MAX_TEXT);
-                self.error = Some(error);
-            }
-            Request::Missing(mut missing) => {
-                cut(&mut missing.what, MAX_NAME);
-                if self.missing.len() < MAX_KEPT && !self.missing.contains(&missing) {
-                    self.missing.push(missing);
-                }
-            }
+            Request::Job => return self.job.take().map(Answer::Ready).ok_or(NO_HOST),
+            Request::Strip(typed) => return strip::start(typed).map(Answer::Late).map_err(|_| FAULT),
+            Request::Error(error) => self.tell_error(error),
+            Request::Missing(missing) => self.tell_missing(missing),
             Request::Facts { .. } | Request::Seed(_) if !self.imaging => return Err(FAULT),
             Request::Facts { facts } => self.facts = Some(facts),
             Request::Seed(seed) => self.seeds.push(seed),
         }
-        Ok(Vec::new())
+        Ok(Answer::Ready(Vec::new()))
     }
 }
 
@@ -138,7 +156,11 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
         }
     };
     let answer = match answer {
-        Ok(answer) => answer,
+        Ok(Answer::Ready(answer)) => answer,
+        Ok(Answer::Late(answer)) => match answer.await {
+            Ok(answer) => answer,
+            Err(_) => return Ok(FAULT),
+        },
         Err(status) => return Ok(status),
     };
     let place = if answer.is_empty() { 0 } else { allocate(caller, answer.len()).await? };

@@ -5,6 +5,9 @@ use wasmtime::ResourceLimiter;
 /// Entries that all tables of a guest may have together.
 const TABLE_ENTRIES: usize = 1 << 20;
 
+/// Instances, tables and memories that a component may have; one that an adapter made has about five instances.
+const COMPONENT_PARTS: usize = 32;
+
 /// Sums the memory of one store.
 ///
 /// A refused growth is not a trap: the guest sees its allocation fail and may go on, as it would natively. That it
@@ -16,12 +19,19 @@ pub(crate) struct MemoryLimiter {
     peak: u64,
     tables: usize,
     denials: u64,
+    /// Whether a memory's first bytes are counted already, as an image's.
+    imaged: bool,
 }
 
 impl MemoryLimiter {
     /// A limiter for a guest that starts with an image of `start` bytes.
     pub(crate) fn new(limit: Option<u64>, start: u64) -> Self {
-        Self { limit, memory: start, peak: start, tables: 0, denials: 0 }
+        Self { limit, memory: start, peak: start, tables: 0, denials: 0, imaged: true }
+    }
+
+    /// A limiter for a component, which makes its memory itself, and is several instances of modules.
+    pub(crate) fn of_component(limit: Option<u64>) -> Self {
+        Self { imaged: false, ..Self::new(limit, 0) }
     }
 
     /// The most bytes the guest has held.
@@ -37,7 +47,7 @@ impl MemoryLimiter {
 
 impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        if current == 0 {
+        if current == 0 && self.imaged {
             // The memory's creation: its bytes are the image's, counted at the start.
             return Ok(true);
         }
@@ -61,14 +71,14 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn instances(&self) -> usize {
-        1
+        if self.imaged { 1 } else { COMPONENT_PARTS }
     }
 
     fn tables(&self) -> usize {
-        4
+        if self.imaged { 4 } else { COMPONENT_PARTS }
     }
 
     fn memories(&self) -> usize {
-        1
+        if self.imaged { 1 } else { COMPONENT_PARTS }
     }
 }

@@ -11,16 +11,18 @@ mod output;
 mod paths;
 mod quota;
 mod stdin;
+mod strip;
 
-pub(crate) use channel::{Channel, SeedHint};
+pub(crate) use channel::{Channel, Missing, SeedHint, Uncaught};
 pub(crate) use delivery::{Delivery, Sinks};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::{Flood, linker};
 pub(crate) use listing::Listings;
-pub(crate) use output::Output;
+pub(crate) use output::{Output, WriteFailed};
 pub(crate) use quota::Quota;
 pub(crate) use stdin::Stdin;
 
+use codebox_core::Captured;
 use wasmtime_wasi::p1::WasiP1Ctx;
 
 use crate::mounts::MountTable;
@@ -46,7 +48,22 @@ pub(crate) struct Guest {
     pub channel: Channel,
 }
 
+/// What a guest left behind.
+pub(crate) struct Told {
+    pub channel: Channel,
+    pub limiter: MemoryLimiter,
+    pub quota: Quota,
+    /// Its standard output and error.
+    pub captured: [Captured; 2],
+}
+
 impl Guest {
+    /// What it left behind.
+    pub(crate) fn told(self) -> Told {
+        let Self { channel, limiter, quota, stdout, stderr, .. } = self;
+        Told { channel, limiter, quota, captured: [stdout.finish(), stderr.finish()] }
+    }
+
     /// Whether a descriptor is one of the standard streams, which the host serves itself.
     pub(crate) fn is_stream(&self, fd: i32) -> bool {
         usize::try_from(fd).ok().and_then(|fd| self.streams.get(fd)).is_some_and(|is| *is)

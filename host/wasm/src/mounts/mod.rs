@@ -8,5 +8,5 @@ mod guard;
 mod resolve;
 mod table;
 
-pub(crate) use guard::Last;
+pub(crate) use guard::{Guard, Last};
 pub(crate) use table::{Mount, MountTable, Place};

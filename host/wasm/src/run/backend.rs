@@ -10,6 +10,7 @@ use codebox_core::{
 };
 
 use crate::code::CodeImage;
+use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::region::RegionPool;
 use crate::run::exec::WasmInstance;
@@ -26,7 +27,8 @@ pub(crate) const ENGINE: &str = "wasmtime 48";
 pub struct WasmBackend {
     runtimes: Vec<Runtime>,
     scratch: Arc<Scratch>,
-    images: Mutex<BTreeMap<String, Arc<Loaded>>>,
+    /// By runtime and image.
+    images: Mutex<BTreeMap<(String, String), Arc<Loaded>>>,
     idle_regions: usize,
 }
 
@@ -37,12 +39,29 @@ struct Runtime {
     code: OnceLock<CodeImage>,
 }
 
-/// An image that is ready to start guests from.
+/// What guests are started from.
 pub(crate) struct Loaded {
     pub name: String,
-    pub digest: String,
-    pub code: CodeImage,
-    pub pool: Arc<RegionPool>,
+    /// The sha256 of the image, where there is one.
+    pub digest: Option<String>,
+    pub start: Start,
+}
+
+/// How guests are started.
+pub(crate) enum Start {
+    /// From an image of their memory.
+    Image { code: CodeImage, pool: Arc<RegionPool> },
+    /// From nothing, as a component that the user brought.
+    Component(ComponentCode),
+}
+
+impl Loaded {
+    fn pool(&self) -> Option<&RegionPool> {
+        match &self.start {
+            Start::Image { pool, .. } => Some(pool),
+            Start::Component(_) => None,
+        }
+    }
 }
 
 impl WasmBackend {
@@ -75,29 +94,45 @@ impl WasmBackend {
         self.scratch.remove_all();
     }
 
-    /// The store that a language runs from.
+    /// The store that a language runs from: TypeScript's is JavaScript's.
     pub fn store(&self, language: &Language) -> Option<&Store> {
         Some(&self.runtime(language)?.store)
     }
 
     fn runtime(&self, language: &Language) -> Option<&Runtime> {
-        self.runtimes.iter().find(|runtime| runtime.language == *language)
+        self.runtimes.iter().find(|runtime| runtime.language == *language.run_as())
+    }
+
+    /// Every language that a runtime here runs.
+    fn languages(&self) -> Vec<Language> {
+        let own = self.runtimes.iter().map(|runtime| runtime.language.clone());
+        let stripped = [Language::TypeScript].into_iter().filter(|language| self.runtime(language).is_some());
+        own.chain(stripped).collect()
     }
 
     /// How many regions of an image were mapped afresh and how many were used again, for tests and benchmarks.
     pub fn region_counts(&self, image: &str) -> Option<(u64, u64)> {
-        Some(self.images().get(image)?.pool.counts())
+        let images = self.images();
+        let loaded = images.iter().find(|((_, name), _)| name == image);
+        Some(loaded?.1.pool()?.counts())
     }
 
     /// Whether every region that is kept for reuse equals its image, byte by byte; for tests.
     pub fn idle_regions_are_clean(&self) -> bool {
-        self.images().values().all(|loaded| loaded.pool.idle_regions_equal_image())
+        self.images().values().filter_map(|loaded| loaded.pool()).all(RegionPool::idle_regions_equal_image)
     }
 
     fn load(&self, runtime: &Runtime, image: &str) -> Result<Arc<Loaded>, WasmError> {
         let mut images = self.images();
-        if let Some(loaded) = images.get(image) {
+        let key = (runtime.store.spec().name.clone(), image.to_owned());
+        if let Some(loaded) = images.get(&key) {
             return Ok(loaded.clone());
+        }
+        if runtime.store.spec().component.is_some() {
+            let start = Start::Component(runtime.store.load_component()?);
+            let loaded = Arc::new(Loaded { name: image.to_owned(), digest: None, start });
+            images.insert(key, loaded.clone());
+            return Ok(loaded);
         }
         let (code, memory, seal) = match runtime.code.get() {
             Some(code) => {
@@ -110,12 +145,13 @@ impl WasmBackend {
             }
         };
         let pool = RegionPool::new(Arc::new(memory), self.idle_regions);
-        let loaded = Arc::new(Loaded { name: image.to_owned(), digest: seal.sha256, code, pool });
-        images.insert(image.to_owned(), loaded.clone());
+        let start = Start::Image { code, pool };
+        let loaded = Arc::new(Loaded { name: image.to_owned(), digest: Some(seal.sha256), start });
+        images.insert(key, loaded.clone());
         Ok(loaded)
     }
 
-    fn images(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Loaded>>> {
+    fn images(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), Arc<Loaded>>> {
         self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,7 +186,7 @@ impl Backend for WasmBackend {
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
         // What is not installed yet is installed on first use, and what is damaged is told of then.
         let capabilities = Capabilities {
-            languages: self.runtimes.iter().map(|runtime| runtime.language.clone()).collect(),
+            languages: self.languages(),
             isolation: Isolation::Wasm,
             limits: held(),
             snapshot: Support::No,
@@ -174,7 +210,7 @@ impl Backend for WasmBackend {
             })?;
             let described = runtime.store.spec();
             let failed = |e| backend_error(&described.name, e);
-            let first = described.image.first().map_or("", |recipe| recipe.name.as_str());
+            let first = described.image.first().map_or(described.name.as_str(), |recipe| recipe.name.as_str());
             let image = spec.image.as_deref().unwrap_or(first);
             let loaded = self.load(runtime, image).map_err(failed)?;
             let scratch = self.scratch.instance().map_err(failed)?;

@@ -4,7 +4,7 @@ use codebox_core::{LimitKind, Outcome, TrapKind};
 use wasmtime::Trap;
 use wasmtime_wasi::I32Exit;
 
-use crate::guest::{Flood, Guest};
+use crate::guest::{Channel, Flood, MemoryLimiter, Quota};
 use crate::interrupt::Stop;
 
 /// How the guest's call ended, and whether its region may be used again.
@@ -14,8 +14,16 @@ pub(crate) struct End {
     pub sound: bool,
 }
 
+/// What the host counted and the guest told.
+#[derive(Clone, Copy)]
+pub(crate) struct Evidence<'a> {
+    pub channel: &'a Channel,
+    pub limiter: &'a MemoryLimiter,
+    pub quota: &'a Quota,
+}
+
 /// Tells the outcome of a call.
-pub(crate) fn classify(end: Result<wasmtime::Result<i32>, Stop>, guest: &Guest) -> End {
+pub(crate) fn classify(end: Result<wasmtime::Result<i32>, Stop>, guest: Evidence<'_>) -> End {
     match end {
         Err(Stop::Cancelled) => stopped(Outcome::Cancelled),
         Err(Stop::Limit(kind)) => stopped(Outcome::LimitHit(kind)),
@@ -29,7 +37,7 @@ fn stopped(outcome: Outcome) -> End {
 }
 
 /// A program that ended by itself; one that a limit made fail is told by the limit.
-fn exited(status: i32, guest: &Guest) -> Outcome {
+fn exited(status: i32, guest: Evidence<'_>) -> Outcome {
     if status != 0 {
         let error = guest.channel.error.as_ref().map(|error| error.name.as_str());
         if guest.limiter.denials() > 0
@@ -45,7 +53,7 @@ fn exited(status: i32, guest: &Guest) -> Outcome {
     Outcome::Exited(status)
 }
 
-fn failed(error: &wasmtime::Error, guest: &Guest) -> Outcome {
+fn failed(error: &wasmtime::Error, guest: Evidence<'_>) -> Outcome {
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         return exited(exit.0, guest);
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
@@ -16,28 +16,24 @@ use codebox_core::{
 use sha2::{Digest, Sha256};
 
 use crate::error::WasmError;
-use crate::guest::{Channel, Guest, Output, Quota, Stdin};
+use crate::guest::{Channel, Output, Quota, Stdin, Told};
 use crate::interrupt::Interrupt;
-use crate::launch::{Live, Setup};
+use crate::launch::Setup;
 use crate::mounts::Mount;
-use crate::run::backend::{ENGINE, ID, Loaded, backend_error, held};
+use crate::run::backend::{ENGINE, ID, Loaded, Start, backend_error, held};
 use crate::run::budget::Budget;
 use crate::run::changes::{Before, changes};
-use crate::run::classify::classify;
 use crate::run::message::message;
 use crate::run::outputs::bring_out;
 use crate::run::scratch::InstanceScratch;
+use crate::run::turn::{self, Turn};
 use crate::store::{ROOT_PLACES, Store, hex};
-use crate::sys::file_time;
 
 /// Where a program that is in no granted directory is put when /work is the user's.
 const PROGRAM_DIR: &str = "/run/codebox";
 
 /// The private directory that is a job's own root.
 const ROOT: &str = "root";
-
-/// How long a stalled reader is waited for after a job was stopped.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A place to run jobs in: an image to start from, and directories.
 pub(crate) struct WasmInstance {
@@ -101,27 +97,12 @@ impl WasmInstance {
             sinks: [io.stdout.take(), io.stderr.take()],
             channel: Channel::new(text),
         };
-        let mut live = Live::start(&self.loaded.code, &self.loaded.pool, setup)?;
-        let entry = self.loaded.pool.image().facts().entry;
-        let entry = entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
         let interrupt = Interrupt { wall: wall.at(), cpu: cpu.at(), cancel: io.cancel.clone() };
-        let (began, began_at) = (Instant::now(), file_time());
-        // A program has ended when its output has been taken.
-        let turn = async {
-            let end = live.turn(entry).await;
-            live.guest().delivery.finish().await;
-            end
+        let turn = match &self.loaded.start {
+            Start::Image { code, pool } => turn::of_image(code, pool, setup, &interrupt).await?,
+            Start::Component(code) => turn::of_component(code, setup, &interrupt, job).await?,
         };
-        let (end, cpu_used) = interrupt.watch(turn).await;
-        let took = began.elapsed();
-        if end.is_err() {
-            let _ = tokio::time::timeout(LAST_WORDS, live.guest().delivery.finish()).await;
-        }
-        let end = classify(end, live.guest());
-        if end.sound {
-            live.clean();
-        }
-        let guest = live.end();
+        let Turn { end, told: guest, began, began_at, took, used } = turn;
         // A guest that was stopped amid a change may have made it without its being counted.
         if guest.quota.touched_disk() || !end.sound {
             self.scratch.touch();
@@ -129,7 +110,7 @@ impl WasmInstance {
         let mut report = RunReport::new(end.outcome, self.provenance(), job.limits);
         report.usage = Usage {
             wall: took,
-            cpu: Some(cpu_used),
+            cpu: Some(used),
             peak_memory: Some(guest.limiter.peak()),
             startup: Some(began - startup),
             disk_written: Some(guest.quota.written()),
@@ -153,7 +134,7 @@ impl WasmInstance {
         let spec = self.store.spec();
         provenance.runtime = Some(format!("{} ({})", spec.name, spec.origin()));
         provenance.image = Some(self.loaded.name.clone());
-        provenance.image_digest = Some(format!("sha256:{}", self.loaded.digest));
+        provenance.image_digest = self.loaded.digest.as_ref().map(|digest| format!("sha256:{digest}"));
         provenance.engine = Some(ENGINE.to_owned());
         provenance
     }
@@ -266,10 +247,10 @@ fn open(path: &PathBuf) -> std::io::Result<Dir> {
 }
 
 /// Moves what the guest said into the report.
-fn tell(report: &mut RunReport, guest: Guest) {
-    let Guest { channel, stdout, stderr, quota, .. } = guest;
-    report.stdout = stdout.finish();
-    report.stderr = stderr.finish();
+fn tell(report: &mut RunReport, guest: Told) {
+    let Told { channel, quota, captured: [stdout, stderr], limiter: _ } = guest;
+    report.stdout = stdout;
+    report.stderr = stderr;
     report.error = channel.error.map(|error| GuestError {
         name: error.name,
         value: error.value,

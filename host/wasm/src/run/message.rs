@@ -1,7 +1,7 @@
 //! The job as the guest's prelude is told of it: one line of JSON, then the program's own bytes.
 
 use codebox_core::path::MappedPath;
-use codebox_core::{GuestPath, Job, Source};
+use codebox_core::{GuestPath, Job, Language, Source};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -15,10 +15,13 @@ struct Head<'a> {
     /// Whether the program's directory is one that the user granted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     local: bool,
+    /// Whether the program's types are to be taken out before it runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    typescript: bool,
 }
 
 /// The guest's working directory.
-const CWD: &str = "/work";
+pub(crate) const CWD: &str = "/work";
 
 /// What the program is called: what the user typed where that leads a guest to it, and else where it is.
 fn argv0(job: &Job) -> &str {
@@ -44,8 +47,9 @@ pub(crate) fn message(job: &Job) -> Option<Vec<u8>> {
     let path0 = if kind == "file" && path0.is_empty() { "/" } else { path0 };
     let local = kind == "file"
         && GuestPath::new(path0).is_ok_and(|path0| job.grants.dirs.iter().any(|grant| path0.is_within(&grant.guest)));
+    let typescript = job.language == Language::TypeScript;
     let argv = std::iter::once(argv0(job)).chain(job.args.iter().map(String::as_str)).collect();
-    let head = Head { kind, file: job.source.file_name(), argv, env: &job.env, path0, cwd: CWD, local };
+    let head = Head { kind, file: job.source.file_name(), argv, env: &job.env, path0, cwd: CWD, local, typescript };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');
     message.extend_from_slice(job.source.text()?);

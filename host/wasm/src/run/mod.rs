@@ -8,5 +8,7 @@ mod exec;
 mod message;
 mod outputs;
 mod scratch;
+mod turn;
 
 pub use backend::WasmBackend;
+pub(crate) use message::CWD;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::code::CodeImage;
+use crate::component::ComponentCode;
 use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::image::{ImageFacts, MemoryImage};
@@ -278,6 +279,14 @@ impl Store {
         let code = CodeImage::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)?;
         let (image, seal) = self.load_image(&mut manifest, image)?;
         Ok((code, image, seal))
+    }
+
+    /// Loads the compiled component.
+    pub(crate) fn load_component(&self) -> Result<ComponentCode, WasmError> {
+        let dir = self.prepared_dir();
+        let manifest = self.prepared()?;
+        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "it was not prepared"))?;
+        ComponentCode::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)
     }
 
     /// Loads one more image.

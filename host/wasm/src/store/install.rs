@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::code::{CodeImage, split};
+use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::image::{ImageFacts, Maker};
 use crate::store::entry::{CODE, INITIAL, Manifest, image_file};
@@ -173,10 +174,38 @@ impl Store {
         let module = self.runtime_dir().join(MODULE);
         let wasm = fs::read(&module).map_err(WasmError::io("read", &module))?;
         steps.step(&format!("compiling {}", self.spec.name));
-        let parts = split(&module, &wasm)?;
+        let mut manifest = Manifest::default();
+        match self.spec.component {
+            Some(_) => self.compile_component(dir, &module, &wasm, &mut manifest)?,
+            None => self.make_images(dir, &module, wasm, &mut manifest, steps)?,
+        }
+        manifest.write(dir)?;
+        remove_dir(&target)?;
+        // Renaming the directory changes no file's identity, so the seals stay good.
+        fs::rename(temp.keep(), &target).map_err(WasmError::io("install", &target))?;
+        for kept in [&target, &self.runtime_dir()] {
+            forget_older(kept, &format!("{}-", self.spec.name));
+        }
+        Ok(())
+    }
+
+    fn compile_component(&self, dir: &Path, at: &Path, wasm: &[u8], manifest: &mut Manifest) -> Result<(), WasmError> {
+        write_whole(&dir.join(CODE), &ComponentCode::compile(&self.engine, at, wasm)?)?;
+        manifest.seals.insert(CODE.to_owned(), Seal::of(&dir.join(CODE))?);
+        Ok(())
+    }
+
+    fn make_images(
+        &self,
+        dir: &Path,
+        module: &Path,
+        wasm: Vec<u8>,
+        manifest: &mut Manifest,
+        steps: &dyn Steps,
+    ) -> Result<(), WasmError> {
+        let parts = split(module, &wasm)?;
         drop(wasm);
         let code = CodeImage::compile(&self.engine, &parts.code)?;
-        let mut manifest = Manifest::default();
         for (name, bytes) in [(CODE, &code), (INITIAL, &parts.memory)] {
             write_whole(&dir.join(name), bytes)?;
             manifest.seals.insert(name.to_owned(), Seal::of(&dir.join(name))?);
@@ -201,13 +230,6 @@ impl Store {
             let Ok(made) = maker.make(&imports, &dir.join(&file)) else { continue };
             manifest.seals.insert(file.clone(), Seal::of(&dir.join(file))?);
             manifest.images.insert(name, made.facts);
-        }
-        manifest.write(dir)?;
-        remove_dir(&target)?;
-        // Renaming the directory changes no file's identity, so the seals stay good.
-        fs::rename(temp.keep(), &target).map_err(WasmError::io("install", &target))?;
-        for kept in [&target, &self.runtime_dir()] {
-            forget_older(kept, &format!("{}-", self.spec.name));
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod entry;
 mod images;
 mod install;
 mod lock;
+mod registry;
 mod runtime;
 mod seal;
 
@@ -15,9 +16,10 @@ pub use entry::{RuntimeParts, RuntimeState, Store, StoreDirs};
 pub use images::ImageEntry;
 pub(crate) use install::ROOT_PLACES;
 pub use install::Steps;
-pub use runtime::{BuiltIn, DataArchive, ImageRecipe, Package, RuntimeSpec};
-pub use seal::sha256_of_file;
+pub use registry::Registry;
+pub use runtime::{BuiltIn, ComponentFile, DataArchive, ImageRecipe, Package, RuntimeSpec};
 pub(crate) use seal::{hex, write_sparse};
+pub use seal::{sha256_of, sha256_of_file};
 
 use std::fs;
 use std::io;

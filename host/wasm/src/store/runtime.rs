@@ -1,11 +1,11 @@
 //! A runtime's description, as `runtime.toml` gives it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::WasmError;
 
 /// What codebox knows of a language's runtime before it is installed.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuntimeSpec {
     /// The runtime's name, which is also its folder's.
@@ -20,6 +20,8 @@ pub struct RuntimeSpec {
     pub package: Option<Package>,
     /// What is built into codebox, where it is.
     pub built_in: Option<BuiltIn>,
+    /// The component that it is, where the user added it.
+    pub component: Option<ComponentFile>,
     /// The member that is the module, relative to the unpacked package.
     pub module: String,
     /// The member that holds the language's library and the name it gets in the guest's library directory.
@@ -27,12 +29,13 @@ pub struct RuntimeSpec {
     /// Archives inside the library that have to be files of their own.
     #[serde(default)]
     pub data: Vec<DataArchive>,
-    /// The memory images to make, each building on earlier ones.
+    /// The memory images to make, each building on earlier ones; a component has none.
+    #[serde(default)]
     pub image: Vec<ImageRecipe>,
 }
 
 /// A package of an index, pinned.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
     /// The package's name in the index.
@@ -48,7 +51,7 @@ pub struct Package {
 }
 
 /// A module that is part of codebox itself.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuiltIn {
     /// Its version.
@@ -57,8 +60,16 @@ pub struct BuiltIn {
     pub sha256: String,
 }
 
+/// A component that the user added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComponentFile {
+    /// Its sha256, in hexadecimal.
+    pub sha256: String,
+}
+
 /// An archive inside the library archive that guests need as real files.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataArchive {
     /// Its name inside the library archive.
@@ -68,7 +79,7 @@ pub struct DataArchive {
 }
 
 /// What a memory image holds.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageRecipe {
     /// The image's name.
@@ -86,18 +97,40 @@ impl RuntimeSpec {
     /// [`WasmError::Prelude`] with the parser's message when the text is not one.
     pub fn parse(text: &str) -> Result<Self, WasmError> {
         let spec: Self = toml::from_str(text).map_err(|e| WasmError::Prelude(format!("runtime.toml: {e}")))?;
-        match (&spec.package, &spec.built_in) {
-            (Some(_), None) | (None, Some(_)) => Ok(spec),
-            _ => Err(WasmError::Prelude("runtime.toml: it comes from a package or is built in, one of the two".into())),
+        match (&spec.package, &spec.built_in, &spec.component) {
+            (Some(_), None, None) | (None, Some(_), None) if !spec.image.is_empty() => Ok(spec),
+            (None, None, Some(_)) if spec.image.is_empty() && spec.library.is_none() => Ok(spec),
+            _ => Err(WasmError::Prelude(
+                "runtime.toml: it comes from a package or is built in, and has images, or it is a component".into(),
+            )),
+        }
+    }
+
+    /// The description of a component that a user adds for a language.
+    pub fn of_component(language: &str, extensions: &[String], component: ComponentFile) -> Self {
+        Self {
+            name: language.to_owned(),
+            language: language.to_owned(),
+            extensions: extensions.to_vec(),
+            licence: String::new(),
+            package: None,
+            built_in: None,
+            component: Some(component),
+            module: "component.wasm".to_owned(),
+            library: None,
+            data: Vec::new(),
+            image: Vec::new(),
         }
     }
 
     /// The version of what it is made of.
     pub fn version(&self) -> &str {
-        match (&self.package, &self.built_in) {
-            (Some(package), _) => &package.version,
-            (None, Some(built_in)) => &built_in.version,
-            (None, None) => "",
+        match (&self.package, &self.built_in, &self.component) {
+            (Some(package), ..) => &package.version,
+            (None, Some(built_in), _) => &built_in.version,
+            // Nobody numbers what a user adds.
+            (None, None, Some(component)) => component.sha256.get(..12).unwrap_or(&component.sha256),
+            (None, None, None) => "",
         }
     }
 
@@ -105,6 +138,7 @@ impl RuntimeSpec {
     pub(crate) fn origin(&self) -> String {
         match &self.package {
             Some(package) => format!("{} {}", package.name, package.version),
+            None if self.component.is_some() => format!("added, sha256 {}", self.version()),
             None => format!("built in, {}", self.version()),
         }
     }

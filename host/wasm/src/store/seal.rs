@@ -84,6 +84,11 @@ pub fn sha256_of_file(path: &Path) -> Result<String, WasmError> {
     digest(&mut open(path)?).map_err(WasmError::io("read", path))
 }
 
+/// The sha256 of bytes, in hexadecimal.
+pub fn sha256_of(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 fn digest(file: &mut File) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];

@@ -1,5 +1,3 @@
-import { native } from '../native.js';
-
 // The text of each file that the engine was given, for messages that quote it, and the maps of those that were TypeScript.
 const texts = new Map();
 const maps = new Map();
@@ -19,18 +17,8 @@ export const isCommonJs = (file) => commonjs.has(file);
 export const textOf = (file) => texts.get(file);
 export const mapOf = (file) => maps.get(file);
 
-// The text that the author wrote. The main program's comes without its types; what was written is in its file.
-export function originalOf(file) {
-  const map = maps.get(file);
-  if (map !== undefined && map.original === undefined && file[0] === '/') {
-    try {
-      map.original = native.utf8Decode(native.readFile(file), false);
-    } catch {
-      map.original = null;
-    }
-  }
-  return map?.original ?? texts.get(file);
-}
+// The text that the author wrote.
+export const originalOf = (file) => maps.get(file)?.original ?? texts.get(file);
 
 export function lineOf(text, number) {
   let start = 0;

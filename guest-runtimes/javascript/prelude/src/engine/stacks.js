@@ -122,6 +122,23 @@ function textOf(trace, error) {
   return trace.text;
 }
 
+// Gives an error that the host found the place in the program where it found it.
+export function placed(error, file, line, column) {
+  const site = {
+    isNative: () => false,
+    isConstructor: () => false,
+    getFunction: () => undefined,
+    getFunctionName: () => null,
+    getFileName: () => file,
+    getLineNumber: () => line,
+    getColumnNumber: () => column,
+  };
+  const trace = new Trace(line === undefined ? [] : [site], undefined);
+  trace.origin = trace.sites[0];
+  traces.set(error, trace);
+  return error;
+}
+
 // The place where an error arose: the first call site that is the program's.
 export function originOf(error) {
   const trace = traceOf(error);

@@ -9,7 +9,7 @@ import { builtin, builtinNames, isBuiltin, nameOf } from './builtins.js';
 import { isDirectory, isFile, packageAt, packageOf, readText, realPath, typedTwin } from './files.js';
 import { PARAMETERS, formatOfPath, formatOfText, endingOf } from './detect.js';
 import { REQUIRE, findPackage, legacyMain, nodeModulesOf, resolveExports, resolveImports, splitName } from './packages.js';
-import { isTypeScript, strip } from './texts.js';
+import { strip, textOf } from './texts.js';
 import { fileURLToPath } from './urls.js';
 
 export function Module(id = '', parent) {
@@ -219,20 +219,9 @@ export function makeRequire(module) {
   return require;
 }
 
-function source(path) {
-  let text = readText(path);
-  if (isTypeScript(path)) {
-    const stripped = strip(path, text);
-    remember(path, stripped.text, stripped.map, text);
-    return stripped.text;
-  }
-  remember(path, text);
-  return text;
-}
-
 Module._extensions['.js'] = function (module, filename) {
   let format = formatOfPath(filename);
-  const text = source(filename);
+  const text = textOf(filename);
   if (format === 'text') format = formatOfText(text, filename);
   if (format === 'module') {
     module.exports = requireModule(filename);

@@ -2,16 +2,22 @@
 import { native } from '../native.js';
 import { coded } from '../node/errors.js';
 import { remember } from '../engine/sources.js';
+import { placed } from '../engine/stacks.js';
 import { readText } from './files.js';
 
 export const isTypeScript = (path) => /\.[mc]?tsx?$/.test(path);
 
-export function strip(file, text) {
-  const answer = native.host(JSON.stringify({ op: 'strip', file, text }));
+// The JavaScript of a TypeScript text and where each part of it came from.
+export function strip(file, written) {
+  const answer = native.host(JSON.stringify({ op: 'strip', file, text: written }));
   if (answer === null) throw coded(TypeError, 'ERR_UNKNOWN_FILE_EXTENSION', `Nobody takes the types out of TypeScript for ${file}`);
   const line = answer.indexOf(10);
   const head = JSON.parse(native.utf8Decode(line < 0 ? answer : answer.subarray(0, line), false));
-  if (head.error !== undefined) throw new SyntaxError(head.error);
+  if (head.error !== undefined) {
+    // The message quotes the line.
+    remember(file, written);
+    throw placed(new SyntaxError(head.error.message), file, head.error.line, head.error.column);
+  }
   return { text: line < 0 ? '' : native.utf8Decode(answer.subarray(line + 1), false), map: head.map };
 }
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use clap::Parser;
@@ -137,6 +137,14 @@ impl Catalog for Fake {
         })
     }
 
+    fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        self.ensure(language.as_str(), progress)
+    }
+
+    fn add(&self, _: &Path, language: &Language, _: &[String], _: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        Err(CatalogError::NotToAdd { language: language.clone() })
+    }
+
     fn install(&self, runtime: &str, _: &PackageSource, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
         self.ensure(runtime, progress)
     }
@@ -186,13 +194,7 @@ fn the_process_is_confined_between_open_and_exec() {
     let done = done(&words, Streams::collected(), &host).expect("it runs");
     assert_eq!(
         host.lines(),
-        [
-            "ensure cpython",
-            "open python",
-            "confine wasm On",
-            "exec [\"a\", \"--b\"] {\"SEEN\": \"yes\"} false",
-            "close",
-        ]
+        ["ensure python", "open python", "confine wasm On", "exec [\"a\", \"--b\"] {\"SEEN\": \"yes\"} false", "close",]
     );
     assert_eq!(done.report.exit_status(), 3);
     assert_eq!(done.report.enforcement.walls.len(), 1);

@@ -1,0 +1,127 @@
+//! Whether a component keeps to the contract: exports its world, and imports nothing beyond it.
+
+use std::path::Path;
+
+use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
+
+use crate::engine::Engine;
+use crate::error::WasmError;
+
+/// The contract's package, and the version that this host speaks.
+const PACKAGE: &str = "codebox:guest/";
+pub(crate) const VERSION: &str = "0.1.0";
+
+/// What a component has to export of it.
+const EXPORTS: [&str; 3] = ["start", "turn", "shutdown"];
+
+/// What a component may import of it: functions, and the types that its exports name.
+const IMPORTS: [&str; 3] = ["host", "limits", "start"];
+
+/// Parts of WASI that give nothing that was not granted: streams, clocks, random numbers and the granted directories.
+const WASI: [&str; 5] = ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/"];
+
+/// The version of WASI that is offered; its patch releases only add.
+const WASI_VERSION: &str = "0.2.";
+
+/// Checks that a file is a component.
+///
+/// # Errors
+/// [`WasmError::Module`] with what it is instead.
+pub(crate) fn check_kind(path: &Path, wasm: &[u8]) -> Result<(), WasmError> {
+    let refused = |reason: String| WasmError::Module { path: path.to_owned(), reason };
+    if !wasmparser::Parser::is_component(wasm) {
+        let kind = if wasmparser::Parser::is_core_wasm(wasm) { "a plain module and no" } else { "no WebAssembly" };
+        return Err(refused(format!("it is {kind} component: make one with wit-component or wasm-tools")));
+    }
+    Ok(())
+}
+
+/// Checks a component's imports and exports, and that each has the type that the contract gives it.
+///
+/// # Errors
+/// [`WasmError::Module`] with what it lacks or wants too much.
+pub(crate) fn check(engine: &Engine, path: &Path, component: &Component) -> Result<(), WasmError> {
+    let refused = |reason: String| WasmError::Module { path: path.to_owned(), reason };
+    let ty = component.component_type();
+    for (name, item) in ty.imports(engine.inner()) {
+        if let ComponentItem::ComponentInstance(_) = item.ty {
+            may_import(name).map_err(refused)?;
+        } else {
+            return Err(refused(format!("it imports {name}, which the contract does not offer")));
+        }
+    }
+    for interface in EXPORTS {
+        let wanted = format!("{PACKAGE}{interface}@{VERSION}");
+        if ty.get_export(engine.inner(), &wanted).is_none() {
+            let other = ty.exports(engine.inner()).map(|(name, _)| name.to_owned());
+            let other = other.filter(|name| name.starts_with(&format!("{PACKAGE}{interface}@"))).next();
+            return Err(refused(match other {
+                Some(other) => format!("it exports {other}, and this codebox speaks version {VERSION} of the contract"),
+                None => format!("it does not export {wanted}"),
+            }));
+        }
+    }
+    super::ComponentCode::link(engine, component)
+        .map_err(|e| refused(format!("it does not fit the contract: {e:#}")))?;
+    Ok(())
+}
+
+fn may_import(name: &str) -> Result<(), String> {
+    let (interface, version) = name.split_once('@').unwrap_or((name, ""));
+    if let Some(own) = interface.strip_prefix(PACKAGE) {
+        return match (IMPORTS.contains(&own), version == VERSION) {
+            (true, true) => Ok(()),
+            (true, false) => {
+                Err(format!("it imports {name}, and this codebox speaks version {VERSION} of the contract"))
+            }
+            (false, _) => Err(format!("it imports {name}, which the contract does not offer")),
+        };
+    }
+    match WASI.iter().any(|part| interface.starts_with(part)) {
+        true if version.starts_with(WASI_VERSION) => Ok(()),
+        true => Err(format!("it imports {name}, and this codebox offers WASI {WASI_VERSION}x")),
+        false => Err(format!("it imports {name}, which the contract does not offer")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imports_beyond_the_contract_are_refused() {
+        for name in ["codebox:guest/host@0.1.0", "wasi:io/streams@0.2.6", "wasi:filesystem/types@0.2.0"] {
+            assert_eq!(may_import(name), Ok(()), "{name}");
+        }
+        for name in [
+            "wasi:sockets/tcp@0.2.6",
+            "wasi:http/outgoing-handler@0.2.6",
+            "wasi:io/streams@0.3.0",
+            "wasi:clix/environment@0.2.0",
+            "codebox:guest/host@0.2.0",
+            "codebox:guest/secrets@0.1.0",
+            "env",
+        ] {
+            assert!(may_import(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_runtime_is_told_from_one() {
+        let engine = Engine::new().expect("an engine");
+        let refusal = |wasm: &[u8]| {
+            let compiled = super::super::ComponentCode::compile(&engine, Path::new("x.wasm"), wasm);
+            compiled.expect_err("it is refused").to_string()
+        };
+        assert!(refusal(b"hello").contains("no WebAssembly"));
+        assert!(refusal(&wat::parse_str("(module)").expect("text")).contains("plain module"));
+        assert!(refusal(&wat::parse_str("(component)").expect("text")).contains("codebox:guest/start@0.1.0"));
+        let socket = r#"(component (import "wasi:sockets/network@0.2.6" (instance)))"#;
+        assert!(refusal(&wat::parse_str(socket).expect("text")).contains("wasi:sockets/network@0.2.6"));
+        let function = r#"(component (import "give-me" (func)))"#;
+        assert!(refusal(&wat::parse_str(function).expect("text")).contains("give-me"));
+        let later = r#"(component (instance $i) (export "codebox:guest/start@0.9.0" (instance $i)))"#;
+        assert!(refusal(&wat::parse_str(later).expect("text")).contains("0.9.0"));
+    }
+}

@@ -1,0 +1,295 @@
+//! A component's files: WASI's functions, with the mounts' guards and the quotas in front of those that change something.
+//!
+//! A function here decides and then delegates to the one it stands in front of; none of them touches the host's files
+//! itself.
+
+use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::Descriptor;
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, ErrorCode, Filesize, HostDescriptor,
+    HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, ReaddirIterator};
+
+use crate::component::descriptors::Opened;
+use crate::component::state::Files;
+use crate::component::writes::{Counted, ask};
+use crate::guest::Quota;
+use crate::mounts::Last;
+
+type Fd = Resource<Descriptor>;
+
+impl Files<'_> {
+    fn quota(&self) -> std::sync::MutexGuard<'_, Quota> {
+        self.quota.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Whether a change at a path may be made.
+    fn change(&mut self, fd: &Fd, path: &str, last: Last) -> FsResult<()> {
+        self.descriptors.allow_change(fd.rep(), path, last)?;
+        self.quota().change();
+        Ok(())
+    }
+
+    /// The same, where something new is made at the path; `made` takes the count back where it was not.
+    fn make(&mut self, fd: &Fd, path: &str) -> FsResult<()> {
+        self.change(fd, path, Last::Itself)?;
+        self.quota().make().map_err(|_| ErrorCode::Quota.into())
+    }
+
+    fn made<T>(&self, result: FsResult<T>) -> FsResult<T> {
+        if result.is_err() {
+            self.quota().unmake();
+        }
+        result
+    }
+
+    /// A hard link or a rename from one mount into another would carry the file, and the right to change it, across.
+    fn same_mount(&self, one: &Fd, other: &Fd) -> FsResult<()> {
+        match self.descriptors.mount(one.rep()) == self.descriptors.mount(other.rep()) {
+            true => Ok(()),
+            false => Err(ErrorCode::CrossDevice.into()),
+        }
+    }
+
+    fn counted(&mut self, stream: Resource<DynOutputStream>) -> FsResult<Resource<DynOutputStream>> {
+        let behind = self.behind.table.delete(stream)?;
+        let counted: DynOutputStream = Box::new(Counted { behind, quota: self.quota.clone() });
+        Ok(self.behind.table.push(counted)?)
+    }
+
+    /// Looks at what an open would open; tells whether it makes a file.
+    ///
+    /// As for the other guests, what is no directory or regular file is not opened: some wait in the kernel where nothing
+    /// can interrupt them.
+    async fn prepare_open(
+        &mut self,
+        fd: &Fd,
+        at: PathFlags,
+        path: &str,
+        how: OpenFlags,
+        to: DescriptorFlags,
+    ) -> FsResult<bool> {
+        let again = Resource::new_borrow(fd.rep());
+        let found = self.behind.stat_at(again, at, path.to_owned()).await.ok().map(|stat| stat.type_);
+        match found {
+            None | Some(DescriptorType::Directory | DescriptorType::RegularFile | DescriptorType::SymbolicLink) => {}
+            Some(_) => return Err(ErrorCode::Access.into()),
+        }
+        let changes = how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE) || to.contains(DescriptorFlags::WRITE);
+        let last = if at.contains(PathFlags::SYMLINK_FOLLOW) { Last::Followed } else { Last::Itself };
+        if changes
+            && !(found == Some(DescriptorType::Directory) && !how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE))
+        {
+            self.change(fd, path, last)?;
+        }
+        let makes = found.is_none() && how.contains(OpenFlags::CREATE);
+        if makes {
+            self.quota().make().map_err(|_| FsError::from(ErrorCode::Quota))?;
+        }
+        Ok(makes)
+    }
+}
+
+impl preopens::Host for Files<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Fd, String)>> {
+        let directories = preopens::Host::get_directories(&mut self.behind)?;
+        for (index, (fd, _)) in directories.iter().enumerate() {
+            // The root comes first, and the mounts in their order.
+            self.descriptors.insert(fd.rep(), Opened { mount: index.checked_sub(1), own: true });
+        }
+        Ok(directories)
+    }
+}
+
+impl types::Host for Files<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        self.behind.convert_error_code(error)
+    }
+
+    fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
+        if let Some(error) = self.behind.table.get(&error)?.downcast_ref::<std::io::Error>()
+            && error.kind() == std::io::ErrorKind::QuotaExceeded
+        {
+            return Ok(Some(ErrorCode::Quota));
+        }
+        self.behind.filesystem_error_code(error)
+    }
+}
+
+impl HostDescriptor for Files<'_> {
+    fn read_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
+        self.behind.read_via_stream(fd, offset)
+    }
+
+    fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
+        let stream = self.behind.write_via_stream(fd, offset)?;
+        self.counted(stream)
+    }
+
+    fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
+        let stream = self.behind.append_via_stream(fd)?;
+        self.counted(stream)
+    }
+
+    async fn advise(&mut self, fd: Fd, offset: Filesize, length: Filesize, advice: Advice) -> FsResult<()> {
+        self.behind.advise(fd, offset, length, advice).await
+    }
+
+    async fn sync_data(&mut self, fd: Fd) -> FsResult<()> {
+        self.behind.sync_data(fd).await
+    }
+
+    async fn get_flags(&mut self, fd: Fd) -> FsResult<DescriptorFlags> {
+        self.behind.get_flags(fd).await
+    }
+
+    async fn get_type(&mut self, fd: Fd) -> FsResult<DescriptorType> {
+        self.behind.get_type(fd).await
+    }
+
+    async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
+        // The whole new size counts, as for the other guests.
+        ask(self.quota, size).map_err(|_| FsError::from(ErrorCode::Quota))?;
+        self.behind.set_size(fd, size).await
+    }
+
+    async fn set_times(&mut self, fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
+        self.change(&fd, "", Last::Followed)?;
+        self.behind.set_times(fd, accessed, modified).await
+    }
+
+    async fn read(&mut self, fd: Fd, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
+        self.behind.read(fd, length, offset).await
+    }
+
+    async fn write(&mut self, fd: Fd, buffer: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
+        ask(self.quota, buffer.len() as u64).map_err(|_| FsError::from(ErrorCode::Quota))?;
+        self.behind.write(fd, buffer, offset).await
+    }
+
+    async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<ReaddirIterator>> {
+        self.behind.read_directory(fd).await
+    }
+
+    async fn sync(&mut self, fd: Fd) -> FsResult<()> {
+        self.behind.sync(fd).await
+    }
+
+    async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        self.make(&fd, &path)?;
+        let made = self.behind.create_directory_at(fd, path).await;
+        self.made(made)
+    }
+
+    async fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
+        self.behind.stat(fd).await
+    }
+
+    async fn stat_at(&mut self, fd: Fd, at: PathFlags, path: String) -> FsResult<DescriptorStat> {
+        self.behind.stat_at(fd, at, path).await
+    }
+
+    async fn set_times_at(
+        &mut self,
+        fd: Fd,
+        at: PathFlags,
+        path: String,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        let last = if at.contains(PathFlags::SYMLINK_FOLLOW) { Last::Followed } else { Last::Itself };
+        self.change(&fd, &path, last)?;
+        self.behind.set_times_at(fd, at, path, accessed, modified).await
+    }
+
+    async fn link_at(&mut self, fd: Fd, at: PathFlags, old: String, to: Fd, new: String) -> FsResult<()> {
+        self.same_mount(&fd, &to)?;
+        // A second name for a protected file would be a way to change it: both ends are looked at.
+        self.change(&fd, &old, Last::Itself)?;
+        self.make(&to, &new)?;
+        let made = self.behind.link_at(fd, at, old, to, new).await;
+        self.made(made)
+    }
+
+    async fn open_at(
+        &mut self,
+        fd: Fd,
+        at: PathFlags,
+        path: String,
+        how: OpenFlags,
+        to: DescriptorFlags,
+    ) -> FsResult<Fd> {
+        self.quota().open().map_err(|_| FsError::from(ErrorCode::InsufficientMemory))?;
+        let mount = self.descriptors.mount(fd.rep());
+        let opened = match self.prepare_open(&fd, at, &path, how, to).await {
+            Ok(makes) => {
+                let opened = self.behind.open_at(fd, at, path, how, to).await;
+                if makes { self.made(opened) } else { opened }
+            }
+            Err(refused) => Err(refused),
+        };
+        match &opened {
+            Ok(opened) => self.descriptors.insert(opened.rep(), Opened { mount, own: false }),
+            Err(_) => self.quota().close(),
+        }
+        opened
+    }
+
+    async fn readlink_at(&mut self, fd: Fd, path: String) -> FsResult<String> {
+        self.behind.readlink_at(fd, path).await
+    }
+
+    async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        self.change(&fd, &path, Last::Itself)?;
+        self.behind.remove_directory_at(fd, path).await
+    }
+
+    async fn rename_at(&mut self, fd: Fd, old: String, to: Fd, new: String) -> FsResult<()> {
+        self.same_mount(&fd, &to)?;
+        self.change(&fd, &old, Last::Itself)?;
+        self.change(&to, &new, Last::Itself)?;
+        self.behind.rename_at(fd, old, to, new).await
+    }
+
+    async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
+        self.make(&fd, &path)?;
+        let made = self.behind.symlink_at(fd, target, path).await;
+        self.made(made)
+    }
+
+    async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        self.change(&fd, &path, Last::Itself)?;
+        self.behind.unlink_file_at(fd, path).await
+    }
+
+    async fn is_same_object(&mut self, one: Fd, other: Fd) -> wasmtime::Result<bool> {
+        self.behind.is_same_object(one, other).await
+    }
+
+    async fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
+        self.behind.metadata_hash(fd).await
+    }
+
+    async fn metadata_hash_at(&mut self, fd: Fd, at: PathFlags, path: String) -> FsResult<MetadataHashValue> {
+        self.behind.metadata_hash_at(fd, at, path).await
+    }
+
+    fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
+        if self.descriptors.remove(fd.rep()).is_some_and(|opened| !opened.own) {
+            self.quota().close();
+        }
+        HostDescriptor::drop(&mut self.behind, fd)
+    }
+}
+
+impl HostDirectoryEntryStream for Files<'_> {
+    async fn read_directory_entry(&mut self, stream: Resource<ReaddirIterator>) -> FsResult<Option<DirectoryEntry>> {
+        self.behind.read_directory_entry(stream).await
+    }
+
+    fn drop(&mut self, stream: Resource<ReaddirIterator>) -> wasmtime::Result<()> {
+        HostDirectoryEntryStream::drop(&mut self.behind, stream)
+    }
+}

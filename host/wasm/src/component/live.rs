@@ -1,0 +1,103 @@
+//! Brings a component to life and calls it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use codebox_core::{Access, Job};
+use wasmtime::Store;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::WasiCtx;
+
+use crate::component::ComponentCode;
+use crate::component::bind::Runtime;
+use crate::component::descriptors::{Descriptors, perms};
+use crate::component::job::told;
+use crate::component::state::State;
+use crate::component::stdio::Stdio;
+use crate::error::WasmError;
+use crate::guest::{Delivery, MemoryLimiter, Told};
+use crate::interrupt::Running;
+use crate::launch::{MAX_RANDOM, Setup, TABLE_ROOM};
+
+/// A component's guest between calls.
+pub(crate) struct Live {
+    store: Store<State>,
+    code: ComponentCode,
+    _running: Running,
+}
+
+impl Live {
+    /// Sets a store up for one job; no wasm runs yet.
+    pub(crate) fn new(code: &ComponentCode, setup: Setup<'_>, job: &Job) -> Result<Self, WasmError> {
+        let running = code.engine.ticker().run().map_err(|source| WasmError::Memory {
+            doing: "start the clock thread with",
+            bytes: 64 << 10,
+            source,
+        })?;
+        let mut store = Store::new(code.engine.inner(), state(setup, job)?);
+        store.limiter(|state| &mut state.limiter);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        Ok(Self { store, code: code.clone(), _running: running })
+    }
+
+    /// Runs a job to its end and tells its status.
+    pub(crate) async fn run(&mut self, job: &Job) -> wasmtime::Result<i32> {
+        let told = told(job).ok_or_else(|| wasmtime::Error::msg("this tier runs programs, not commands"))?;
+        let runtime: Runtime = self.code.pre.instantiate_async(&mut self.store).await?;
+        let status = runtime.codebox_guest_start().call_start(&mut self.store, &told).await?;
+        let last = runtime.codebox_guest_shutdown().call_shutdown(&mut self.store).await?;
+        // The end of a program that failed tells nothing new.
+        Ok(if status == 0 { last } else { status } & 0xff)
+    }
+
+    /// Waits until everything that the guest wrote has been taken.
+    pub(crate) async fn finish(&mut self) {
+        let stdio = self.store.data().stdio.clone();
+        stdio.finish().await;
+    }
+
+    /// What the guest left behind.
+    pub(crate) fn end(self) -> Told {
+        let State { channel, limiter, quota, stdio, .. } = self.store.into_data();
+        let quota = std::mem::take(&mut *quota.lock().unwrap_or_else(PoisonError::into_inner));
+        Told { channel, limiter, quota, captured: stdio.captured() }
+    }
+}
+
+fn state(setup: Setup<'_>, job: &Job) -> Result<State, WasmError> {
+    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel } = setup;
+    let stdio = Stdio::new(stdin, [stdout, stderr], Delivery::new(sinks));
+    let mut builder = WasiCtx::builder();
+    builder
+        .max_random_size(MAX_RANDOM)
+        .stdin(stdio.stdin())
+        .stdout(stdio.output(0))
+        .stderr(stdio.output(1))
+        .arg(job.source.argv0())
+        .args(&job.args)
+        .initial_cwd(crate::run::CWD);
+    for (name, value) in &job.env {
+        builder.env(name, value);
+    }
+    let mut preopen = |host: &Path, guest: &str, access| {
+        let opened = builder.preopened_dir(host, guest, perms(access)).map(|_| ());
+        opened.map_err(WasmError::engine("open a granted directory"))
+    };
+    preopen(root, "/", Access::ReadOnly)?;
+    for mount in mounts {
+        preopen(&mount.host, mount.guest.as_str(), mount.access)?;
+    }
+    let mut table = ResourceTable::new();
+    let open_files = quota.open_files.map_or(TABLE_ROOM, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    table.set_max_capacity(open_files.saturating_add(TABLE_ROOM));
+    Ok(State {
+        wasi: builder.build(),
+        table,
+        limiter: MemoryLimiter::of_component(memory),
+        quota: Arc::new(Mutex::new(quota)),
+        stdio,
+        descriptors: Descriptors::new(mounts).map_err(WasmError::io("open a grant below", root))?,
+        channel,
+    })
+}

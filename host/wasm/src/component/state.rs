@@ -1,0 +1,89 @@
+//! The state of a component's store: everything that belongs to one guest and to no other.
+
+use std::sync::{Arc, Mutex};
+
+use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
+use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
+use wasmtime_wasi::p2;
+use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use crate::component::bind::codebox::guest::host;
+use crate::component::descriptors::Descriptors;
+use crate::component::stdio::Stdio;
+use crate::guest::{Channel, MemoryLimiter, Missing, Quota, Uncaught};
+
+/// What the host keeps for one guest.
+pub(crate) struct State {
+    pub wasi: WasiCtx,
+    pub table: ResourceTable,
+    pub limiter: MemoryLimiter,
+    /// Shared with the streams that the guest writes files through.
+    pub quota: Arc<Mutex<Quota>>,
+    pub stdio: Stdio,
+    /// What the guest's directories and files are.
+    pub descriptors: Descriptors,
+    /// What the guest told of its job.
+    pub channel: Channel,
+}
+
+/// The guest's files, as the functions on them need them.
+pub(crate) struct Files<'a> {
+    pub behind: WasiFilesystemCtxView<'a>,
+    pub descriptors: &'a mut Descriptors,
+    pub quota: &'a Arc<Mutex<Quota>>,
+}
+
+/// That [`Files`] is what functions on files are called with.
+struct FilesOfGuest;
+
+impl HasData for FilesOfGuest {
+    type Data<'a> = Files<'a>;
+}
+
+impl State {
+    fn files(&mut self) -> Files<'_> {
+        let Self { wasi, table, quota, descriptors, .. } = self;
+        Files { behind: WasiFilesystemCtxView { ctx: wasi.filesystem(), table }, descriptors, quota }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// Offers what the contract offers.
+///
+/// Sockets are defined too, as part of WASI, but a component that imports them is refused before it gets here.
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    p2::add_to_linker_async(linker)?;
+    linker.allow_shadowing(true);
+    types::add_to_linker::<State, FilesOfGuest>(linker, State::files)?;
+    preopens::add_to_linker::<State, FilesOfGuest>(linker, State::files)?;
+    host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    Ok(())
+}
+
+impl host::Host for State {
+    fn call(&mut self, _tool: String, _input: String) -> Result<String, host::CallError> {
+        // No job is granted tools yet.
+        Err(host::CallError::NoHost)
+    }
+
+    fn report_error(&mut self, error: host::UncaughtError) {
+        let host::UncaughtError { name, value, traceback, line } = error;
+        self.channel.tell_error(Uncaught { name, value, traceback, line });
+    }
+
+    fn report_missing(&mut self, feature: host::MissingFeature) {
+        let what = match feature {
+            host::MissingFeature::Threads => "threads".to_owned(),
+            host::MissingFeature::Processes => "processes".to_owned(),
+            host::MissingFeature::Sockets => "sockets".to_owned(),
+            host::MissingFeature::NativeModule(name) => format!("module:{name}"),
+        };
+        self.channel.tell_missing(Missing { what });
+    }
+}

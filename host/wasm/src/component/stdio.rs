@@ -1,0 +1,221 @@
+//! A component's standard streams, over the same inputs, caps and live output as other guests have.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use codebox_core::Captured;
+use tokio::io::{AsyncRead, AsyncWrite};
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::cli::{IsTerminal, StdinStream, StdoutStream};
+use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult};
+
+use crate::guest::{Delivery, Flood, Output, Stdin, WriteFailed};
+
+/// Bytes that one write may hold, and one read gives.
+const PIECE: usize = 64 << 10;
+
+/// The streams of one guest; every handle of the guest's refers to the same.
+#[derive(Clone)]
+pub(crate) struct Stdio(Arc<Shared>);
+
+struct Shared {
+    out: Mutex<[Out; 2]>,
+    input: Mutex<Input>,
+    stdin: tokio::sync::Mutex<Stdin>,
+    delivery: tokio::sync::Mutex<Delivery>,
+}
+
+/// One of the output streams.
+struct Out {
+    kept: Output,
+    /// Bytes on their way to who watches.
+    waiting: Vec<u8>,
+    /// Whoever watched does not any more.
+    closed: bool,
+}
+
+/// What was read and not yet taken.
+#[derive(Default)]
+struct Input {
+    ready: Bytes,
+    ended: bool,
+    failed: Option<io::Error>,
+}
+
+impl Stdio {
+    pub(crate) fn new(stdin: Stdin, outputs: [Output; 2], delivery: Delivery) -> Self {
+        let out = outputs.map(|kept| Out { kept, waiting: Vec::new(), closed: false });
+        Self(Arc::new(Shared {
+            out: Mutex::new(out),
+            input: Mutex::default(),
+            stdin: tokio::sync::Mutex::new(stdin),
+            delivery: tokio::sync::Mutex::new(delivery),
+        }))
+    }
+
+    pub(crate) fn stdin(&self) -> StdinOf {
+        StdinOf(self.clone())
+    }
+
+    pub(crate) fn output(&self, number: usize) -> OutputOf {
+        OutputOf { stdio: self.clone(), number }
+    }
+
+    /// Waits until everything that was written has been taken. The wait can be given up and taken up again.
+    pub(crate) async fn finish(&self) {
+        for number in 0..2 {
+            self.deliver(number).await;
+        }
+        self.0.delivery.lock().await.finish().await;
+    }
+
+    /// What was kept of both outputs.
+    pub(crate) fn captured(&self) -> [Captured; 2] {
+        let empty = || Out { kept: Output::new(codebox_core::Limit::Unlimited), waiting: Vec::new(), closed: true };
+        std::mem::replace(&mut *self.out(), [empty(), empty()]).map(|out| out.kept.finish())
+    }
+
+    fn out(&self) -> MutexGuard<'_, [Out; 2]> {
+        self.0.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn input(&self) -> MutexGuard<'_, Input> {
+        self.0.input.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands on what waits; it waits on where this is given up.
+    async fn deliver(&self, number: usize) {
+        let waiting = self.out()[number].waiting.clone();
+        if waiting.is_empty() {
+            return;
+        }
+        let sent = self.0.delivery.lock().await.send(number, &waiting).await;
+        let out = &mut self.out()[number];
+        out.waiting.clear();
+        out.closed |= sent.is_err();
+    }
+
+    async fn fill(&self) {
+        if self.input().ended || !self.input().ready.is_empty() || self.input().failed.is_some() {
+            return;
+        }
+        let mut piece = vec![0; PIECE];
+        let read = self.0.stdin.lock().await.read(&mut piece).await;
+        let mut input = self.input();
+        match read {
+            Ok(0) => input.ended = true,
+            Ok(count) => {
+                piece.truncate(count);
+                input.ready = piece.into();
+            }
+            Err(error) => input.failed = Some(error),
+        }
+    }
+}
+
+/// Makes handles of standard input.
+pub(crate) struct StdinOf(Stdio);
+
+/// Makes handles of one of the outputs.
+pub(crate) struct OutputOf {
+    stdio: Stdio,
+    number: usize,
+}
+
+impl IsTerminal for StdinOf {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl IsTerminal for OutputOf {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdinStream for StdinOf {
+    // Only WASI 0.3 asks for it, which is not offered.
+    fn async_stream(&self) -> Box<dyn AsyncRead + Send + Sync> {
+        Box::new(tokio::io::empty())
+    }
+
+    fn p2_stream(&self) -> Box<dyn InputStream> {
+        Box::new(Reader(self.0.clone()))
+    }
+}
+
+impl StdoutStream for OutputOf {
+    // As above.
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(tokio::io::sink())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(Writer { stdio: self.stdio.clone(), number: self.number })
+    }
+}
+
+struct Reader(Stdio);
+
+#[async_trait]
+impl Pollable for Reader {
+    async fn ready(&mut self) {
+        self.0.fill().await;
+    }
+}
+
+impl InputStream for Reader {
+    fn read(&mut self, size: usize) -> StreamResult<Bytes> {
+        let mut input = self.0.input();
+        if let Some(error) = input.failed.take() {
+            return Err(StreamError::LastOperationFailed(error.into()));
+        }
+        if input.ready.is_empty() && input.ended {
+            return Err(StreamError::Closed);
+        }
+        let count = size.min(input.ready.len());
+        Ok(input.ready.split_to(count))
+    }
+}
+
+struct Writer {
+    stdio: Stdio,
+    number: usize,
+}
+
+#[async_trait]
+impl Pollable for Writer {
+    async fn ready(&mut self) {
+        self.stdio.deliver(self.number).await;
+    }
+}
+
+impl OutputStream for Writer {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        let out = &mut self.stdio.out()[self.number];
+        if out.closed {
+            return Err(StreamError::Closed);
+        }
+        match out.kept.write(&bytes) {
+            Ok(fits) => out.waiting.extend_from_slice(&bytes[..fits]),
+            Err(WriteFailed::Closed) => out.closed = true,
+            Err(WriteFailed::Flood) => return Err(StreamError::Trap(Flood.into())),
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        let out = &self.stdio.out()[self.number];
+        match (out.closed, out.waiting.is_empty()) {
+            (true, _) => Err(StreamError::Closed),
+            (false, true) => Ok(PIECE),
+            (false, false) => Ok(0),
+        }
+    }
+}
