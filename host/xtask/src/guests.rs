@@ -1,0 +1,86 @@
+//! The guests that are checked in: made anew from their pinned sources, and compared byte for byte or replaced.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+
+mod description;
+mod javascript;
+mod made;
+mod prelude;
+mod workshop;
+mod ziglang;
+
+use crate::project::Project;
+use made::Made;
+use workshop::Workshop;
+
+/// How `guests` is called.
+#[derive(Args)]
+pub struct Options {
+    /// Make only these guests; all without any
+    #[arg(value_name = "NAME")]
+    names: Vec<Guest>,
+    /// Replace what is checked in, and compare nothing
+    #[arg(long)]
+    write: bool,
+}
+
+/// A guest whose build is part of this repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Guest {
+    Javascript,
+}
+
+impl Guest {
+    /// The folder in `guest-runtimes`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Javascript => "javascript",
+        }
+    }
+
+    /// Every file that is made and not written, as the sources give it now.
+    fn make(self, workshop: &Workshop) -> Result<Vec<Made>> {
+        match self {
+            Self::Javascript => javascript::make(workshop),
+        }
+    }
+}
+
+/// Makes the guests and compares them with what is checked in, or replaces that.
+///
+/// # Errors
+/// When a guest cannot be made, or, without `--write`, when any file is not what its sources give.
+pub fn run(options: &Options) -> Result<()> {
+    let project = Project::find()?;
+    let workshop = Workshop::open(&project)?;
+    let mut differing = 0;
+    for guest in Guest::value_variants() {
+        if !options.names.is_empty() && !options.names.contains(guest) {
+            continue;
+        }
+        let (name, began) = (guest.name(), Instant::now());
+        let files = guest.make(&workshop).with_context(|| format!("make the guest {name}"))?;
+        println!("{name}: made {} files in {:.0?}", files.len(), began.elapsed());
+        for made in &files {
+            let path = made.path.display();
+            match made.difference(&project.root)? {
+                None => println!("{name}: {path} is what its sources give ({})", made.told()),
+                Some(_) if options.write => {
+                    made.write(&project.root)?;
+                    println!("{name}: wrote {path} ({})", made.told());
+                }
+                Some(difference) => {
+                    println!("{name}: {path} DIFFERS: {difference}");
+                    differing += 1;
+                }
+            }
+        }
+    }
+    if differing > 0 {
+        bail!("{differing} files are not what their sources give; `cargo xtask guests --write` replaces them");
+    }
+    Ok(())
+}
