@@ -56,31 +56,35 @@ impl Guest {
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
     let workshop = Workshop::open(&project)?;
-    let mut differing = 0;
+    let (mut count, mut differing) = (0, 0);
     for guest in Guest::value_variants() {
         if !options.names.is_empty() && !options.names.contains(guest) {
             continue;
         }
         let (name, began) = (guest.name(), Instant::now());
         let files = guest.make(&workshop).with_context(|| format!("make the guest {name}"))?;
-        println!("{name}: made {} files in {:.0?}", files.len(), began.elapsed());
+        println!("{name}: made in {:.0?}", began.elapsed());
+        count += files.len();
         for made in &files {
             let path = made.path.display();
             match made.difference(&project.root)? {
                 None => println!("{name}: {path} is what its sources give ({})", made.told()),
                 Some(_) if options.write => {
                     made.write(&project.root)?;
-                    println!("{name}: wrote {path} ({})", made.told());
+                    let done = if made.bytes.is_some() { "wrote" } else { "removed" };
+                    println!("{name}: {done} {path} ({})", made.told());
                 }
                 Some(difference) => {
-                    println!("{name}: {path} DIFFERS: {difference}");
+                    println!("{name}: {path} DIFFERS: {difference}; made: {}", made.told());
                     differing += 1;
                 }
             }
         }
     }
     if differing > 0 {
-        bail!("{differing} files are not what their sources give; `cargo xtask guests --write` replaces them");
+        bail!(
+            "{differing} of {count} files differ from what their sources give; `cargo xtask guests --write` replaces them"
+        );
     }
     Ok(())
 }

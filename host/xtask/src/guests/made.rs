@@ -49,7 +49,7 @@ impl Made {
     pub fn told(&self) -> String {
         match &self.bytes {
             Some(bytes) => format!("{} bytes, sha256 {}", bytes.len(), sha256(bytes)),
-            None => "no such file".to_owned(),
+            None => "nothing".to_owned(),
         }
     }
 }
