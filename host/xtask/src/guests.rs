@@ -5,8 +5,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
+mod component;
 mod description;
 mod javascript;
+mod lua;
 mod made;
 mod prelude;
 mod workshop;
@@ -31,6 +33,7 @@ pub struct Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Guest {
     Javascript,
+    Lua,
 }
 
 impl Guest {
@@ -38,6 +41,7 @@ impl Guest {
     fn name(self) -> &'static str {
         match self {
             Self::Javascript => "javascript",
+            Self::Lua => "lua",
         }
     }
 
@@ -45,6 +49,7 @@ impl Guest {
     fn make(self, workshop: &Workshop) -> Result<Vec<Made>> {
         match self {
             Self::Javascript => javascript::make(workshop),
+            Self::Lua => lua::make(workshop),
         }
     }
 }
