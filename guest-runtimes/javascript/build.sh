@@ -1,16 +1,17 @@
 #!/bin/sh
 # Builds javascript.wasm from QuickJS-NG's sources and ours: the same bytes wherever and whenever it is run.
 #
-#   build.sh CRATE [OUT]     CRATE: the unpacked folder, or the .crate file, of rquickjs-sys 0.14.0
+#   build.sh CRATE [OUT]     CRATE: the unpacked folder of the crate rquickjs-sys, as Cargo.lock pins it
 #
-# PYTHON names an interpreter that has ziglang 0.15.2; PRELUDE another prelude than prelude.js; OPTIONS more flags; BUILD a
-# folder to keep between builds, so that only what has changed is compiled.
+# `cargo xtask guests` calls it. PYTHON names an interpreter that has ziglang 0.15.2; PRELUDE another prelude than
+# prelude.js; OPTIONS more flags; BUILD a folder to keep between builds, so that only what has changed is compiled.
 set -eu
 
 crate=${1:?"usage: build.sh CRATE [OUT]"}
 here=$(cd "$(dirname "$0")" && pwd)
 out=${2:-$here/javascript.wasm}
-python=${PYTHON:-$here/.venv/bin/python}
+case $out in /*) ;; *) out=$PWD/$out ;; esac
+python=${PYTHON:-python3}
 prelude=${PRELUDE:-$here/prelude.js}
 if [ -n "${BUILD-}" ]; then
     mkdir -p "$BUILD"
@@ -18,12 +19,6 @@ if [ -n "${BUILD-}" ]; then
 else
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-fi
-
-if [ -f "$crate" ]; then
-    echo "cee271d0eeba64f0915b846cb7ae02e16faf3dfdffdca91731101d9d30fe3423  $crate" | sha256sum -c --quiet
-    tar xzf "$crate" -C "$work"
-    crate=$work/rquickjs-sys-0.14.0
 fi
 
 # Everything is compiled from one folder by relative names, so that no path gets into the result.

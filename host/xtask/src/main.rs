@@ -7,8 +7,10 @@ use clap::{Parser, Subcommand};
 
 mod compare;
 mod docs;
+mod guests;
 mod project;
 mod soak;
+mod venv;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks", version)]
@@ -25,6 +27,8 @@ enum Task {
     Soak(soak::Options),
     /// Write docs/cli.md from the binary's own reference
     Docs(docs::Options),
+    /// Build the checked-in guests from their pinned sources and compare
+    Guests(guests::Options),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +36,7 @@ fn main() -> ExitCode {
         Task::Compare(options) => compare::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Docs(options) => docs::run(&options),
+        Task::Guests(options) => guests::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,12 +1,12 @@
 //! The native Python that codebox is compared with.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::project::{Project, output_of};
+use crate::venv::{bare, python_in};
 
 /// What has to be importable for the row with numpy and pandas.
 const DATA: &str = "import numpy, pandas";
@@ -86,8 +86,7 @@ impl Python {
     /// A virtual environment of this Python, with pip and nothing else, below the target directory.
     fn environment(&self, project: &Project) -> Result<Self> {
         let folder = project.target.join("compare-venv");
-        let path = if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") };
-        let own = Self { path, version: self.version.clone(), origin: Origin::Clean };
+        let own = Self { path: python_in(&folder), version: self.version.clone(), origin: Origin::Clean };
         let ask = "import platform; print(platform.python_version())";
         let is_whole = output_of(own.pip().arg("--version")).is_ok()
             && output_of(own.command().args(["-c", ask])).is_ok_and(|found| found.trim_end() == own.version);
@@ -98,15 +97,4 @@ impl Python {
         }
         Ok(own)
     }
-}
-
-/// A Python without the variables that change how it starts.
-fn bare(path: &Path) -> Command {
-    let mut command = Command::new(path);
-    for (name, _) in env::vars_os() {
-        if name.to_string_lossy().starts_with("PYTHON") {
-            command.env_remove(name);
-        }
-    }
-    command
 }

@@ -1,0 +1,117 @@
+// The error that ends a program: printed as `lua` prints it, and told to the host in parts.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guest.h"
+#include "lobject.h"
+
+// The chunk that was started, as Lua knows it.
+static const char *main_chunk;
+
+// The message that came with the error, without its position, and the line of the main chunk; 0 if there is none.
+static char *value;
+static uint32_t line;
+
+// How far up the stack the place is looked for.
+#define LEVELS 50
+
+void failure_begin(const char *chunk)
+{
+    main_chunk = chunk;
+    free(value);
+    value = NULL;
+    line = 0;
+}
+
+// If the message begins with "SOURCE:LINE: ", gives what follows and the line.
+static const char *after_position(const char *message, const char *source, uint32_t *line)
+{
+    size_t length = strlen(source);
+    if (strncmp(message, source, length) != 0 || message[length] != ':')
+        return NULL;
+    char *end;
+    unsigned long number = strtoul(message + length + 1, &end, 10);
+    if (end == message + length + 1 || end[0] != ':' || end[1] != ' ')
+        return NULL;
+    *line = number;
+    return end + 2;
+}
+
+static bool is_main(const char *source)
+{
+    return strcmp(source, main_chunk) == 0;
+}
+
+// Takes down what the message says and what the stack does.
+static void take_down(lua_State *L, const char *message)
+{
+    lua_Debug frame;
+    const char *rest = NULL;
+    uint32_t said = 0, innermost = 0;
+    bool said_of_main = false;
+    for (int level = 1; level < LEVELS && lua_getstack(L, level, &frame); level++) {
+        lua_getinfo(L, "Sl", &frame);
+        if (!innermost && is_main(frame.source) && frame.currentline > 0)
+            innermost = frame.currentline;
+        if (!rest && (rest = after_position(message, frame.short_src, &said)))
+            said_of_main = is_main(frame.source);
+    }
+    free(value);
+    value = strdup(rest ? rest : message);
+    line = said_of_main ? said : innermost;
+}
+
+// The message handler, which does what that of `lua` does and takes it down.
+int failure_handler(lua_State *L)
+{
+    const char *message = lua_tostring(L, 1);
+    if (!message) {
+        if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
+            take_down(L, lua_tostring(L, -1));
+            return 1;
+        }
+        message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+    }
+    take_down(L, message);
+    luaL_traceback(L, L, message, 1);
+    return 1;
+}
+
+// An error of the compiler has a position and no stack.
+static void take_down_syntax(const char *message)
+{
+    char source[LUA_IDSIZE];
+    luaO_chunkid(source, main_chunk, strlen(main_chunk));
+    const char *rest = after_position(message, source, &line);
+    value = strdup(rest ? rest : message);
+}
+
+static void tell(const char *name, const char *printed)
+{
+    const char *known = value ? value : printed;
+    char *traceback = NULL;
+    if (asprintf(&traceback, "lua: %s\n", printed) < 0)
+        traceback = NULL;
+    const char *whole = traceback ? traceback : printed;
+    codebox_guest_host_uncaught_error_t error = {.line = {line > 0, line}};
+    runtime_string_set(&error.name, name);
+    if (text_repaired(known, strlen(known), &error.value) && text_repaired(whole, strlen(whole), &error.traceback))
+        codebox_guest_host_report_error(&error);
+    free(error.value.ptr);
+    free(error.traceback.ptr);
+    free(traceback);
+}
+
+// Prints and reports the error on top of the stack, which is what `status` says, and takes it away.
+void failure_report(lua_State *L, int status, bool compiling)
+{
+    const char *message = lua_tostring(L, -1);
+    if (!message)
+        message = "(error message not a string)";
+    fprintf(stderr, "lua: %s\n", message);
+    if (compiling && status == LUA_ERRSYNTAX)
+        take_down_syntax(message);
+    tell(status == LUA_ERRMEM ? "MemoryError" : compiling && status == LUA_ERRSYNTAX ? "SyntaxError" : "Error", message);
+    lua_pop(L, 1);
+}

@@ -1,0 +1,95 @@
+//! The guests that are checked in: made anew from their pinned sources, and compared byte for byte or replaced.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+
+mod component;
+mod description;
+mod javascript;
+mod lua;
+mod made;
+mod prelude;
+mod workshop;
+mod ziglang;
+
+use crate::project::Project;
+use made::Made;
+use workshop::Workshop;
+
+/// How `guests` is called.
+#[derive(Args)]
+pub struct Options {
+    /// Make only these guests; all without any
+    #[arg(value_name = "NAME")]
+    names: Vec<Guest>,
+    /// Replace what is checked in, and compare nothing
+    #[arg(long)]
+    write: bool,
+}
+
+/// A guest whose build is part of this repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Guest {
+    Javascript,
+    Lua,
+}
+
+impl Guest {
+    /// The folder in `guest-runtimes`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Javascript => "javascript",
+            Self::Lua => "lua",
+        }
+    }
+
+    /// Every file that is made and not written, as the sources give it now.
+    fn make(self, workshop: &Workshop) -> Result<Vec<Made>> {
+        match self {
+            Self::Javascript => javascript::make(workshop),
+            Self::Lua => lua::make(workshop),
+        }
+    }
+}
+
+/// Makes the guests and compares them with what is checked in, or replaces that.
+///
+/// # Errors
+/// When a guest cannot be made, or, without `--write`, when any file is not what its sources give.
+pub fn run(options: &Options) -> Result<()> {
+    let project = Project::find()?;
+    let workshop = Workshop::open(&project)?;
+    let (mut count, mut differing) = (0, 0);
+    for guest in Guest::value_variants() {
+        if !options.names.is_empty() && !options.names.contains(guest) {
+            continue;
+        }
+        let (name, began) = (guest.name(), Instant::now());
+        let files = guest.make(&workshop).with_context(|| format!("make the guest {name}"))?;
+        println!("{name}: made in {:.0?}", began.elapsed());
+        count += files.len();
+        for made in &files {
+            let path = made.path.display();
+            match made.difference(&project.root)? {
+                None => println!("{name}: {path} is what its sources give ({})", made.told()),
+                Some(_) if options.write => {
+                    made.write(&project.root)?;
+                    let done = if made.bytes.is_some() { "wrote" } else { "removed" };
+                    println!("{name}: {done} {path} ({})", made.told());
+                }
+                Some(difference) => {
+                    println!("{name}: {path} DIFFERS: {difference}; made: {}", made.told());
+                    differing += 1;
+                }
+            }
+        }
+    }
+    if differing > 0 {
+        bail!(
+            "{differing} of {count} files differ from what their sources give; `cargo xtask guests --write` replaces them"
+        );
+    }
+    Ok(())
+}

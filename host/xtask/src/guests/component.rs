@@ -1,0 +1,175 @@
+//! The two steps of a guest that is a component: C bindings for the contract, and the component around a core module.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as WASI, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
+};
+use wit_bindgen_core::Files;
+use wit_bindgen_core::wit_parser::Resolve;
+use wit_component::ComponentEncoder;
+
+/// The world that a runtime exports.
+const WORLD: &str = "runtime";
+
+/// Writes the C bindings of the world in `wit_dir` to `out_dir`: a source, its header, and an object with the world's type.
+///
+/// The object carries the world into the core module that it is linked into, where [`component`] finds it. Files that were
+/// there are overwritten; the directory is made if it is missing.
+///
+/// # Errors
+/// When the package cannot be read or has no such world, or the files cannot be written.
+pub fn bindings(wit_dir: &Path, out_dir: &Path) -> Result<()> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(wit_dir).with_context(|| format!("read the package {}", wit_dir.display()))?;
+    let world = resolve.select_world(&[package], Some(WORLD))?;
+    let mut files = Files::default();
+    wit_bindgen_c::Opts::default().build().generate(&mut resolve, world, &mut files)?;
+    fs::create_dir_all(out_dir).with_context(|| format!("make {}", out_dir.display()))?;
+    for (name, text) in files.iter() {
+        let path = out_dir.join(name);
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Makes a component of a core module that was linked with [`bindings`] and imports WASI preview 1.
+///
+/// The adapter inside turns those imports into WASI 0.2's. The result is validated, says nothing of the tools that made it,
+/// and is the same for the same module and the same versions of the dependencies.
+///
+/// # Errors
+/// When the module is none of that kind.
+pub fn component(core: &[u8]) -> Result<Vec<u8>> {
+    let made = ComponentEncoder::default()
+        .module(core)
+        .context("read the core module")?
+        .adapter(WASI, ADAPTER)
+        .context("read the WASI adapter")?
+        .validate(true)
+        .encode()
+        .context("make a component of the core module")?;
+    stripped(&made)
+}
+
+/// The section of a component that is a core module, and the one that is a component.
+const NESTED: [u8; 2] = [1, 4];
+
+/// What follows the magic number where a component begins.
+const COMPONENT: [u8; 4] = [0x0d, 0, 1, 0];
+
+/// The same binary without names and without the list of its producers, in nested modules as well.
+///
+/// That list holds versions of tools, which may change while what they make does not.
+fn stripped(binary: &[u8]) -> Result<Vec<u8>> {
+    let (header, mut rest) = binary.split_at_checked(8).context("a binary ends in its header")?;
+    let nests = header[4..] == COMPONENT;
+    let mut out = header.to_vec();
+    while let [id, after @ ..] = rest {
+        let (size, after) = length(after)?;
+        let (body, next) = after.split_at_checked(size).context("a section is longer than its binary")?;
+        rest = next;
+        let inner = if nests && NESTED.contains(id) { stripped(body)? } else { body.to_vec() };
+        if *id == 0 && is_about_the_making(body)? {
+            continue;
+        }
+        out.push(*id);
+        push_length(&mut out, inner.len());
+        out.extend(inner);
+    }
+    Ok(out)
+}
+
+/// Whether the custom section with this body holds names, or what made the binary.
+fn is_about_the_making(body: &[u8]) -> Result<bool> {
+    let (size, rest) = length(body)?;
+    let name = rest.get(..size).context("the name of a section is longer than the section")?;
+    Ok(matches!(name, b"name" | b"component-name" | b"producers"))
+}
+
+/// The number that `bytes` begins with, in LEB128, and what follows it.
+fn length(bytes: &[u8]) -> Result<(usize, &[u8])> {
+    let mut value = 0;
+    for (at, byte) in bytes.iter().enumerate().take(5) {
+        value |= usize::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            return Ok((value, &bytes[at + 1..]));
+        }
+    }
+    bail!("a length in a binary has no end")
+}
+
+/// Appends a number in LEB128.
+fn push_length(out: &mut Vec<u8>, mut value: usize) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A section with an identity and a body.
+    fn section(id: u8, body: &[u8]) -> Vec<u8> {
+        let mut section = vec![id];
+        push_length(&mut section, body.len());
+        section.extend(body);
+        section
+    }
+
+    /// A custom section with a name.
+    fn custom(name: &str, body: &[u8]) -> Vec<u8> {
+        let mut named = Vec::new();
+        push_length(&mut named, name.len());
+        named.extend(name.as_bytes());
+        named.extend(body);
+        section(0, &named)
+    }
+
+    fn binary(version: [u8; 4], sections: &[Vec<u8>]) -> Vec<u8> {
+        [b"\0asm".to_vec(), version.to_vec(), sections.concat()].concat()
+    }
+
+    #[test]
+    fn lengths_are_read_as_they_were_written() -> Result<()> {
+        for value in [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, 0xffff_ffff] {
+            let mut bytes = Vec::new();
+            push_length(&mut bytes, value);
+            bytes.push(0xaa);
+            assert_eq!(length(&bytes)?, (value, [0xaa].as_slice()));
+        }
+        assert!(length(&[0x80]).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_about_the_making_goes_at_every_depth_and_the_rest_stays() -> Result<()> {
+        let made_by = custom("producers", &[7; 200]);
+        let module =
+            |more: &[Vec<u8>]| binary([1, 0, 0, 0], &[&[section(1, &[0]), custom("kept", b"")], more].concat());
+        let nesting = |more: &[Vec<u8>], module: &[u8]| {
+            let inner = binary(COMPONENT, &[&[section(1, module)], more].concat());
+            binary(COMPONENT, &[&[section(4, &inner)], more].concat())
+        };
+        let whole =
+            nesting(&[made_by.clone(), custom("component-name", b"")], &module(&[custom("name", b""), made_by]));
+        assert_eq!(stripped(&whole)?, nesting(&[], &module(&[])));
+        assert!(stripped(&whole[..whole.len() - 1]).is_err(), "a binary that was cut off");
+        Ok(())
+    }
+
+    #[test]
+    fn the_contract_gives_the_files_that_a_build_takes() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        bindings(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit"), folder.path())?;
+        for name in ["runtime.c", "runtime.h", "runtime_component_type.o"] {
+            assert!(folder.path().join(name).is_file(), "{name}");
+        }
+        Ok(())
+    }
+}

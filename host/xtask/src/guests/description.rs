@@ -1,0 +1,34 @@
+//! The digest that a `runtime.toml` pins.
+
+use anyhow::{Result, bail};
+
+use super::made::sha256;
+
+const KEY: &str = "sha256 = \"";
+
+/// The description with the digest of `module` in the place of the one it has.
+///
+/// # Errors
+/// When it has no digest, or several.
+pub fn pinning(description: &str, module: &[u8]) -> Result<String> {
+    let digests: Vec<&str> = description.lines().filter(|line| line.starts_with(KEY)).collect();
+    let [digest] = digests.as_slice() else {
+        bail!("{} lines of a runtime.toml start with {KEY} where one has to", digests.len());
+    };
+    Ok(description.replacen(digest, &format!("{KEY}{}\"", sha256(module)), 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_replaced_and_nothing_else_is() {
+        let text = |digest: &str| format!("module = \"a.wasm\"\n\n[built_in]\n{KEY}{digest}\"\n\n[[image]]\n");
+        let of_nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(pinning(&text("0"), b"").ok(), Some(text(of_nothing)));
+        assert_eq!(pinning(&text(of_nothing), b"").ok(), Some(text(of_nothing)));
+        assert!(pinning("name = \"a\"\n", b"").is_err());
+        assert!(pinning(&text("0").repeat(2), b"").is_err());
+    }
+}

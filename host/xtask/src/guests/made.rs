@@ -1,0 +1,113 @@
+//! One file of a guest, made anew, beside the one that is checked in.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+/// A file as the sources give it.
+pub struct Made {
+    /// Where it is checked in, from the workspace's root.
+    pub path: PathBuf,
+    /// What is in it; nothing where the sources give no such file any more.
+    pub bytes: Option<Vec<u8>>,
+}
+
+impl Made {
+    /// The file `name` of a guest, made in `bench` and checked in below `folder`.
+    ///
+    /// # Errors
+    /// When it was made and cannot be read.
+    pub fn of(name: &str, bench: &Path, folder: &Path) -> Result<Self> {
+        Ok(Self { path: folder.join(name), bytes: read(&bench.join(name))? })
+    }
+
+    /// In what the file below `root` differs, if it does.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    pub fn difference(&self, root: &Path) -> Result<Option<String>> {
+        let found = read(&root.join(&self.path))?;
+        Ok(difference(found.as_deref(), self.bytes.as_deref()))
+    }
+
+    /// Puts the file below `root` in the place of the one that is there.
+    ///
+    /// # Errors
+    /// When it cannot be written or removed.
+    pub fn write(&self, root: &Path) -> Result<()> {
+        let path = root.join(&self.path);
+        match &self.bytes {
+            Some(bytes) => fs::write(&path, bytes).with_context(|| format!("write {}", self.path.display())),
+            None => fs::remove_file(&path).with_context(|| format!("remove {}", self.path.display())),
+        }
+    }
+
+    /// Its size and digest.
+    pub fn told(&self) -> String {
+        match &self.bytes {
+            Some(bytes) => format!("{} bytes, sha256 {}", bytes.len(), sha256(bytes)),
+            None => "nothing".to_owned(),
+        }
+    }
+}
+
+/// The sha256 of some bytes in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is in a file that need not be there.
+fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}
+
+fn difference(found: Option<&[u8]>, made: Option<&[u8]>) -> Option<String> {
+    match (found, made) {
+        (found, made) if found == made => None,
+        (Some(found), Some(made)) => {
+            let offset = found.iter().zip(made).take_while(|(found, made)| found == made).count();
+            Some(format!(
+                "{} bytes are checked in, {} were made, and the first that differs is at offset {offset}",
+                found.len(),
+                made.len()
+            ))
+        }
+        (None, _) => Some("it is not checked in".to_owned()),
+        (_, None) => Some("it is checked in, and the sources give no such file".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_names_sizes_and_the_first_offset() {
+        assert_eq!(difference(Some(b"abc"), Some(b"abc")), None);
+        let of = |found, made| difference(found, made).unwrap_or_default();
+        let told = "3 bytes are checked in, 4 were made, and the first that differs is at offset 1";
+        assert_eq!(of(Some(b"abc"), Some(b"aBcd")), told);
+        assert!(of(Some(b"abc"), Some(b"abcd")).ends_with("at offset 3"));
+        assert_eq!(of(None, Some(b"abc")), "it is not checked in");
+        assert_eq!(of(Some(b"abc"), None), "it is checked in, and the sources give no such file");
+    }
+
+    #[test]
+    fn what_was_written_differs_no_more() -> Result<()> {
+        let root = tempfile::tempdir()?;
+        let file = |bytes: Option<&[u8]>| Made { path: "guest.wasm".into(), bytes: bytes.map(<[u8]>::to_vec) };
+        for made in [file(Some(b"one")), file(Some(b"other")), file(None)] {
+            assert!(made.difference(root.path())?.is_some());
+            made.write(root.path())?;
+            assert_eq!(made.difference(root.path())?, None);
+        }
+        Ok(())
+    }
+}

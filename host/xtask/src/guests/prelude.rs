@@ -1,0 +1,94 @@
+//! The prelude of the JavaScript guest: our sources and pinned packages, bundled into one script.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::made::Made;
+use crate::project::output_of;
+
+/// What the bundler starts from, beside the sources.
+const INPUTS: [&str; 4] = [".npmrc", "build.mjs", "package.json", "package-lock.json"];
+
+/// The bundle, checked in below `folder` and made below `bench`, and the licences of what is in it.
+///
+/// # Errors
+/// When npm is missing, the packages cannot be had, or the bundler fails.
+pub fn bundle(root: &Path, folder: &Path, bench: &Path) -> Result<Vec<Made>> {
+    let prelude = bench.join("prelude");
+    // Made from a copy, so that the packages of a checkout are neither used nor touched.
+    copy(&root.join(folder).join("prelude/src"), &prelude.join("src"))?;
+    for name in INPUTS {
+        let from = root.join(folder).join("prelude").join(name);
+        fs::copy(&from, prelude.join(name)).with_context(|| format!("copy {}", from.display()))?;
+    }
+    for program in ["node", "npm"] {
+        require(program)?;
+    }
+    // The bundler is a development dependency, and its binary an optional one; no package runs anything on its own.
+    let mut install = Command::new("npm");
+    install.args(["ci", "--ignore-scripts", "--include=dev", "--include=optional"]);
+    output_of(install.current_dir(&prelude))?;
+    output_of(Command::new("node").arg("build.mjs").current_dir(&prelude))?;
+
+    let mut files = vec![Made::of("prelude.js", bench, folder)?];
+    let names = |root: &Path| names_in(&root.join("prelude/LICENSES"));
+    let licences: BTreeSet<String> = names(bench)?.into_iter().chain(names(&root.join(folder))?).collect();
+    for name in licences {
+        files.push(Made::of(&format!("prelude/LICENSES/{name}"), bench, folder)?);
+    }
+    Ok(files)
+}
+
+/// Checks that a program can be started.
+fn require(program: &str) -> Result<()> {
+    let mut version = Command::new(program);
+    version.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match version.status() {
+        Ok(status) => ensure!(status.success(), "{program} --version failed: {status}"),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("{program} is missing: the prelude takes Node 18 or newer and its npm to bundle; install them")
+        }
+        Err(error) => return Err(error).with_context(|| format!("start {program}")),
+    }
+    Ok(())
+}
+
+/// Copies a folder of folders and files.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("list {}", from.display()))? {
+        let entry = entry?;
+        let (path, copied) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy(&path, &copied)?;
+        } else {
+            fs::copy(&path, &copied).with_context(|| format!("copy {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The names in a folder that need not be there.
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(|| format!("list {}", folder.display()))?,
+    };
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = require("no-such-program-7f3a").err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.starts_with("no-such-program-7f3a is missing: "), "{error}");
+    }
+}
