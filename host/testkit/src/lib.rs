@@ -17,6 +17,7 @@ mod listener;
 mod redact;
 mod report;
 mod require;
+mod vendored;
 
 pub use canary::Canaries;
 pub use child::{Input, Ran};
@@ -28,3 +29,4 @@ pub use listener::Listener;
 pub use redact::redact;
 pub use report::Report;
 pub use require::{Soak, is_required, soak};
+pub use vendored::sources_of;
