@@ -5,12 +5,11 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use codebox::Job;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 mod cases;
 
-use cases::{Case, Cold, GROUPBY, NUMPY, PRINT};
+use cases::{Case, Cold, GROUPBY, LOG, NUMPY, PRINT};
 
 fn warm(criterion: &mut Criterion) {
     let runner = cases::runner();
@@ -38,14 +37,14 @@ fn warm(criterion: &mut Criterion) {
     };
 
     measure("spawn/true".to_owned(), &mut cases::smallest_process);
-    for case in [PRINT, NUMPY, GROUPBY] {
-        let job = Job::python(case.code);
+    for case in [PRINT, NUMPY, GROUPBY, LOG] {
+        let job = case.job();
         measure(id(&case, "wasm"), &mut || {
             black_box(cases::run(&runner, &job));
         });
     }
-    for case in [PRINT, NUMPY] {
-        let job = Job::python(case.code);
+    for case in [PRINT, NUMPY, LOG] {
+        let job = case.job();
         measure(id(&case, "wasm-cold"), &mut || {
             black_box(cold.run(&case, &job));
         });
@@ -58,7 +57,7 @@ fn warm(criterion: &mut Criterion) {
         println!("  {name:<18} {:.3}x  {time:.0?}", time.as_secs_f64() / unit.as_secs_f64());
     }
     // What was timed has to have been right to the last.
-    let job = Job::python(GROUPBY.code);
+    let job = GROUPBY.job();
     cases::check(&GROUPBY, &cases::run(&runner, &job));
 }
 

@@ -4,26 +4,40 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use codebox::{Job, Language, Outcome, RunReport, Runner};
+use codebox::{Job, Language, Outcome, RunReport, Runner, Source};
 use codebox_core::{Backend, ExecIo, InstanceSpec, Isolation};
 use codebox_wasm::WasmBackend;
 
 /// A program and what it prints.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Case {
     pub name: &'static str,
+    pub language: Language,
     /// The image that it starts from.
     pub image: &'static str,
     pub code: &'static str,
     pub answer: &'static str,
 }
 
+impl Case {
+    /// The job that runs it.
+    pub fn job(&self) -> Job {
+        Job::new(Source::Inline(self.code.to_owned()), self.language.clone())
+    }
+}
+
 /// The smallest program that can be seen to have run.
-pub const PRINT: Case = Case { name: "print", image: "python", code: "print(1)", answer: "1\n" };
+pub const PRINT: Case =
+    Case { name: "print", language: Language::Python, image: "python", code: "print(1)", answer: "1\n" };
+
+/// The same in JavaScript.
+pub const LOG: Case =
+    Case { name: "log", language: Language::JavaScript, image: "javascript", code: "console.log(1)", answer: "1\n" };
 
 /// A small computation with numpy, from the image that has numpy and pandas imported.
 pub const NUMPY: Case = Case {
     name: "numpy",
+    language: Language::Python,
     image: "python-data",
     code: "import numpy as np; print(np.arange(10).sum())",
     answer: "45\n",
@@ -32,6 +46,7 @@ pub const NUMPY: Case = Case {
 /// A frame of 1,000 rows made, grouped and summed.
 pub const GROUPBY: Case = Case {
     name: "groupby",
+    language: Language::Python,
     image: "python-data",
     code: "\
 import numpy as np
@@ -56,8 +71,8 @@ pub fn home() -> PathBuf {
 /// A runner whose images have been loaded and whose answers have been checked.
 pub fn runner() -> Runner {
     let runner = Runner::below(&home()).expect("the runtime is installed or can be");
-    for case in [PRINT, NUMPY, GROUPBY] {
-        let job = Job::python(case.code);
+    for case in [PRINT, NUMPY, GROUPBY, LOG] {
+        let job = case.job();
         for _ in 0..3 {
             check(&case, &run(&runner, &job));
         }
@@ -84,16 +99,18 @@ pub struct Cold {
 }
 
 impl Cold {
-    /// A backend of its own over the runner's store.
+    /// A backend of its own over the runner's stores.
     pub fn of(runner: &Runner) -> Self {
-        let store = runner.backend().store(&Language::Python).expect("there is Python").clone();
+        let stores = [Language::Python, Language::JavaScript].map(|language| {
+            let store = runner.backend().store(&language).expect("the language is there").clone();
+            (language, store)
+        });
         let scratch = home().join("cache/scratch");
-        let backend =
-            WasmBackend::new([(Language::Python, store)], &scratch, 0).expect("the scratch directory can be made");
+        let backend = WasmBackend::new(stores, &scratch, 0).expect("the scratch directory can be made");
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor");
         let cold = Self { backend, executor };
-        for case in [PRINT, NUMPY] {
-            check(&case, &cold.run(&case, &Job::python(case.code)));
+        for case in [PRINT, NUMPY, LOG] {
+            check(&case, &cold.run(&case, &case.job()));
         }
         cold
     }

@@ -9,15 +9,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codebox::Job;
-
 #[path = "../cases/mod.rs"]
 mod cases;
 mod memory;
 mod table;
 mod threads;
 
-use cases::{Case, Cold, GROUPBY, NUMPY, PRINT};
+use cases::{Case, Cold, GROUPBY, LOG, NUMPY, PRINT};
 use table::{Bar, Row, Verdict};
 
 /// How much is measured.
@@ -67,23 +65,32 @@ fn main() -> ExitCode {
     let cold = Cold::of(&runner);
 
     let warm = |case: Case| {
-        let (runner, job) = (&runner, Job::python(case.code));
+        let (runner, job) = (&runner, case.job());
         Subject::new(move || {
             black_box(cases::run(runner, &job));
         })
     };
     let afresh = |case: Case| {
-        let (cold, job) = (&cold, Job::python(case.code));
+        let (cold, job) = (&cold, case.job());
         Subject::new(move || {
             black_box(cold.run(&case, &job));
         })
     };
-    let mut subjects =
-        [Subject::new(cases::smallest_process), warm(PRINT), warm(NUMPY), warm(GROUPBY), afresh(PRINT), afresh(NUMPY)];
+    let mut subjects = [
+        Subject::new(cases::smallest_process),
+        warm(PRINT),
+        warm(NUMPY),
+        warm(GROUPBY),
+        warm(LOG),
+        afresh(PRINT),
+        afresh(NUMPY),
+        afresh(LOG),
+    ];
     for _ in 0..effort.rounds {
         subjects.iter_mut().for_each(|subject| subject.take_turn(effort.turn));
     }
-    let [process, print, numpy, groupby, cold_print, cold_numpy] = subjects.each_mut().map(Subject::median);
+    let [process, print, numpy, groupby, log, cold_print, cold_numpy, cold_log] =
+        subjects.each_mut().map(Subject::median);
     drop(subjects);
 
     let runs = effort.rounds * effort.turn;
@@ -98,18 +105,28 @@ fn main() -> ExitCode {
         against("fresh instance, `print(1)`, torn down and reset, vs spawning and reaping a process", Some(0.4), print),
         against("the same with numpy and pandas imported, small computation", Some(0.8), numpy),
         against("the same, groupby over a 1,000-row frame", Some(4.0), groupby),
+        against(
+            "fresh JavaScript instance, `console.log(1)`, torn down and reset, vs the same process",
+            Some(0.15),
+            log,
+        ),
         against("`print(1)` on memory mapped afresh", None, cold_print),
         against("the same with numpy and pandas imported", None, cold_numpy),
+        against("`console.log(1)` on memory mapped afresh", None, cold_log),
         threads::measure(&runner, effort.rounds, effort.turn),
-        memory::measure(&runner, effort.live),
+        memory::measure(&runner, &memory::PYTHON, effort.live),
+        memory::measure(&runner, &memory::JAVASCRIPT, effort.live),
     ];
     print!("{}", table::render(&rows));
-    let mapped = [PRINT, NUMPY].map(|case| runner.backend().region_counts(case.image).unwrap_or_default());
-    println!("\nregions (mapped, used again): {} {:?}, {} {:?}", PRINT.image, mapped[0], NUMPY.image, mapped[1]);
+    let mapped = [PRINT, NUMPY, LOG].map(|case| {
+        let counts = runner.backend().region_counts(case.image).unwrap_or_default();
+        format!("{} {counts:?}", case.image)
+    });
+    println!("\nregions (mapped, used again): {}", mapped.join(", "));
 
     // What was timed has to have been right to the last.
-    for case in [PRINT, NUMPY, GROUPBY] {
-        cases::check(&case, &cases::run(&runner, &Job::python(case.code)));
+    for case in [PRINT, NUMPY, GROUPBY, LOG] {
+        cases::check(&case, &cases::run(&runner, &case.job()));
     }
     let missed = rows.iter().any(|row| row.verdict() == Verdict::Missed);
     if missed && env::args().any(|arg| arg == "--enforce") { ExitCode::FAILURE } else { ExitCode::SUCCESS }

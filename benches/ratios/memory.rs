@@ -9,19 +9,40 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox::{CancelToken, Job, Outcome, OutputSink, Runner};
+use codebox::{CancelToken, Job, Language, Outcome, OutputSink, Runner, Source};
 use codebox_core::ExecIo;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 use super::table::{Bar, Row};
 
-const SLEEPER: &str = "import time; print('up', flush=True); time.sleep(600)";
-const WHAT: &str = "extra resident memory per idle live instance";
+/// A guest that says that it is up and then idles.
+pub struct Sleeper {
+    what: &'static str,
+    language: Language,
+    code: &'static str,
+    /// Most MiB that each may add.
+    bar: f64,
+}
+
+pub const PYTHON: Sleeper = Sleeper {
+    what: "extra resident memory per idle live instance",
+    language: Language::Python,
+    code: "import time; print('up', flush=True); time.sleep(600)",
+    bar: 3.0,
+};
+
+pub const JAVASCRIPT: Sleeper = Sleeper {
+    what: "extra resident memory per idle live JavaScript instance",
+    language: Language::JavaScript,
+    code: "console.log('up'); setTimeout(() => {}, 600_000)",
+    bar: 1.0,
+};
 
 /// Starts guests that idle, and divides what the second to last of them added.
-pub fn measure(runner: &Arc<Runner>, count: usize) -> Row {
-    let row = |measured, detail| Row { what: WHAT, bar: Bar::AtMost(3.0), measured, unit: " MiB", detail };
+pub fn measure(runner: &Arc<Runner>, sleeper: &Sleeper, count: usize) -> Row {
+    let Sleeper { what, language, code, bar } = sleeper;
+    let row = |measured, detail| Row { what, bar: Bar::AtMost(*bar), measured, unit: " MiB", detail };
     if resident().is_none() {
         return row(None, "this system has no /proc/self/smaps_rollup".to_owned());
     }
@@ -29,10 +50,11 @@ pub fn measure(runner: &Arc<Runner>, count: usize) -> Row {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("an executor");
     let (first, all) = executor.block_on(async {
         let cancel = CancelToken::new();
+        let job = Job::new(Source::Inline((*code).to_owned()), language.clone());
         let mut guests = JoinSet::new();
-        start(runner, &mut guests, &cancel, 1).await;
+        start(runner, &job, &mut guests, &cancel, 1).await;
         let first = resident();
-        start(runner, &mut guests, &cancel, count).await;
+        start(runner, &job, &mut guests, &cancel, count).await;
         let all = resident();
         cancel.cancel();
         while let Some(ended) = guests.join_next().await {
@@ -47,13 +69,12 @@ pub fn measure(runner: &Arc<Runner>, count: usize) -> Row {
 }
 
 /// Starts guests and waits until all have printed and sleep.
-async fn start(runner: &Arc<Runner>, guests: &mut JoinSet<Outcome>, cancel: &CancelToken, count: usize) {
+async fn start(runner: &Arc<Runner>, job: &Job, guests: &mut JoinSet<Outcome>, cancel: &CancelToken, count: usize) {
     let (up, mut ups) = unbounded_channel();
     for _ in 0..count {
-        let (runner, cancel, up) = (runner.clone(), cancel.clone(), up.clone());
+        let (runner, job, cancel, up) = (runner.clone(), job.clone(), cancel.clone(), up.clone());
         guests.spawn(async move {
             let mut io = ExecIo { stdout: Some(Box::new(Signal(up))), cancel, ..ExecIo::none() };
-            let job = Job::python(SLEEPER);
             runner.run_async_with(&job, &mut io).await.expect("the job runs").outcome
         });
     }

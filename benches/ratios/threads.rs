@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox::{Job, Runner};
+use codebox::Runner;
 
 use super::cases::{self, PRINT};
 use super::table::{Bar, Row};
@@ -33,7 +33,7 @@ pub fn measure(runner: &Runner, rounds: usize, turn: usize) -> Row {
 fn rate(runner: &Runner, threads: usize, jobs: usize) -> f64 {
     let ready = Barrier::new(threads);
     let work = || {
-        let job = Job::python(PRINT.code);
+        let job = PRINT.job();
         // A thread's first job makes its executor.
         black_box(cases::run(runner, &job));
         ready.wait();

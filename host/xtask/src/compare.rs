@@ -1,4 +1,4 @@
-//! Whole processes against native Python: codebox and the other in alternation, medians, ratios of one run.
+//! Whole processes against native Python, Node and QuickJS-NG: codebox and the other in alternation, ratios of one run.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,13 +8,18 @@ use clap::Args;
 
 mod cpu;
 mod imports;
+mod interpreter;
+mod javascript;
 mod machine;
+mod node;
 mod python;
+mod qjs;
 mod start;
 mod table;
 mod timing;
 
 use crate::project::Project;
+use node::Node;
 use python::Python;
 use table::Verdict;
 
@@ -54,6 +59,8 @@ pub struct Contest {
     pub project: Project,
     pub codebox: PathBuf,
     pub python: Python,
+    /// Or why there is none.
+    pub node: Result<Node, String>,
     pub runs: Runs,
 }
 
@@ -69,11 +76,14 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let python = Python::find(options.python.as_deref(), &project)?;
     let runs = if options.quick { Runs::QUICK } else { Runs::FULL };
-    let contest = Contest { project, codebox, python, runs };
+    let node = Node::find().map_err(|error| format!("no Node: {error:#}"));
+    let contest = Contest { project, codebox, python, node, runs };
     contest.install()?;
 
+    let comparisons =
+        [start::compare, imports::compare, cpu::compare, javascript::smallest, javascript::typed, interpreter::compare];
     let mut rows = Vec::new();
-    for compare in [start::compare, imports::compare, cpu::compare] {
+    for compare in comparisons {
         let row = compare(&contest)?;
         eprintln!("compared: {}", row.what);
         rows.push(row);
@@ -94,11 +104,14 @@ impl Contest {
         command
     }
 
-    /// Has the runtime installed, so that no comparison pays for it.
+    /// Has the runtimes installed, so that no comparison pays for it.
     fn install(&self) -> Result<()> {
-        let mut first = self.codebox();
-        let status = first.args(["-c", ""]).stdin(Stdio::null()).status().context("start codebox")?;
-        ensure!(status.success(), "codebox cannot run the empty program: {status}");
+        for language in ["python", "javascript"] {
+            let mut first = self.codebox();
+            first.args(["-c", "", "--lang", language]).stdin(Stdio::null());
+            let status = first.status().context("start codebox")?;
+            ensure!(status.success(), "codebox cannot run the empty {language} program: {status}");
+        }
         Ok(())
     }
 }

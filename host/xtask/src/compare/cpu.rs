@@ -13,7 +13,6 @@ use sha2::{Digest, Sha256};
 
 use super::Contest;
 use super::table::{Measured, Row};
-use super::timing::geometric_mean;
 use crate::project::{output_of, shown};
 
 const WHAT: &str = "CPU-bound pure Python vs native CPython, geometric mean of 10 pyperformance programs";
@@ -49,7 +48,7 @@ pub fn compare(contest: &Contest) -> Result<Row> {
     let suite: Suite = serde_json::from_str(&text).context("read the list of programs")?;
     let bench = match fetch(contest, &suite) {
         Ok(bench) => bench,
-        Err(error) => return Ok(Row { what: WHAT, bar: 2.2, measured: Err(format!("no programs: {error:#}")) }),
+        Err(error) => return Ok(Row { what: WHAT, bar: Some(2.2), measured: Err(format!("no programs: {error:#}")) }),
     };
     let driver = fixtures.join("driver.py");
     let guest = || {
@@ -73,14 +72,8 @@ pub fn compare(contest: &Contest) -> Result<Row> {
         eprintln!("  {:<14} {:.2}x", program.name, pair.0 / pair.1);
         pairs.push(pair);
     }
-    let mean = |of: fn(&(f64, f64)) -> f64| geometric_mean(pairs.iter().map(of));
-    let measured = Measured {
-        ratio: mean(|(guest, native)| guest / native),
-        codebox: Duration::from_secs_f64(mean(|(guest, _)| *guest)),
-        native: Duration::from_secs_f64(mean(|(_, native)| *native)),
-        runs: format!("least of {}, {} programs", contest.runs.long, pairs.len()),
-    };
-    Ok(Row { what: WHAT, bar: 2.2, measured: Ok(measured) })
+    let runs = format!("least of {}, {} programs", contest.runs.long, pairs.len());
+    Ok(Row { what: WHAT, bar: Some(2.2), measured: Ok(Measured::of_pairs(&pairs, runs)) })
 }
 
 /// Runs one program, checks what it computed, and gives the time of its workload alone.

@@ -7,7 +7,7 @@ use super::Contest;
 use super::python::Origin;
 use crate::project::output_of;
 
-/// Cores, kernel, the Python compared with, and the commit.
+/// Cores, kernel, the Python and the Node compared with, and the commit.
 pub fn facts(contest: &Contest) -> String {
     let cores = available_parallelism().map_or_else(|_| "?".to_owned(), |cores| cores.to_string());
     let kernel = said(Command::new("uname").args(["-s", "-r", "-m"])).unwrap_or_else(|| std::env::consts::OS.into());
@@ -20,7 +20,8 @@ pub fn facts(contest: &Contest) -> String {
         Origin::Clean => "in a clean environment",
         Origin::Machine => "as this machine has it",
     };
-    format!("{cores} cores; {kernel}; CPython {python} {origin}; commit {commit}{changed}")
+    let node = contest.node.as_ref().map_or_else(|_| "no Node".to_owned(), |node| format!("Node {}", node.version));
+    format!("{cores} cores; {kernel}; CPython {python} {origin}; {node}; commit {commit}{changed}")
 }
 
 /// What a command printed, if it worked and printed anything.

@@ -3,18 +3,18 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::timing::Medians;
+use super::timing::{Medians, geometric_mean};
 
 /// One comparison and the bar it has to clear.
 pub struct Row {
     pub what: &'static str,
-    /// The greatest ratio that is good enough.
-    pub bar: f64,
+    /// The greatest ratio that is good enough; nothing where the comparison only informs.
+    pub bar: Option<f64>,
     /// What was measured, or why nothing was.
     pub measured: Result<Measured, String>,
 }
 
-/// What codebox and native Python took.
+/// What codebox and the native program took.
 pub struct Measured {
     pub ratio: f64,
     pub codebox: Duration,
@@ -23,10 +23,21 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Codebox first, native Python second.
+    /// Codebox first, the native program second.
     pub fn of(medians: &Medians, runs: String) -> Self {
         let Medians { one, other } = *medians;
         Self { ratio: one.as_secs_f64() / other.as_secs_f64(), codebox: one, native: other, runs }
+    }
+
+    /// Geometric means over the seconds of several programs, each codebox's first.
+    pub fn of_pairs(pairs: &[(f64, f64)], runs: String) -> Self {
+        let mean = |of: fn(&(f64, f64)) -> f64| geometric_mean(pairs.iter().map(of));
+        Self {
+            ratio: mean(|(guest, native)| guest / native),
+            codebox: Duration::from_secs_f64(mean(|(guest, _)| *guest)),
+            native: Duration::from_secs_f64(mean(|(_, native)| *native)),
+            runs,
+        }
     }
 }
 
@@ -36,14 +47,17 @@ pub enum Verdict {
     Met,
     Missed,
     NotMeasured,
+    /// It was measured, and there is no bar.
+    Open,
 }
 
 impl Row {
     pub fn verdict(&self) -> Verdict {
-        match &self.measured {
-            Ok(measured) if measured.ratio <= self.bar => Verdict::Met,
-            Ok(_) => Verdict::Missed,
-            Err(_) => Verdict::NotMeasured,
+        match (&self.measured, self.bar) {
+            (Err(_), _) => Verdict::NotMeasured,
+            (Ok(_), None) => Verdict::Open,
+            (Ok(measured), Some(bar)) if measured.ratio <= bar => Verdict::Met,
+            (Ok(_), Some(_)) => Verdict::Missed,
         }
     }
 }
@@ -56,8 +70,9 @@ pub fn render(rows: &[Row], facts: &str) -> String {
             Verdict::Met => "met",
             Verdict::Missed => "MISSED",
             Verdict::NotMeasured => "not measured",
+            Verdict::Open => "",
         };
-        let bar = format!("<= {}x", row.bar);
+        let bar = row.bar.map(|bar| format!("<= {bar}x")).unwrap_or_default();
         let line = match &row.measured {
             Ok(Measured { ratio, codebox, native, runs }) => {
                 let (codebox, native) = (shown(*codebox), shown(*native));
@@ -85,17 +100,20 @@ mod tests {
 
     #[test]
     fn a_row_says_its_verdict_or_why_there_is_none() {
-        let row = |measured| Row { what: "start", bar: 1.3, measured };
+        let row = |measured| Row { what: "start", bar: Some(1.3), measured };
         let took = |ms| {
             let medians = Medians { one: Duration::from_millis(ms), other: Duration::from_millis(10) };
             row(Ok(Measured::of(&medians, "5 each".into())))
         };
-        let rows = [took(13), took(14), row(Err("no network\nat all".into()))];
-        assert_eq!(rows.each_ref().map(Row::verdict), [Verdict::Met, Verdict::Missed, Verdict::NotMeasured]);
+        let open = Row { bar: None, ..took(14) };
+        let rows = [took(13), took(14), row(Err("no network\nat all".into())), open];
+        let verdicts = [Verdict::Met, Verdict::Missed, Verdict::NotMeasured, Verdict::Open];
+        assert_eq!(rows.each_ref().map(Row::verdict), verdicts);
         let text = render(&rows, "2 cores");
         let lines: Vec<&str> = text.lines().skip(2).collect();
         assert_eq!(lines[0], "| start | <= 1.3x | 1.300x | met | 13.00 ms | 10.00 ms | 5 each |");
         assert_eq!(lines[2], "| start | <= 1.3x | | not measured | | | no network |");
-        assert_eq!(lines[4], "2 cores");
+        assert_eq!(lines[3], "| start |  | 1.400x |  | 14.00 ms | 10.00 ms | 5 each |");
+        assert_eq!(lines[5], "2 cores");
     }
 }

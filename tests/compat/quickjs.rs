@@ -1,0 +1,159 @@
+//! QuickJS-NG's own tests, from the crate whose sources the JavaScript runtime is built of.
+//!
+//! They are written for an engine's test runner, whose place `adapter.mjs` takes: it brings what that runner gives a
+//! test and starts the test as a script or as a module. A test whose head names an error has to end with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::{Kit, Report, sources_of};
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::{Shared, completed, without};
+
+mod edits;
+
+/// The crate, and the folder of the engine's sources in it.
+const CRATE: (&str, &str) = ("rquickjs-sys", "quickjs");
+
+/// What stands beside the tests.
+const BESIDE: [(&str, &str); 3] = [
+    ("adapter.mjs", include_str!("quickjs/adapter.mjs")),
+    ("libc.mjs", include_str!("quickjs/libc.mjs")),
+    ("package.json", r#"{"type": "module"}"#),
+];
+
+/// Tests that fail, and why they may.
+const FAILING: [(&str, &str); 4] = [
+    ("import-attributes-identity", "imports text with `type: \"text\"`, which Node refuses too"),
+    ("test_bjson", "tests quickjs-libc's module qjs:bjson, which programs do not get"),
+    ("test_std", "tests quickjs-libc's files, processes and signals, in whose place Node's modules are"),
+    ("test_worker", "tests quickjs-libc's threads; a guest has none"),
+];
+
+/// What the head of a test says that it ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End<'a> {
+    Well,
+    /// An error of this name that nobody catches.
+    Error(&'a str),
+    /// A loop of hours: somebody from outside has to end it.
+    Never,
+}
+
+impl<'a> End<'a> {
+    fn of(text: &'a str) -> Self {
+        let head = text.split_once("/*---").and_then(|(_, rest)| rest.split_once("---*/")).map_or("", |(head, _)| head);
+        if head.contains("qjs:set-interrupt-handler") {
+            return Self::Never;
+        }
+        let negative = head.split_once("negative:").and_then(|(_, rest)| rest.split_once("type:"));
+        negative.and_then(|(_, rest)| rest.split_whitespace().next()).map_or(Self::Well, Self::Error)
+    }
+
+    fn check(self, report: &Report) -> Result<()> {
+        let (outcome, told) = (report.outcome(), report.stderr());
+        let wanted = match self {
+            Self::Well => "exited 0",
+            Self::Error(_) => "exited 1",
+            Self::Never => "limit wall",
+        };
+        ensure!(outcome == wanted, "it ended with {outcome} and not with {wanted}\n{told}");
+        if let Self::Error(name) = self {
+            let found = report.at("/error/name");
+            ensure!(found == name, "it ended with {found} and not with {name}\n{told}");
+        }
+        Ok(())
+    }
+}
+
+pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
+    let sources = match sources_of(CRATE.0) {
+        Ok(sources) => sources.join(CRATE.1),
+        Err(error) => {
+            let reason = format!("{error:#}");
+            return Ok(vec![Trial::ignorable_test("quickjs::sources", move || without("quickjs", &reason))]);
+        }
+    };
+    let names = names(&sources.join("tests"), "")?;
+    let no_tests = no_tests(&sources)?;
+    for (listed, _) in &FAILING {
+        ensure!(names.iter().any(|name| name == listed), "{} has no test {listed}", sources.display());
+    }
+    let trial = |name: String| {
+        let (kit, ready, tests) = (kit.clone(), ready.clone(), sources.join("tests"));
+        let is_test = !no_tests.contains(&name);
+        Trial::ignorable_test(format!("quickjs::{name}"), move || match &**ready {
+            Err(reason) => without("wasm", reason),
+            Ok(()) if is_test => judged(&name, run(&kit, &tests, &name)),
+            Ok(()) => Ok(Completion::ignored_with("a fixture or a benchmark, which QuickJS-NG's own list leaves out")),
+        })
+    };
+    Ok(names.into_iter().map(trial).collect())
+}
+
+/// A listed test has to fail: once it passes, the list is out of date.
+fn judged(name: &str, ran: Result<()>) -> Result<Completion, Failed> {
+    match FAILING.iter().find(|(failing, _)| *failing == name) {
+        None => completed(ran),
+        Some((_, reason)) if ran.is_err() => Ok(Completion::ignored_with(*reason)),
+        Some((_, reason)) => Err(format!("it passes and is listed as failing: {reason}").into()),
+    }
+}
+
+/// The tests' paths below their folder, without ending, sorted.
+fn names(folder: &Path, prefix: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_dir() {
+            found.extend(names(&entry.path(), &format!("{prefix}{name}/"))?);
+        } else if let Some(name) = name.strip_suffix(".js") {
+            found.push(format!("{prefix}{name}"));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What QuickJS-NG's own settings exclude from its tests.
+fn no_tests(sources: &Path) -> Result<Vec<String>> {
+    let settings = fs::read_to_string(sources.join("tests.conf")).context("read the settings of the tests")?;
+    let (_, excluded) = settings.split_once("[exclude]").context("the settings of the tests exclude nothing")?;
+    let names = excluded.lines().filter_map(|line| line.strip_prefix("tests/")?.strip_suffix(".js"));
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// Runs one test in a copy of all of them.
+fn run(kit: &Kit, tests: &Path, name: &str) -> Result<()> {
+    let folder = kit.folder()?;
+    copy(tests, &folder.path().join("tests"))?;
+    for (file, text) in BESIDE {
+        fs::write(folder.path().join(file), text)?;
+    }
+    let file = format!("tests/{name}.js");
+    let text = edits::adapted(name, fs::read_to_string(folder.path().join(&file))?)?;
+    fs::write(folder.path().join(&file), &text)?;
+    let end = End::of(&text);
+    // Long enough that the test is in its loop, and no more.
+    let timeout: &[&str] = if end == End::Never { &["--timeout", "1s"] } else { &[] };
+    let run = kit.run_json().args(timeout.iter().copied()).grant(folder.path(), "/work", "ro");
+    let ran = run.arg(folder.path().join("adapter.mjs")).arg(&file).folder(folder.path()).run()?;
+    end.check(&ran.report()?)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target: PathBuf = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
