@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 #[path = "../cases/mod.rs"]
 mod cases;
 mod memory;
+#[path = "../cases/typescript.rs"]
+mod program;
 mod table;
 mod threads;
+mod typescript;
 
 use cases::{Case, Cold, GROUPBY, LOG, NUMPY, PRINT};
 use table::{Bar, Row, Verdict};
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         threads::measure(&runner, effort.rounds, effort.turn),
         memory::measure(&runner, &memory::PYTHON, effort.live),
         memory::measure(&runner, &memory::JAVASCRIPT, effort.live),
+        typescript::measure(effort.rounds),
     ];
     print!("{}", table::render(&rows));
     let mapped = [PRINT, NUMPY, LOG].map(|case| {

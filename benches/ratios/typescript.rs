@@ -1,0 +1,55 @@
+//! What taking the types out of TypeScript costs, against parsing the text, which nothing can do without.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use codebox_typescript::{parse_only, strip};
+
+use super::program::program;
+use super::table::{Bar, Row};
+
+const FILE: &str = "measured.ts";
+const LINES: usize = 1000;
+
+/// Strips and parses in turns; the ratio of the medians.
+pub fn measure(rounds: usize) -> Row {
+    let text = program(LINES);
+    check(&text);
+    let (mut stripping, mut parsing) = (Vec::new(), Vec::new());
+    for _ in 0..rounds * 5 {
+        stripping.push(time(|| drop(black_box(strip(FILE, &text)))));
+        parsing.push(time(|| drop(black_box(parse_only(FILE, &text)))));
+    }
+    let (strip, parse) = (median(&mut stripping), median(&mut parsing));
+    Row {
+        what: "a TypeScript file of 1,000 lines: taking the types out vs parsing alone",
+        bar: Bar::AtMost(3.0),
+        measured: Some(strip.as_secs_f64() / parse.as_secs_f64()),
+        unit: "x",
+        detail: format!("{strip:.2?} vs {parse:.2?}, p50 of {} each, {} bytes", stripping.len(), text.len()),
+    }
+}
+
+/// Stops the bench where either does something else than what is measured.
+fn check(text: &str) {
+    assert_eq!(text.lines().count(), LINES);
+    assert!(parse_only(FILE, text).expect("the text is looked at"), "the text is no TypeScript");
+    let code = strip(FILE, text).expect("the text is TypeScript").code;
+    for gone in ["interface", "implements", "declare", "namespace", "Lookup"] {
+        assert!(!code.contains(gone), "{gone} is still there");
+    }
+    for made in ["class Store19", "this.items = items", "State19[\"Open\"]", "function group19"] {
+        assert!(code.contains(made), "{made} is not there");
+    }
+}
+
+fn time(work: impl FnOnce()) -> Duration {
+    let began = Instant::now();
+    work();
+    began.elapsed()
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
