@@ -4,13 +4,15 @@ use std::sync::LazyLock;
 
 use codebox_testkit::{Kit, is_required};
 
+use crate::language::Language;
+
 /// A way to run a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     Wasm,
 }
 
-/// Whether a backend can be used, or why not, found out once and only when somebody asks.
+/// Whether a backend can run a language, or why not, found out once and only when somebody asks.
 pub type Ready = LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>;
 
 impl Backend {
@@ -23,13 +25,14 @@ impl Backend {
         }
     }
 
+    /// Whether its absence is a failure. A backend that is required is required to run every language.
     pub fn is_required(self) -> bool {
         is_required(self.name())
     }
 
-    pub fn lazily_ready(self, kit: Kit) -> Ready {
+    pub fn lazily_ready(self, language: Language, kit: Kit) -> Ready {
         LazyLock::new(Box::new(move || match self {
-            Self::Wasm => kit.prepare().map_err(|error| format!("{error:#}")),
+            Self::Wasm => language.prepare(&kit).map_err(|error| format!("{error:#}")),
         }))
     }
 }

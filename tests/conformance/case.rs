@@ -1,31 +1,49 @@
-//! A case as data: a program, what it is given, and what has to come of it.
+//! A case as data: what a program is given and what has to come of it, said once, and the program in each language.
+//!
+//! ```text
+//! code("ends::exit_number")        how the program is given, and the case's name
+//!     .exits(7)                    what holds for every language
+//!     .python("import sys\nsys.exit(7)")
+//!     .scripts("process.exit(7)")  JavaScript, and TypeScript as it stands
+//!     .lua(program("os.exit(7)").prints(""))
+//! ```
+//! A case of one language has only that one's program.
 
-use codebox_testkit::{Input, Report};
+use codebox_testkit::Input;
 
-/// One program and its expectation.
+use crate::expect::{Expect, Expecting};
+use crate::language::Language;
+use crate::program::Program;
+
+/// A case, in the languages that it has a program in.
 pub struct Case {
     pub name: &'static str,
-    pub program: Program,
+    pub given: Given,
     pub args: Vec<&'static str>,
     pub input: Input,
     /// Further options of `codebox run`, limits among them.
     pub options: Vec<&'static str>,
-    /// Directories of the host, made for the case: its name there, the place in the guest, access, and files in it.
     pub grants: Vec<Grant>,
     /// Whether `--out` is given.
     pub out: Out,
     pub expect: Expect,
+    programs: Vec<(Language, Program)>,
 }
 
-pub enum Program {
-    /// A file of this name with this text, run from its own directory.
-    File(&'static str, &'static str),
-    /// Bytes, for texts that are not UTF-8.
-    Bytes(&'static str, &'static [u8]),
-    Code(&'static str),
-    Stdin(&'static str),
+/// How the program reaches codebox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    /// In a file of this name and the language's ending.
+    File(&'static str),
+    /// In a file of this very name.
+    Exactly(&'static str),
+    /// With `-c`.
+    Code,
+    /// From standard input.
+    Stdin,
 }
 
+/// A directory of the host, made for the case: its name there, the place in the guest, access, and files in it.
 pub struct Grant {
     pub host: &'static str,
     pub guest: &'static str,
@@ -39,75 +57,88 @@ pub enum Out {
     Yes,
 }
 
-/// What a host directory has to hold afterwards: directory, file, content.
-pub type Left = (&'static str, &'static str, &'static str);
-
-/// A further look at the report.
-pub type Look = fn(&Report) -> Result<(), String>;
-
-pub struct Expect {
-    pub kind: &'static str,
-    pub code: i32,
-    pub stdout: Option<&'static str>,
-    pub stdout_has: Vec<&'static str>,
-    pub stderr_has: Vec<&'static str>,
-    pub stderr_lacks: Vec<&'static str>,
-    pub missing: Vec<&'static str>,
-    /// Guest paths of all created files; not looked at when `None`.
-    pub created: Option<Vec<&'static str>>,
-    pub left: Vec<Left>,
-    pub look: Vec<Look>,
-}
-
-fn new(name: &'static str, program: Program) -> Case {
+fn new(name: &'static str, given: Given) -> Case {
     Case {
         name,
-        program,
+        given,
         args: Vec::new(),
         input: Input::Empty,
         options: Vec::new(),
         grants: Vec::new(),
         out: Out::No,
-        expect: Expect {
-            kind: "ok",
-            code: 0,
-            stdout: None,
-            stdout_has: Vec::new(),
-            stderr_has: Vec::new(),
-            stderr_lacks: Vec::new(),
-            missing: Vec::new(),
-            created: None,
-            left: Vec::new(),
-            look: Vec::new(),
-        },
+        expect: Expect::default(),
+        programs: Vec::new(),
     }
 }
 
-/// A case whose program is a file called `main.py`.
-pub fn file(name: &'static str, text: &'static str) -> Case {
-    new(name, Program::File("main.py", text))
+/// A case whose program is a file called `main`, with its language's ending.
+pub fn file(name: &'static str) -> Case {
+    named_file(name, "main")
 }
 
-/// A case whose program is a file of this name.
-pub fn named_file(name: &'static str, file: &'static str, text: &'static str) -> Case {
-    new(name, Program::File(file, text))
+/// A case whose program is a file of this name, and its language's ending.
+pub fn named_file(name: &'static str, stem: &'static str) -> Case {
+    new(name, Given::File(stem))
 }
 
-/// A case whose program is a file of these bytes.
-pub fn bytes(name: &'static str, text: &'static [u8]) -> Case {
-    new(name, Program::Bytes("main.py", text))
+/// A case whose program is a file of this name, which has no ending.
+pub fn bare_file(name: &'static str, file: &'static str) -> Case {
+    new(name, Given::Exactly(file))
 }
 
 /// A case whose program is given with `-c`.
-pub fn code(name: &'static str, text: &'static str) -> Case {
-    new(name, Program::Code(text))
+pub fn code(name: &'static str) -> Case {
+    new(name, Given::Code)
 }
 
 /// A case whose program comes from standard input.
-pub fn piped(name: &'static str, text: &'static str) -> Case {
-    new(name, Program::Stdin(text))
+pub fn piped(name: &'static str) -> Case {
+    new(name, Given::Stdin)
 }
 
+impl Expecting for Case {
+    fn expectation(&mut self) -> &mut Expect {
+        &mut self.expect
+    }
+}
+
+/// The programs.
+impl Case {
+    /// The program in this language, if the case has one.
+    pub fn program(&self, language: Language) -> Option<&Program> {
+        self.programs.iter().find_map(|(own, program)| (*own == language).then_some(program))
+    }
+
+    fn with_program(mut self, language: Language, program: Program) -> Self {
+        assert!(self.program(language).is_none(), "{} has two programs in {}", self.name, language.name());
+        self.programs.push((language, program));
+        self
+    }
+
+    pub fn python(self, program: impl Into<Program>) -> Self {
+        self.with_program(Language::Python, program.into())
+    }
+
+    pub fn javascript(self, program: impl Into<Program>) -> Self {
+        self.with_program(Language::JavaScript, program.into())
+    }
+
+    pub fn typescript(self, program: impl Into<Program>) -> Self {
+        self.with_program(Language::TypeScript, program.into())
+    }
+
+    /// A program in JavaScript that is as right in TypeScript.
+    pub fn scripts(self, program: impl Into<Program>) -> Self {
+        let program = program.into();
+        self.javascript(program.clone()).typescript(program)
+    }
+
+    pub fn lua(self, program: impl Into<Program>) -> Self {
+        self.with_program(Language::Lua, program.into())
+    }
+}
+
+/// What the programs are given.
 impl Case {
     pub fn args(mut self, args: &[&'static str]) -> Self {
         self.args.extend(args);
@@ -140,60 +171,6 @@ impl Case {
 
     pub fn out(mut self) -> Self {
         self.out = Out::Yes;
-        self
-    }
-
-    /// Ends by itself with this status.
-    pub fn exits(mut self, code: i32) -> Self {
-        self.expect.code = code;
-        self.expect.kind = if code == 0 { "ok" } else { "guest_error" };
-        self
-    }
-
-    /// Is ended, or fails, as this kind and with this status.
-    pub fn ends(mut self, kind: &'static str, code: i32) -> Self {
-        self.expect.kind = kind;
-        self.expect.code = code;
-        self
-    }
-
-    pub fn prints(mut self, text: &'static str) -> Self {
-        self.expect.stdout = Some(text);
-        self
-    }
-
-    pub fn prints_with(mut self, part: &'static str) -> Self {
-        self.expect.stdout_has.push(part);
-        self
-    }
-
-    pub fn complains(mut self, part: &'static str) -> Self {
-        self.expect.stderr_has.push(part);
-        self
-    }
-
-    pub fn never_says(mut self, part: &'static str) -> Self {
-        self.expect.stderr_lacks.push(part);
-        self
-    }
-
-    pub fn misses(mut self, what: &'static str) -> Self {
-        self.expect.missing.push(what);
-        self
-    }
-
-    pub fn creates(mut self, files: &[&'static str]) -> Self {
-        self.expect.created = Some(files.to_vec());
-        self
-    }
-
-    pub fn leaves(mut self, left: Left) -> Self {
-        self.expect.left.push(left);
-        self
-    }
-
-    pub fn look(mut self, look: Look) -> Self {
-        self.expect.look.push(look);
         self
     }
 }

@@ -1,16 +1,23 @@
 //! The list.
 
-mod asyncio;
-mod endings;
+mod asynchronous;
 mod ends;
+mod exits;
 mod files;
+mod finaliser;
 mod grants;
+mod left_open;
 mod library;
 mod limits;
+mod local;
+mod look;
 mod missing;
 mod program;
+mod status;
 mod streams;
 mod tracebacks;
+mod types;
+mod wait;
 
 use crate::case::Case;
 
@@ -18,13 +25,19 @@ use crate::case::Case;
 pub fn all() -> Vec<Case> {
     let topics = [
         program::cases(),
+        types::cases(),
         ends::cases(),
-        endings::cases(),
+        exits::cases(),
+        status::cases(),
+        left_open::cases(),
+        finaliser::cases(),
+        wait::cases(),
         tracebacks::cases(),
         streams::cases(),
-        asyncio::cases(),
+        asynchronous::cases(),
         missing::cases(),
         library::cases(),
+        local::cases(),
         files::cases(),
         grants::cases(),
         limits::cases(),

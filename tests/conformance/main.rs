@@ -1,38 +1,49 @@
-//! One list of cases, run by every backend: what a program may rely on, whichever tier it runs in.
+//! One list of cases, run by every backend and for every language: what a program may rely on, whichever tier it runs
+//! in and whatever it is written in.
 //!
-//! Trials are named `BACKEND::TOPIC::CASE`. A backend that this machine lacks has its trials ignored with the reason;
-//! named in `CODEBOX_REQUIRE`, its absence is a failure.
+//! Trials are named `BACKEND::LANGUAGE::TOPIC::CASE`. Where a backend cannot run a language on this machine, the
+//! language's trials are ignored with the reason; if `CODEBOX_REQUIRE` names the backend, they fail.
 
 mod backend;
 mod case;
 mod cases;
 mod check;
+mod expect;
+mod language;
+mod program;
 
 use std::sync::Arc;
 
 use codebox_testkit::Kit;
 use libtest_mimic::{Arguments, Completion, Trial};
 
-use backend::Backend;
+use backend::{Backend, Ready};
+use case::Case;
+use language::Language;
 
 fn main() {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let mut trials = Vec::new();
     for backend in Backend::ALL {
-        let ready = Arc::new(backend.lazily_ready(kit.clone()));
-        for case in cases::all() {
-            let (kit, ready) = (kit.clone(), Arc::clone(&ready));
-            let name = format!("{}::{}", backend.name(), case.name);
-            trials.push(Trial::ignorable_test(name, move || match &**ready {
-                Err(reason) if backend.is_required() => Err(reason.clone().into()),
-                Err(reason) => Ok(Completion::ignored_with(reason)),
-                Ok(()) => match check::run(&kit, backend, &case) {
-                    Ok(()) => Ok(Completion::Completed),
-                    Err(error) => Err(format!("{error:#}").into()),
-                },
-            }));
+        for language in Language::ALL {
+            let ready = Arc::new(backend.lazily_ready(language, kit.clone()));
+            let cases = cases::all().into_iter().filter(|case| case.program(language).is_some());
+            trials.extend(cases.map(|case| trial(&kit, backend, language, case, &ready)));
         }
     }
     libtest_mimic::run(&args, trials).exit();
+}
+
+fn trial(kit: &Kit, backend: Backend, language: Language, case: Case, ready: &Arc<Ready>) -> Trial {
+    let (kit, ready) = (kit.clone(), Arc::clone(ready));
+    let name = format!("{}::{}::{}", backend.name(), language.name(), case.name);
+    Trial::ignorable_test(name, move || match &**ready {
+        Err(reason) if backend.is_required() => Err(reason.clone().into()),
+        Err(reason) => Ok(Completion::ignored_with(reason)),
+        Ok(()) => match check::run(&kit, backend, language, &case) {
+            Ok(()) => Ok(Completion::Completed),
+            Err(error) => Err(format!("{error:#}").into()),
+        },
+    })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
-use crate::Codebox;
+use crate::{Codebox, Ran};
 
 /// The variable that names a home with a runtime in it, to be used instead of the tests' own.
 const HOME: &str = "CODEBOX_TEST_HOME";
@@ -47,16 +47,51 @@ impl Kit {
     /// # Errors
     /// What the program said, when it cannot be had, for example for want of a network.
     pub fn prepare(&self) -> Result<()> {
-        fs::create_dir_all(&self.home).with_context(|| format!("create {}", self.home.display()))?;
+        self.prepare_language("python", "pass")?;
+        self.prepare_language("javascript", "0")
+    }
+
+    /// Makes the shared home ready for one language, by running `program`, which does nothing.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn prepare_language(&self, language: &str, program: &str) -> Result<()> {
         // The user's settings say where packages come from, so this one run keeps the environment.
-        for (language, program) in [("python", "pass"), ("javascript", "0")] {
-            let run = self.codebox().inherit_env().args(["run", "--lang", language, "-c", program]);
-            let ran = run.deadline(INSTALL).run()?;
-            if ran.code != Some(0) {
-                bail!("no runtime for {language} in {}: {}", self.home.display(), ran.stderr_text().trim());
-            }
+        let ran = self.set_up()?.inherit_env().args(["run", "--lang", language, "-c", program]).run()?;
+        if ran.code != Some(0) {
+            bail!("no runtime for {language} in {}: {}", self.home.display(), said(&ran));
         }
         Ok(())
+    }
+
+    /// Registers the component at `module` as the runtime of `language` and of files with this ending.
+    ///
+    /// A home that an earlier build used may have another build's runtime of that name, which gives way.
+    ///
+    /// # Errors
+    /// What the program said, when it refuses the component.
+    pub fn add_runtime(&self, module: &Path, language: &str, ending: &str) -> Result<()> {
+        let add = || -> Result<_> {
+            let command = self.set_up()?.args(["runtime", "add"]).arg(module);
+            command.args(["--lang", language, "--ext", ending]).run()
+        };
+        let first = add()?;
+        if first.code == Some(0) {
+            return Ok(());
+        }
+        let removed = self.set_up()?.args(["runtime", "remove", language]).run()?;
+        let second = add()?;
+        if second.code != Some(0) {
+            let (first, removed, second) = (said(&first), said(&removed), said(&second));
+            bail!("cannot add {}: {first}; after its removal ({removed}): {second}", module.display());
+        }
+        Ok(())
+    }
+
+    /// A command with the shared home, which is there, and with the time that fetching and compiling may take.
+    fn set_up(&self) -> Result<Codebox> {
+        fs::create_dir_all(&self.home).with_context(|| format!("create {}", self.home.display()))?;
+        Ok(self.codebox().deadline(INSTALL))
     }
 
     /// The program under test.
@@ -104,4 +139,9 @@ impl Kit {
         let entries = fs::read_dir(self.home.join("cache/scratch")).into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
+}
+
+/// All that a command printed.
+fn said(ran: &Ran) -> String {
+    format!("{} {}", ran.stdout_text().trim(), ran.stderr_text().trim()).trim().to_owned()
 }

@@ -1,63 +1,159 @@
-//! How programs end, and the status that follows.
+//! How programs end by themselves or by an error, and the status that follows.
+
+use codebox_testkit::Report;
 
 use crate::case::{Case, code, file};
+use crate::cases::look::is_error;
+use crate::expect::Expecting as _;
+use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        code("ends::by_itself", "pass").prints(""),
-        code("ends::exit_number", "import sys\nsys.exit(7)").exits(7),
-        code("ends::exit_zero", "raise SystemExit(0)").exits(0),
-        code("ends::exit_none", "raise SystemExit").exits(0),
-        code("ends::exit_explicit_none", "raise SystemExit(None)").exits(0),
-        code("ends::exit_true", "raise SystemExit(True)").exits(1),
-        code("ends::exit_false", "raise SystemExit(False)").exits(0),
-        code("ends::exit_text", "import sys\nsys.exit('no such thing')").exits(1).complains("no such thing\n"),
-        code("ends::exit_tuple", "import sys\nsys.exit((1, 2))").exits(1).complains("(1, 2)\n"),
-        code("ends::exit_empty_tuple", "raise SystemExit(())").exits(1).complains("()\n"),
-        code("ends::exit_two_arguments", "raise SystemExit(1, 2)").exits(1).complains("(1, 2)\n"),
-        code("ends::exit_float", "raise SystemExit(2.0)").exits(1).complains("2.0\n"),
-        code("ends::exit_wraps", "raise SystemExit(256 + 3)").exits(3),
-        code("ends::exit_negative", "raise SystemExit(-1)").exits(255),
-        code("ends::exit_is_no_error", "import sys\nsys.exit(3)").exits(3).never_says("Traceback").look(|report| {
-            if report.at("/error").is_null() { Ok(()) } else { Err(format!("error {}", report.at("/error"))) }
-        }),
-        code("ends::exit_builtin", "exit(4)").exits(4),
-        code("ends::quit_builtin", "quit()").exits(0),
-        code("ends::os_exit", "import os, sys\nprint('kept', flush=True)\nos._exit(5)").exits(5).prints("kept\n"),
-        code("ends::exit_in_a_function", "def f(): raise SystemExit(6)\ntry:\n    f()\nfinally:\n    print('tidied')")
-            .exits(6)
-            .prints("tidied\n"),
-        code("ends::uncaught", "1 / 0").exits(1).complains("ZeroDivisionError: division by zero").look(|report| {
-            let error = report.at("/error");
-            if error["name"] == "ZeroDivisionError" && error["value"] == "division by zero" && error["line"] == 1 {
-                return Ok(());
-            }
-            Err(format!("error is {error}"))
-        }),
-        code("ends::keyboard_interrupt", "raise KeyboardInterrupt").exits(130).complains("KeyboardInterrupt"),
-        file("ends::syntax_error", "def f(:\n    pass\n").exits(1).complains("SyntaxError: ").complains("main.py"),
-        file("ends::null_byte", "x = 1\0\n").exits(1).complains("SyntaxError"),
-        code("ends::atexit_order", ATEXIT).prints("end\nsecond\nfirst\n"),
-        code("ends::atexit_after_error", "import atexit\natexit.register(print, 'bye')\n1/0").exits(1).prints("bye\n"),
-        code("ends::atexit_after_exit", "import atexit, sys\natexit.register(print, 'bye')\nsys.exit(3)")
+        code("ends::by_itself")
+            .prints("")
+            .python("pass")
+            .scripts(";")
+            .lua("return"),
+        code("ends::uncaught")
+            .exits(1)
+            .python(program("1 / 0").complains("ZeroDivisionError: division by zero").look(|report| is_error(report, "ZeroDivisionError", "division by zero", 1)))
+            .scripts(program("throw new TypeError('not so')").complains("TypeError: not so").look(|report| is_error(report, "TypeError", "not so", 1)))
+            .lua(program("error('not so')").complains("lua: ").complains(":1: not so").look(is_lua_error)),
+        code("ends::uncaught_own_error")
+            .exits(1)
+            .python(program("class Own(Exception): pass\nraise Own('mine')").complains("Own: mine\n").look(|report| is_error(report, "Own", "mine", 2)))
+            .javascript(program("class Own extends Error { name = 'Own' }\nthrow new Own('mine')").complains("Own: mine").look(|report| is_error(report, "Own", "mine", 2)))
+            .typescript(program("class Own extends Error { override name: string = 'Own' }\nthrow new Own('mine')").complains("Own: mine").look(|report| is_error(report, "Own", "mine", 2)))
+            .lua(program("error(setmetatable({}, { __tostring = function() return 'Own: mine' end }))").complains("lua: Own: mine\n")),
+        code("ends::thrown_value")
+            .exits(1)
+            .javascript(program("throw 7").complains("7\n"))
+            .typescript(program("throw 7 as unknown").complains("7\n"))
+            .lua(program("error(7)").complains("lua: 7\n")),
+        code("ends::thrown_object")
+            .exits(1)
+            .scripts(program("throw { odd: [1, 'a'] }").complains("{ odd: [ 1, 'a' ] }"))
+            .lua(program("error({ odd = 1 })").complains("lua: (error object is a table value)\n")),
+        code("ends::thrown_nothing")
+            .exits(1)
+            .python(program("raise None").complains("TypeError: exceptions must derive from BaseException"))
+            .scripts(program("throw undefined").complains("undefined\n"))
+            .lua(program("error()").complains("lua: (error object is a nil value)\n")),
+        code("ends::keyboard_interrupt")
+            .exits(130)
+            .complains("KeyboardInterrupt")
+            .python("raise KeyboardInterrupt"),
+        file("ends::syntax_error")
+            .exits(1)
+            .python(program("def f(:\n    pass\n").complains("SyntaxError: ").complains("main.py"))
+            .javascript(program("function f( {\n}\n").complains("SyntaxError: ").complains("main.js"))
+            .typescript(program("const x: number = 1\nfunction f(a: string {\n}\n").complains("SyntaxError").complains("main.ts:2:").complains("^"))
+            .lua(program("local x\nlocal function f(:\nend\n").complains("lua: ").complains("main.lua:2: ").complains("expected near ':'")),
+        file("ends::null_byte")
+            .exits(1)
+            .python(program("x = 1\0\n").complains("SyntaxError"))
+            .javascript(program("x = 1\0\n").complains("SyntaxError"))
+            .typescript(program("let x: number = 1\0\n").complains("SyntaxError").complains("main.ts:1:"))
+            .lua(program("x = 1\0\n").complains("main.lua:1: unexpected symbol")),
+        file("ends::nothing_runs_before_a_syntax_error")
+            .exits(1)
+            .prints("")
+            .python("print('on')\nx = = 1")
+            .javascript("console.log('on')\nlet x = = 1")
+            .typescript("console.log('on')\nlet x: number = = 1")
+            .lua("print('on')\nx = = 1"),
+        code("ends::atexit_order")
+            .python(program(ATEXIT).prints("end\nsecond\nfirst\n"))
+            .javascript(program("process.on('exit', () => console.log('first'))\nprocess.on('exit', status => console.log('second', status))\nconsole.log('end')").prints("end\nfirst\nsecond 0\n"))
+            .typescript(program("process.on('exit', (): void => console.log('first'))\nprocess.on('exit', (status: number): void => console.log('second', status))\nconsole.log('end')").prints("end\nfirst\nsecond 0\n"))
+            .lua(program("for _, name in ipairs { 'first', 'second' } do\n  setmetatable({}, { __gc = function() print(name) end })\nend\nprint('end')").prints("end\nsecond\nfirst\n")),
+        code("ends::atexit_after_error")
+            .exits(1)
+            .prints("bye\n")
+            .python("import atexit\natexit.register(print, 'bye')\n1/0")
+            .scripts("process.on('exit', () => console.log('bye'))\nnull.x")
+            .lua("setmetatable({}, { __gc = function() print('bye') end })\nerror('x')"),
+        code("ends::atexit_after_exit")
             .exits(3)
-            .prints("bye\n"),
-        code("ends::atexit_raises", "import atexit\natexit.register(lambda: 1/0)\nprint('on')")
+            .prints("bye\n")
+            .python("import atexit, sys\natexit.register(print, 'bye')\nsys.exit(3)")
+            .scripts("process.on('exit', () => console.log('bye'))\nprocess.exit(3)")
+            .lua("setmetatable({}, { __gc = function() print('bye') end })\nos.exit(3, true)"),
+        code("ends::atexit_left_out")
+            .exits(3)
+            .prints("")
+            .python("import atexit, os\natexit.register(print, 'bye')\nos._exit(3)")
+            .scripts("process.on('exit', () => console.log('bye'))\nprocess.reallyExit(3)")
+            .lua("setmetatable({}, { __gc = function() print('bye') end })\nos.exit(3)"),
+        code("ends::atexit_changes_the_status")
+            .exits(9)
+            .prints("0\n")
+            .javascript("process.on('exit', status => { console.log(status); process.exitCode = 9 })")
+            .typescript("process.on('exit', (status: number) => { console.log(status); process.exitCode = 9 })"),
+        code("ends::atexit_raises")
             .exits(0)
             .prints("on\n")
-            .complains("ZeroDivisionError"),
-        code("ends::excepthook", HOOK).exits(1).prints("hooked ValueError\n").never_says("Traceback"),
-        code("ends::unraisable", "class C:\n    def __del__(self): 1/0\nC()\nprint('on')")
-            .prints("on\n")
-            .complains("ZeroDivisionError"),
-        code("ends::closed_stdout", "import sys\nprint('kept')\nsys.stdout.close()").prints("kept\n"),
-        code("ends::assertion", "assert 1 == 2, 'not equal'").exits(1).complains("AssertionError: not equal"),
-        code("ends::exception_group", "raise ExceptionGroup('g', [ValueError(1), TypeError(2)])")
+            .python(program("import atexit\natexit.register(lambda: 1/0)\nprint('on')").complains("ZeroDivisionError"))
+            .scripts(program("process.on('exit', () => { throw new Error('at the end') })\nconsole.log('on')").exits(1).complains("Error: at the end"))
+            .lua(program("warn('@on')\nsetmetatable({}, { __gc = function() error('at the end') end })\nprint('on')").complains("Lua warning: error in __gc")),
+        code("ends::atexit_may_go_on")
+            .prints("more 1\nmore 2\nend\n")
+            .javascript("let n = 0\nprocess.on('beforeExit', () => { if (n < 2) setTimeout(() => console.log('more', ++n), 1) })\nprocess.on('exit', () => console.log('end'))")
+            .typescript("let n: number = 0\nprocess.on('beforeExit', (): void => { if (n < 2) setTimeout(() => console.log('more', ++n), 1) })\nprocess.on('exit', () => console.log('end'))"),
+        code("ends::excepthook")
+            .python(program(HOOK).exits(1).prints("hooked ValueError\n").never_says("Traceback"))
+            .javascript(program("process.on('uncaughtException', e => console.log('hooked', e.name))\nnull.x").exits(0).prints("hooked TypeError\n").never_says("TypeError"))
+            .typescript(program("process.on('uncaughtException', (e: Error): void => console.log('hooked', e.name))\n;(null as any).x").exits(0).prints("hooked TypeError\n").never_says("TypeError")),
+        code("ends::rejection")
             .exits(1)
-            .complains("ExceptionGroup: g (2 sub-exceptions)"),
-        code("ends::abort_is_a_trap", "import os\nprint('on', flush=True)\nos.abort()")
+            .prints("before\n")
+            .javascript(program("setTimeout(() => console.log('after'), 20)\nPromise.reject(new TypeError('not so'))\nconsole.log('before')").complains("TypeError: not so").look(|report| is_error(report, "TypeError", "not so", 2)))
+            .typescript(program("setTimeout(() => console.log('after'), 20)\nconst fail = async (): Promise<never> => { throw new TypeError('not so') }\nfail()\nconsole.log('before')").complains("TypeError: not so").look(|report| is_error(report, "TypeError", "not so", 2))),
+        code("ends::rejection_with_a_value")
+            .exits(1)
+            .scripts("Promise.reject(7)")
+            .complains("The promise rejected with the reason \"7\""),
+        code("ends::rejection_hook")
+            .prints("hooked 7\n")
+            .javascript("process.on('unhandledRejection', reason => console.log('hooked', reason))\nPromise.reject(7)")
+            .typescript("process.on('unhandledRejection', (reason: unknown) => console.log('hooked', reason))\nvoid Promise.reject<number>(7)"),
+        code("ends::rejection_handled_in_time")
+            .prints("7\n")
+            .scripts("const late = Promise.reject(7)\nprocess.nextTick(() => late.catch(console.log))"),
+        code("ends::unraisable")
+            .prints("on\n")
+            .python(program("class C:\n    def __del__(self): 1/0\nC()\nprint('on')").complains("ZeroDivisionError"))
+            .lua(program("warn('@on')\nsetmetatable({}, { __gc = function() error('v') end })\ncollectgarbage()\nprint('on')").complains("Lua warning: error in __gc")),
+        code("ends::closed_stdout")
+            .prints("kept\n")
+            .python("import sys\nprint('kept')\nsys.stdout.close()")
+            .javascript("console.log('kept')\nrequire('fs').closeSync(1)")
+            .typescript("import { closeSync } from 'fs'\nconsole.log('kept')\ncloseSync(1 as number)")
+            .lua("print('kept')\nio.stdout:close()"),
+        code("ends::assertion")
+            .exits(1)
+            .python(program("assert 1 == 2, 'not equal'").complains("AssertionError: not equal"))
+            .scripts(program("require('assert')(1 === 2, 'not equal')").complains("AssertionError [ERR_ASSERTION]: not equal"))
+            .lua(program("assert(1 == 2, 'not equal')").complains("not equal\n")),
+        code("ends::exception_group")
+            .exits(1)
+            .python(program("raise ExceptionGroup('g', [ValueError(1), TypeError(2)])").complains("ExceptionGroup: g (2 sub-exceptions)"))
+            .javascript(program("throw new AggregateError([new RangeError('one'), new TypeError('two')], 'g')").complains("AggregateError: g").complains("RangeError: one").complains("TypeError: two"))
+            .typescript(program("const errors: Error[] = [new RangeError('one'), new TypeError('two')]\nthrow new AggregateError(errors, 'g')").complains("AggregateError: g").complains("RangeError: one").complains("TypeError: two")),
+        code("ends::abort_is_a_trap")
             .ends("guest_error", 134)
-            .prints("on\n"),
+            .prints("on\n")
+            .python("import os\nprint('on', flush=True)\nos.abort()")
+            .javascript("console.log('on')\nprocess.abort()")
+            .typescript("console.log('on' as string)\nprocess.abort()"),
+        code("hook::exits")
+            .exits(7)
+            .python(program("import sys\ndef h(*a):\n    print(sys.exc_info())\n    raise SystemExit(7)\nsys.excepthook = h\nraise ValueError('v')").prints("(None, None, None)\n"))
+            .javascript(program("process.on('uncaughtException', () => process.exit(7))\nthrow new Error('v')").prints(""))
+            .typescript(program("process.on('uncaughtException', (): never => process.exit(7))\nthrow new Error('v')").prints("")),
+        code("hook::raises")
+            .javascript(program("process.on('uncaughtException', () => { throw new RangeError('again') })\nthrow new Error('v')").exits(7).complains("RangeError: again"))
+            .typescript(program("process.on('uncaughtException', (e: Error): never => { throw new RangeError('again', { cause: e }) })\nthrow new Error('v')").exits(7).complains("RangeError: again")),
     ]
 }
 
@@ -69,3 +165,9 @@ print('end')";
 const HOOK: &str = "import sys
 sys.excepthook = lambda kind, value, tb: print('hooked', kind.__name__)
 raise ValueError";
+
+fn is_lua_error(report: &Report) -> Result<(), String> {
+    let error = report.at("/error");
+    let told = error["value"].as_str().is_some_and(|value| value.contains("not so"));
+    if told && error["line"] == 1 { Ok(()) } else { Err(format!("error is {error}")) }
+}

@@ -1,0 +1,64 @@
+//! The languages that the list is written in.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use codebox_testkit::Kit;
+
+/// A language that a case can have a program in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    Python,
+    JavaScript,
+    TypeScript,
+    Lua,
+}
+
+/// The component that runs Lua; it is not built in, so that the list also proves that a runtime can be added.
+const LUA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest-runtimes/lua/lua.wasm");
+
+impl Language {
+    pub const ALL: [Self; 4] = [Self::Python, Self::JavaScript, Self::TypeScript, Self::Lua];
+
+    /// The name that `--lang` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::JavaScript => "javascript",
+            Self::TypeScript => "typescript",
+            Self::Lua => "lua",
+        }
+    }
+
+    /// How the names of its files end.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Python => "py",
+            Self::JavaScript => "js",
+            Self::TypeScript => "ts",
+            Self::Lua => "lua",
+        }
+    }
+
+    /// What only the runtime's own code is called, and what no program may therefore find on its standard error.
+    pub fn internals(self) -> &'static [&'static str] {
+        match self {
+            Self::Python => &["<codebox>", "<reactor>", "_codebox", "_reactor"],
+            Self::JavaScript | Self::TypeScript => &["node:internal", "[turn]"],
+            Self::Lua => &["[string ", "lua.c"],
+        }
+    }
+
+    /// Makes the home of `kit` ready to run it.
+    pub fn prepare(self, kit: &Kit) -> Result<()> {
+        match self {
+            Self::Python => kit.prepare_language(self.name(), "pass"),
+            Self::JavaScript | Self::TypeScript => kit.prepare_language(self.name(), "0"),
+            Self::Lua => {
+                kit.add_runtime(Path::new(LUA), self.name(), self.ending())
+                    .context("Lua's runtime is not registered")?;
+                kit.prepare_language(self.name(), "return")
+            }
+        }
+    }
+}
