@@ -16,7 +16,9 @@ const AT_A_TIME: usize = 16;
 /// Lists a large directory again and again.
 const LISTING: [&str; 2] = [
     "import os\nfor n in range(3000): open(str(n), 'w')\nwhile True: os.listdir('.')",
-    "const fs = require('fs'); for (let n = 0; n < 3000; n++) fs.writeFileSync(`${n}`, ''); for (;;) fs.readdirSync('.')",
+    "const fs = require('fs')
+for (let n = 0; n < 3000; n++) fs.writeFileSync(`${n}`, '')
+for (;;) fs.readdirSync('.')",
 ];
 
 fn programs(guest: Guest) -> Result<Vec<Job>> {

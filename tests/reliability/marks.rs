@@ -58,7 +58,9 @@ const held = [], found = []
 for (const size of [16, 512, 1000, 4096, 10000, 65536, 1 << 18]) {
   for (let n = 0; n < 24; n++) {
     held.push(Buffer.allocUnsafe(size), Buffer.allocUnsafeSlow(size))
-    for (const memory of held.slice(-2)) if (Buffer.from(memory.buffer).indexOf(first) >= 0 && memory.buffer !== first.buffer) found.push(size)
+    for (const { buffer } of held.slice(-2)) {
+      if (buffer !== first.buffer && Buffer.from(buffer).indexOf(first) >= 0) found.push(size)
+    }
   }
 }
 for (const where of [globalThis, {}, Math, process, fs, Map]) if ('planted' in where) found.push('name')

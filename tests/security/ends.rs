@@ -39,9 +39,39 @@ pub fn attacks() -> Vec<Attack> {
 
 pub fn trials() -> Vec<Compound> {
     vec![
+        compound("A8::own_words_are_inert", inert).with(&["a8_escapes"]),
         compound("H10::h10_exit", |kit, guest| every_way(kit, guest, "h10_exit")).with(&["h10_exit"]),
         compound("H10::h10_pollution", |kit, guest| every_way(kit, guest, "h10_pollution")).with(&["h10_pollution"]),
     ]
+}
+
+/// What codebox itself says of names that a terminal would obey holds nothing that it would.
+fn inert(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    let canaries = Canaries::plant(kit)?;
+    let program = guest.hostile("a8_escapes");
+    let out = canaries.grant().join("out");
+    let ran = kit.codebox().args(["run", "-v", "--out"]).arg(out).arg(&program).run()?;
+    ensure!(ran.code == Some(1), "its status is {:?}: {}", ran.code, ran.stderr_text());
+    let said = ran.stderr_text();
+    // The program's own words come through as they are, and begin a line with its name for codebox.
+    let own = said.lines().filter(|line| line.starts_with("codebox: ") && !line.starts_with("codebox: forged"));
+    let lines: Vec<&str> = own.collect();
+    for told in ["not available here", "wrote"] {
+        ensure!(lines.iter().any(|line| line.contains(told) && line.contains("forge")), "nothing {told}: {said}");
+    }
+    for line in lines {
+        ensure!(!line.contains(obeyed), "it says {line:?}");
+    }
+    let document = kit.run_json().arg(&program).run()?;
+    ensure!(sound(&document)?.outcome() == "exited 1", "{}", document.stdout_text());
+    let text = document.stdout_text();
+    ensure!(!text.trim_end().contains(char::is_control), "the document holds control characters: {text:?}");
+    Ok(Verdict::Held)
+}
+
+/// Whether a terminal does something else with it than show it.
+fn obeyed(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Ends in every way that the program knows, each with an outcome that it lists for it.

@@ -1,9 +1,9 @@
 //! Hostile guests: each has to end as its header says, and leave this machine as it was.
 //!
-//! Trials are named `LANGUAGE::ROW::PROGRAM::VARIANT` after the programs in `tests/fixtures/LANGUAGE/hostile`. One list of
-//! attacks is run over every language that has the program, with the same checks. Around every attack stand canaries:
-//! see [`codebox_testkit::Canaries`]. What codebox itself answers to an attack is never `internal_error`, and never a
-//! signal.
+//! Trials are named `LANGUAGE::ROW::PROGRAM::VARIANT` after the programs in `tests/fixtures/LANGUAGE/hostile`. One list
+//! of attacks is run over every language that has the program, with the same checks. Around every attack stand
+//! canaries: see [`codebox_testkit::Canaries`]. What codebox itself answers to an attack is never `internal_error`, and
+//! never a signal.
 
 mod attack;
 mod bounds;

@@ -14,6 +14,7 @@ pub fn trials() -> Vec<Compound> {
         compound("R6::r6_recursion", |kit, guest| every_way(kit, guest, "r6_recursion")).with(&["r6_recursion"]),
         compound("R6::r6_nesting", |kit, guest| every_way(kit, guest, "r6_nesting")).with(&["r6_nesting"]),
         compound("R6::r6_data", |kit, guest| every_way(kit, guest, "r6_data")).with(&["r6_data"]),
+        compound("R6::r6_typescript", |kit, guest| every_way(kit, guest, "r6_typescript")).with(&["r6_typescript"]),
         compound("R6::r6_console", |kit, guest| every_way(kit, guest, "r6_console")).with(&["r6_console"]),
     ]
 }
