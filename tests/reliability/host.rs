@@ -31,7 +31,7 @@ pub fn hostile(guest: Guest, name: &str, args: &[&str], wall: Duration) -> Resul
     let path = guest.hostile(name);
     let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
     let argv0 = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let place = GuestPath::new(&format!("/work/{argv0}"))?;
+    let place = GuestPath::new(format!("/work/{argv0}"))?;
     let mut job = of(guest, Source::File { argv0, name: place, text }, wall);
     job.args = args.iter().map(|arg| (*arg).to_owned()).collect();
     Ok(job)

@@ -24,6 +24,12 @@ use libtest_mimic::{Arguments, Completion, Trial};
 /// What a trial does in one language, over the one runner of this process.
 type InOne = fn(&Runner, &Kit, Guest) -> Result<()>;
 
+/// What another trial does.
+type Other = fn(&Runner, &Kit) -> Result<()>;
+
+/// What a trial does once its language is known.
+type Body = Box<dyn Fn(&Runner, &Kit) -> Result<()> + Send>;
+
 /// The trials that every language has.
 const IN_EACH: &[(&str, InOne)] = &[
     ("L1::consecutive_jobs", flat::consecutive),
@@ -38,7 +44,7 @@ const IN_EACH: &[(&str, InOne)] = &[
 ];
 
 /// The trials beyond these, named with the languages they are in.
-const OTHERS: &[(&str, fn(&Runner, &Kit) -> Result<()>)] = &[
+const OTHERS: &[(&str, Other)] = &[
     ("python::L17::no_value_of_numpy_twice", unique::no_value_of_numpy_twice),
     ("alternating::L1::consecutive_jobs", flat::alternating),
 ];
@@ -74,7 +80,7 @@ fn main() -> ExitCode {
         let made = preparing.prepare().and_then(|()| Ok(Runner::below(preparing.home())?));
         made.map_err(|error| format!("{error:#}"))
     }));
-    let trial = |name: String, run: Box<dyn Fn(&Runner, &Kit) -> Result<()> + Send>| {
+    let trial = |name: String, run: Body| {
         let (runner, kit) = (Arc::clone(&runner), kit.clone());
         Trial::ignorable_test(name, move || match &**runner {
             Err(reason) if is_required("wasm") => Err(reason.clone().into()),
