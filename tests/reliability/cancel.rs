@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use codebox::{CancelToken, Job, Outcome, Runner};
 use codebox_core::ExecIo;
-use codebox_testkit::{Kit, soak};
+use codebox_testkit::{Guest, Kit, soak};
 
-use crate::host::{flat, job, succeed};
+use crate::host::{flat, job, printing, succeed};
 
 /// What the guests are doing when they are cancelled.
-const PROGRAMS: &[&str] = &[
+const PYTHON: [&str; 6] = [
     "while True: pass",
     "import time\ntime.sleep(1e9)",
     "while True: open('f', 'w').write('x' * 100000)",
@@ -19,17 +19,28 @@ const PROGRAMS: &[&str] = &[
     "import os\nwhile True: os.listdir('/work'); os.urandom(1000)",
 ];
 
+/// The same in JavaScript.
+const JAVASCRIPT: [&str; 6] = [
+    "for (;;);",
+    "setTimeout(() => {}, 1e9)",
+    "for (;;) require('fs').writeFileSync('f', 'x'.repeat(100000))",
+    "for (;;) console.log('x'.repeat(1000))",
+    "let x = []; for (;;) x.length < 2000 ? x.push(new Uint8Array(1 << 16).fill(1)) : (x = [])",
+    "for (;;) { require('fs').readdirSync('/work'); require('crypto').randomBytes(1000) }",
+];
+
 /// The delay and the program of a job; the same in every run, and spread over 0 to 200 ms.
-fn plan(number: usize) -> (Duration, Job) {
+fn plan(guest: Guest, number: usize) -> (Duration, Job) {
+    let programs = guest.choose(PYTHON, JAVASCRIPT);
     let delay = (number * 7919) % 200;
-    (Duration::from_millis(delay as u64), job(PROGRAMS[number % PROGRAMS.len()], Duration::from_secs(30)))
+    (Duration::from_millis(delay as u64), job(guest, programs[number % programs.len()], Duration::from_secs(30)))
 }
 
-pub fn by_dropping(runner: &Runner, kit: &Kit) -> Result<()> {
+pub fn by_dropping(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let run = |numbers: std::ops::Range<usize>| {
         for number in numbers {
-            let (delay, job) = plan(number);
+            let (delay, job) = plan(guest, number);
             let ended = executor.block_on(async { tokio::time::timeout(delay, runner.run_async(&job)).await });
             if let Ok(report) = ended {
                 let outcome = report?.outcome;
@@ -41,13 +52,13 @@ pub fn by_dropping(runner: &Runner, kit: &Kit) -> Result<()> {
     };
     run(0..12)?;
     flat(kit, || run(0..soak().of(200, 5000)))?;
-    succeed(runner, job("print(1)", Duration::from_secs(5))).map(drop)
+    succeed(runner, printing(guest, 1)).map(drop)
 }
 
-pub fn by_token(runner: &Runner, kit: &Kit) -> Result<()> {
+pub fn by_token(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
     let run = |numbers: std::ops::Range<usize>| {
         for number in numbers {
-            let (delay, job) = plan(number);
+            let (delay, job) = plan(guest, number);
             let token = CancelToken::new();
             let mut io = ExecIo { cancel: token.clone(), ..ExecIo::none() };
             let thrower = std::thread::spawn(move || {
@@ -66,5 +77,5 @@ pub fn by_token(runner: &Runner, kit: &Kit) -> Result<()> {
     // Threads that come and go leave an allocator's arenas behind, but only the first few of them.
     run(0..40)?;
     flat(kit, || run(0..soak().of(100, 5000)))?;
-    succeed(runner, job("print(1)", Duration::from_secs(5))).map(drop)
+    succeed(runner, printing(guest, 1)).map(drop)
 }

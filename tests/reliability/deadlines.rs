@@ -6,28 +6,36 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use codebox::{ByteSize, Job, Outcome, Runner};
 use codebox_core::LimitKind;
-use codebox_testkit::{Kit, soak};
+use codebox_testkit::{Guest, Kit, soak};
 
 use crate::host::{flat, hostile, job, with_memory};
 
 const WALL: Duration = Duration::from_secs(1);
 const AT_A_TIME: usize = 16;
 
-fn programs() -> Result<Vec<Job>> {
+/// Lists a large directory again and again.
+const LISTING: [&str; 2] = [
+    "import os\nfor n in range(3000): open(str(n), 'w')\nwhile True: os.listdir('.')",
+    "const fs = require('fs')
+for (let n = 0; n < 3000; n++) fs.writeFileSync(`${n}`, '')
+for (;;) fs.readdirSync('.')",
+];
+
+fn programs(guest: Guest) -> Result<Vec<Job>> {
     let jobs = vec![
-        hostile("r1_spin", &[], WALL)?,
-        hostile("h1_sleep", &["sleep"], WALL)?,
-        hostile("h1_poll", &["poll"], WALL)?,
-        hostile("r6_recursion", &["function"], WALL)?,
-        hostile("r8_flood_lines", &[], WALL)?,
-        hostile("r2_regex", &[], WALL)?,
-        job("import os\nfor n in range(3000): open(str(n), 'w')\nwhile True: os.listdir('.')", WALL),
+        hostile(guest, "r1_spin", &[], WALL)?,
+        hostile(guest, "h1_sleep", &["sleep"], WALL)?,
+        hostile(guest, "h1_poll", &["poll"], WALL)?,
+        hostile(guest, "r6_recursion", &["function"], WALL)?,
+        hostile(guest, "r8_flood_lines", &[], WALL)?,
+        hostile(guest, "r2_regex", &[], WALL)?,
+        job(guest, guest.choose(LISTING[0], LISTING[1]), WALL),
     ];
     Ok(jobs.into_iter().map(|job| with_memory(job, ByteSize::mib(256))).collect())
 }
 
-pub fn hold(runner: &Runner, kit: &Kit) -> Result<()> {
-    let programs = programs()?;
+pub fn hold(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
+    let programs = programs(guest)?;
     // As many regions as run at a time are kept afterwards, so that is what nothing may grow beyond.
     round(runner, &programs, 2 * AT_A_TIME)?;
     let mut latenesses = Vec::new();

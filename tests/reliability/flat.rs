@@ -1,20 +1,26 @@
 //! L1: job after job, and nothing grows.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use codebox::Runner;
-use codebox_testkit::{Inventory, Kit, soak};
+use codebox_testkit::{Guest, Inventory, Kit, soak};
 
-use crate::host::{flat, job, succeed};
+use crate::host::{flat, printing, succeed};
 
 /// Jobs before anything is counted.
 const WARM_UP: usize = 200;
 
-pub fn consecutive(runner: &Runner, kit: &Kit) -> Result<()> {
-    let jobs = soak().of(1000, 10_000);
+pub fn consecutive(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
+    one_after_another(runner, kit, soak().of(1000, 5000), |_| guest)
+}
+
+/// The same with the languages in turn, each from regions of its own.
+pub fn alternating(runner: &Runner, kit: &Kit) -> Result<()> {
+    one_after_another(runner, kit, soak().of(1000, 10_000), |number| Guest::ALL[number % Guest::ALL.len()])
+}
+
+fn one_after_another(runner: &Runner, kit: &Kit, jobs: usize, guest: impl Fn(usize) -> Guest) -> Result<()> {
     let one = |number: usize| {
-        let report = succeed(runner, job(&format!("print({number})"), Duration::from_secs(20)))?;
+        let report = succeed(runner, printing(guest(number), number))?;
         ensure!(report.stdout.bytes().as_ref() == format!("{number}\n").as_bytes(), "job {number} printed otherwise");
         Ok(())
     };

@@ -5,15 +5,15 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use codebox::{ByteSize, Limit, Outcome, Runner};
 use codebox_core::LimitKind;
-use codebox_testkit::{Inventory, Kit};
+use codebox_testkit::{Guest, Inventory, Kit};
 
-use crate::host::{hostile, job, succeed};
+use crate::host::{hostile, printing, succeed};
 
-pub fn is_bounded(runner: &Runner, _kit: &Kit) -> Result<()> {
-    succeed(runner, job("print(1)", Duration::from_secs(5)))?;
+pub fn is_bounded(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
+    succeed(runner, printing(guest, 1))?;
     let before = Inventory::take()?.resident;
     for _ in 0..10 {
-        let mut flood = hostile("r8_flood_lines", &[], Duration::from_secs(20))?;
+        let mut flood = hostile(guest, "r8_flood_lines", &[], Duration::from_secs(20))?;
         flood.limits.output = Limit::At(ByteSize::mib(1));
         let report = runner.run(flood)?;
         ensure!(report.outcome == Outcome::LimitHit(LimitKind::Output), "outcome is {:?}", report.outcome);

@@ -3,20 +3,36 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use codebox::{ByteSize, Job, Limit, Outcome, RunReport, Runner};
-use codebox_testkit::{Inventory, Kit, hostile_dir};
+use codebox::{ByteSize, GuestPath, Job, Language, Limit, Outcome, RunReport, Runner, Source};
+use codebox_testkit::{Guest, Inventory, Kit};
+
+/// How long a job may take that ends by itself.
+pub const PATIENT: Duration = Duration::from_secs(20);
 
 /// A job with this text and a short life.
-pub fn job(code: &str, wall: Duration) -> Job {
-    let mut job = Job::python(code);
+pub fn job(guest: Guest, code: &str, wall: Duration) -> Job {
+    of(guest, Source::Inline(code.to_owned()), wall)
+}
+
+/// A job that prints one number and ends.
+pub fn printing(guest: Guest, number: usize) -> Job {
+    let [.., code] = guest.printing(number);
+    job(guest, &code, PATIENT)
+}
+
+fn of(guest: Guest, source: Source, wall: Duration) -> Job {
+    let mut job = Job::new(source, guest.choose(Language::Python, Language::JavaScript));
     job.limits.wall = Limit::At(wall);
     job
 }
 
 /// A hostile program as a job.
-pub fn hostile(name: &str, args: &[&str], wall: Duration) -> Result<Job> {
-    let text = std::fs::read_to_string(hostile_dir().join(format!("{name}.py"))).context(name.to_owned())?;
-    let mut job = job(&text, wall);
+pub fn hostile(guest: Guest, name: &str, args: &[&str], wall: Duration) -> Result<Job> {
+    let path = guest.hostile(name);
+    let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let argv0 = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let place = GuestPath::new(format!("/work/{argv0}"))?;
+    let mut job = of(guest, Source::File { argv0, name: place, text }, wall);
     job.args = args.iter().map(|arg| (*arg).to_owned()).collect();
     Ok(job)
 }

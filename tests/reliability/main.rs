@@ -1,13 +1,14 @@
 //! Many jobs in one process: nothing is lost, leaked, shared or left.
 //!
 //! The short form runs with every change; `CODEBOX_SOAK=1` asks for the long one. The trials count what this process
-//! holds, so they run one after another, in one thread.
+//! holds, so they run one after another, in one thread. Their names begin with the language.
 
 mod cancel;
 mod deadlines;
 mod flat;
 mod flood;
 mod host;
+mod marks;
 mod memory;
 mod residue;
 mod unique;
@@ -17,14 +18,20 @@ use std::sync::{Arc, LazyLock};
 
 use anyhow::Result;
 use codebox::Runner;
-use codebox_testkit::{Kit, is_required};
+use codebox_testkit::{Guest, Kit, is_required};
 use libtest_mimic::{Arguments, Completion, Trial};
 
-/// A trial's name and what it does.
-type Named = (&'static str, fn(&Runner, &Kit) -> Result<()>);
+/// What a trial does in one language, over the one runner of this process.
+type InOne = fn(&Runner, &Kit, Guest) -> Result<()>;
 
-/// The trials, each over the one runner of this process.
-const TRIALS: &[Named] = &[
+/// What another trial does.
+type Other = fn(&Runner, &Kit) -> Result<()>;
+
+/// What a trial does once its language is known.
+type Body = Box<dyn Fn(&Runner, &Kit) -> Result<()> + Send>;
+
+/// The trials that every language has.
+const IN_EACH: &[(&str, InOne)] = &[
     ("L1::consecutive_jobs", flat::consecutive),
     ("L2::cancelled_by_dropping", cancel::by_dropping),
     ("L2::cancelled_by_token", cancel::by_token),
@@ -34,6 +41,12 @@ const TRIALS: &[Named] = &[
     ("L17::no_value_twice", unique::no_value_twice),
     ("S7::planted_bytes_are_gone", residue::planted_bytes_are_gone),
     ("S7::after_every_end", residue::after_every_end),
+];
+
+/// The trials beyond these, named with the languages they are in.
+const OTHERS: &[(&str, Other)] = &[
+    ("python::L17::no_value_of_numpy_twice", unique::no_value_of_numpy_twice),
+    ("alternating::L1::consecutive_jobs", flat::alternating),
 ];
 
 /// glibc's setting for the number of its allocator's arenas.
@@ -67,9 +80,9 @@ fn main() -> ExitCode {
         let made = preparing.prepare().and_then(|()| Ok(Runner::below(preparing.home())?));
         made.map_err(|error| format!("{error:#}"))
     }));
-    let trial = |(name, run): &Named| {
-        let (runner, kit, run) = (Arc::clone(&runner), kit.clone(), *run);
-        Trial::ignorable_test(*name, move || match &**runner {
+    let trial = |name: String, run: Body| {
+        let (runner, kit) = (Arc::clone(&runner), kit.clone());
+        Trial::ignorable_test(name, move || match &**runner {
             Err(reason) if is_required("wasm") => Err(reason.clone().into()),
             Err(reason) => Ok(Completion::ignored_with(reason)),
             Ok(runner) => match run(runner, &kit) {
@@ -78,6 +91,13 @@ fn main() -> ExitCode {
             },
         })
     };
-    let trials = TRIALS.iter().map(trial).collect();
+    let mut trials = Vec::new();
+    for guest in Guest::ALL {
+        for (name, run) in IN_EACH {
+            let run = move |runner: &Runner, kit: &Kit| run(runner, kit, guest);
+            trials.push(trial(format!("{}::{name}", guest.name()), Box::new(run)));
+        }
+    }
+    trials.extend(OTHERS.iter().map(|(name, run)| trial((*name).to_owned(), Box::new(run))));
     libtest_mimic::run(&args, trials).exit_code()
 }

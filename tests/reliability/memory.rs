@@ -6,35 +6,39 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use codebox::{ByteSize, Outcome, Runner};
 use codebox_core::LimitKind;
-use codebox_testkit::{Inventory, Kit, soak};
+use codebox_testkit::{Guest, Inventory, Kit, soak};
 
-use crate::host::{flat, job, succeed, with_memory};
+use crate::host::{flat, job, printing, succeed, with_memory};
 
 /// Takes memory in steps and writes to every page of it.
-const GREEDY: &str = "held = []
+const PYTHON: &str = "held = []
 for _ in range(4096):
     held.append(bytearray(b'x' * (1 << 20)))";
 
+/// The same in JavaScript.
+const JAVASCRIPT: &str = "const held = [];
+for (let n = 0; n < 4096; n++) held.push(new Uint8Array(1 << 20).fill(120));";
+
 const CAP: ByteSize = ByteSize::mib(256);
 
-pub fn greedy(runner: &Runner, kit: &Kit) -> Result<()> {
+pub fn greedy(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
     let guests = soak().of(16, 64);
     let before = Inventory::take()?.resident;
     // Regions of the first guests are kept for the next ones; nothing may grow beyond them.
-    together(runner, guests)?;
+    together(runner, guest, guests)?;
     let mut peak = 0;
     flat(kit, || {
-        peak = together(runner, guests)?;
+        peak = together(runner, guest, guests)?;
         Ok(())
     })?;
     let most = before + guests as u64 * (CAP.get() + (40 << 20));
     ensure!(peak <= most, "{} MiB were resident, more than {}", peak >> 20, most >> 20);
-    succeed(runner, job("print(1)", Duration::from_secs(5))).map(drop)
+    succeed(runner, printing(guest, 1)).map(drop)
 }
 
 /// Runs so many greedy guests at one time and answers the most memory that was resident.
-fn together(runner: &Runner, guests: usize) -> Result<u64> {
-    let greedy = || runner.run(with_memory(job(GREEDY, Duration::from_secs(60)), CAP));
+fn together(runner: &Runner, guest: Guest, guests: usize) -> Result<u64> {
+    let greedy = || runner.run(with_memory(job(guest, guest.choose(PYTHON, JAVASCRIPT), Duration::from_secs(60)), CAP));
     let (peak, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let reports = std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,16 +1,15 @@
 //! L17 and S1: instances from one image share no random value.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use codebox::Runner;
-use codebox_testkit::{Kit, soak};
+use codebox_testkit::{Guest, Kit, soak};
 
-use crate::host::{job, succeed, text};
+use crate::host::{PATIENT, job, succeed, text};
 
 /// Every source of randomness that an image has already started.
-const VALUES: &str = "import os, random, secrets, tempfile, uuid
+const PYTHON: &str = "import os, random, secrets, tempfile, uuid
 print(random.random())
 print(random.Random().getrandbits(64))
 print(secrets.token_hex(16))
@@ -19,20 +18,34 @@ print(uuid.uuid4())
 print(uuid.uuid1())
 print(next(tempfile._get_candidate_names()))";
 
+/// The same in JavaScript.
+const JAVASCRIPT: &str = "const crypto = require('crypto')
+console.log(Math.random())
+console.log(Array.from({ length: 100 }, Math.random).at(-1))
+console.log(crypto.randomUUID())
+console.log(crypto.randomBytes(16).toString('hex'))
+console.log(crypto.getRandomValues(new Uint32Array(4)).join())
+console.log(require('vm').runInNewContext('Math.random()'))
+console.log(require('fs').mkdtempSync('/tmp/') + require('fs').mkdtempSync('/tmp/'))";
+
 const NUMPY: &str = "import numpy
 print(numpy.random.random())
 print(numpy.random.default_rng().random())
 print(numpy.random.SeedSequence().entropy)";
 
-pub fn no_value_twice(runner: &Runner, _kit: &Kit) -> Result<()> {
-    distinct(runner, VALUES, 7, soak().of(1000, 10_000))?;
-    distinct(runner, NUMPY, 3, soak().of(200, 2000))
+pub fn no_value_twice(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
+    distinct(runner, guest, guest.choose(PYTHON, JAVASCRIPT), 7, soak().of(1000, 10_000))
 }
 
-fn distinct(runner: &Runner, program: &str, values: usize, instances: usize) -> Result<()> {
+/// The same for what Python's data image has started besides.
+pub fn no_value_of_numpy_twice(runner: &Runner, _kit: &Kit) -> Result<()> {
+    distinct(runner, Guest::Python, NUMPY, 3, soak().of(200, 2000))
+}
+
+fn distinct(runner: &Runner, guest: Guest, program: &str, values: usize, instances: usize) -> Result<()> {
     let mut seen = BTreeSet::new();
     for number in 0..instances {
-        let report = succeed(runner, job(program, Duration::from_secs(20)))?;
+        let report = succeed(runner, job(guest, program, PATIENT))?;
         let printed = text(&report.stdout.bytes());
         ensure!(printed.lines().count() == values, "instance {number} printed {printed:?}");
         for value in printed.lines() {

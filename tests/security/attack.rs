@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use codebox_testkit::{Canaries, Header, Input, Kit, Ran, Report, hostile_dir};
+use codebox_testkit::{Canaries, Guest, Header, Input, Kit, Ran, Report};
 
 use crate::Verdict;
 
@@ -15,9 +15,10 @@ pub type Setup = fn(&Canaries) -> Result<()>;
 /// Looks at what came of it.
 pub type Look = fn(&Canaries, &Ran, &Report) -> Result<()>;
 
-/// An attack as data.
+/// An attack as data, in whichever language there is a program for it.
 #[derive(Clone)]
 pub struct Attack {
+    only: Option<Guest>,
     pub fixture: &'static str,
     variant: &'static str,
     args: Vec<String>,
@@ -42,6 +43,7 @@ pub enum CanaryArg {
 /// An attack by this program, with the granted directory as its `/work` and a second to live.
 pub fn attack(fixture: &'static str) -> Attack {
     Attack {
+        only: None,
         fixture,
         variant: "",
         args: Vec::new(),
@@ -60,6 +62,12 @@ impl Attack {
     pub fn with(mut self, arg: &'static str) -> Self {
         self.variant = arg;
         self.args.push(arg.to_owned());
+        self
+    }
+
+    /// In this language alone: the others have the program, but no such variant.
+    pub fn only(mut self, guest: Guest) -> Self {
+        self.only = Some(guest);
         self
     }
 
@@ -109,20 +117,26 @@ impl Attack {
         self
     }
 
-    pub fn name(&self) -> Result<String> {
-        let header = Header::of(self.fixture)?;
-        let variant = if self.variant.is_empty() { String::new() } else { format!("::{}", self.variant) };
-        Ok(format!("{}::{}{variant}", header.row, self.fixture).replace(' ', "_"))
+    /// The languages that it is made in.
+    pub fn guests(&self) -> Vec<Guest> {
+        let made = |guest: &Guest| self.only.is_none_or(|only| only == *guest) && guest.hostile(self.fixture).exists();
+        Guest::ALL.into_iter().filter(made).collect()
     }
 
-    pub fn run(&self, kit: &Kit) -> Result<Verdict> {
+    pub fn name(&self, guest: Guest) -> Result<String> {
+        let header = Header::of(guest, self.fixture)?;
+        let variant = if self.variant.is_empty() { String::new() } else { format!("::{}", self.variant) };
+        Ok(format!("{}::{}::{}{variant}", guest.name(), header.row, self.fixture).replace(' ', "_"))
+    }
+
+    pub fn run(&self, kit: &Kit, guest: Guest) -> Result<Verdict> {
         let canaries = Canaries::plant(kit)?;
-        self.run_among(kit, &canaries)?;
+        self.run_among(kit, guest, &canaries)?;
         Ok(Verdict::Held)
     }
 
     /// Runs it among canaries that somebody else planted.
-    pub fn run_among(&self, kit: &Kit, canaries: &Canaries) -> Result<(Ran, Report)> {
+    pub fn run_among(&self, kit: &Kit, guest: Guest, canaries: &Canaries) -> Result<(Ran, Report)> {
         for setup in &self.setup {
             setup(canaries)?;
         }
@@ -133,7 +147,7 @@ impl Attack {
         for (folder, place, access) in &self.mounts {
             run = run.grant(&canaries.grant().join(folder), place, access);
         }
-        run = run.arg(hostile_dir().join(format!("{}.py", self.fixture))).args(self.args.iter().cloned());
+        run = run.arg(guest.hostile(self.fixture)).args(self.args.iter().cloned());
         for arg in &self.needs_canary {
             run = match arg {
                 CanaryArg::File => run.arg(canaries.file()),
@@ -142,19 +156,19 @@ impl Attack {
             };
         }
         let ran = run.input(self.input.clone()).deadline(Duration::from_secs(60)).run()?;
-        let report = self.judge(canaries, &ran).with_context(|| excerpt(&ran))?;
+        let report = self.judge(guest, canaries, &ran).with_context(|| excerpt(&ran))?;
         for look in &self.looks {
             look(canaries, &ran, &report).with_context(|| excerpt(&ran))?;
         }
         Ok((ran, report))
     }
 
-    fn judge(&self, canaries: &Canaries, ran: &Ran) -> Result<Report> {
+    fn judge(&self, guest: Guest, canaries: &Canaries, ran: &Ran) -> Result<Report> {
         let report = sound(ran)?;
         if let Some(expected) = self.expect {
             ensure!(report.outcome() == expected, "outcome is {} and not {expected}", report.outcome());
         } else {
-            let header = Header::of(self.fixture)?;
+            let header = Header::of(guest, self.fixture)?;
             let right = header.expect.iter().any(|one| *one == report.outcome());
             ensure!(right, "outcome is {} and none of {:?}", report.outcome(), header.expect);
         }

@@ -6,57 +6,32 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Canaries, Kit};
+use codebox_testkit::{Canaries, Guest, Kit};
 
 use crate::attack::sound;
-use crate::{Compound, Verdict, plant};
+use crate::compound::{Compound, compound};
+use crate::{Verdict, plant};
 
-pub fn compound() -> Vec<Compound> {
+pub fn trials() -> Vec<Compound> {
     vec![
-        ("P12::dangling_links_into_a_read_only_grant", Vec::new(), dangling),
-        ("F12::outputs_are_no_longer_than_the_disk_limit", Vec::new(), outputs),
-        ("F12::one_file_with_many_names_is_read_once", Vec::new(), names),
-        ("L7::a_stalled_reader_does_not_stop_the_clock", Vec::new(), stalled),
-        ("R3::messages_take_no_memory", Vec::new(), messages),
-        ("S5::a_project_file_that_never_ends", Vec::new(), project_file),
-        ("F13::a_deep_tree_is_removed_with_few_descriptors", Vec::new(), deep),
+        compound("P12::dangling_links_into_a_read_only_grant", dangling).with(&["p12_dangling"]),
+        compound("F12::outputs_are_no_longer_than_the_disk_limit", outputs).with(&["f12_outputs"]),
+        compound("F12::one_file_with_many_names_is_read_once", names).with(&["f12_names"]),
+        compound("L7::a_stalled_reader_does_not_stop_the_clock", stalled).with(&["l7_stalled"]),
+        compound("R3::messages_take_no_memory", messages).with(&["r3_messages"]),
+        compound("S5::a_project_file_that_never_ends", project_file).only(Guest::Python),
+        compound("F13::a_deep_tree_is_removed_with_few_descriptors", deep).with(&["f13_deep"]),
     ]
 }
 
 /// A writable grant that holds a read-only one: making a file through a link that leads nowhere yet.
-fn dangling(kit: &Kit) -> Result<Verdict> {
+fn dangling(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let grant = canaries.grant();
     let protected = grant.join("p/sub");
     fs::create_dir_all(&protected)?;
     let before = fs::metadata(&protected)?.modified()?;
-    let program = r#"
-import os
-def tries(name, action):
-    try:
-        action()
-    except OSError as error:
-        print(name, type(error).__name__)
-    else:
-        print(name, "went through")
-for number, target in enumerate(["p/sub/new", "p/sub/../sub/new", "./p//sub/new"]):
-    os.symlink(target, f"/g/link{number}")
-    tries("open", lambda: open(f"/g/link{number}", "w").write("x"))
-    os.symlink(f"link{number}", f"/g/chain{number}")
-    tries("chain", lambda: open(f"/g/chain{number}", "a").write("x"))
-os.symlink("p/sub", "/g/folder")
-for end in ["/", "/.", "/..", "/new/.."]:
-    tries("times", lambda: os.utime("/g/folder" + end, (1, 1), follow_symlinks=False))
-tries("mkdir", lambda: os.mkdir("/g/folder/new"))
-os.symlink(".", "/g/dot")
-os.mkdir("/g/other")
-for place in ["p", "./p", "other/../p", "dot/p", "dot/dot/./p", "p/sub", "other/../p/sub", "dot/p/sub"]:
-    tries("rename", lambda: os.rename("/g/" + place, "/g/moved"))
-    tries("rmdir", lambda: os.rmdir("/g/" + place))
-fd = os.open("/g/folder", os.O_RDONLY)
-tries("futimes", lambda: os.utime(fd, (1, 1)))
-"#;
-    let run = kit.run_json().grant(&grant, "/g", "rw").grant(&protected, "/s", "ro").args(["-c", program]);
+    let run = kit.run_json().grant(&grant, "/g", "rw").grant(&protected, "/s", "ro").arg(guest.hostile("p12_dangling"));
     let report = sound(&run.run()?)?;
     ensure!(report.outcome() == "exited 0", "{}", report.json());
     ensure!(!report.stdout().contains("open went") && !report.stdout().contains("chain went"), "{}", report.stdout());
@@ -69,21 +44,11 @@ tries("futimes", lambda: os.utime(fd, (1, 1)))
 }
 
 /// Sparse files and hard links are longer than what was written; what is brought out is bounded all the same.
-fn outputs(kit: &Kit) -> Result<Verdict> {
+fn outputs(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let out = canaries.grant().join("out");
-    let program = r#"
-import os
-for name in ["a", "b"]:
-    with open(name, "wb") as file:
-        file.seek((1 << 30) - 5000)
-        file.write(b"x")
-open("c", "wb").write(bytes(20 << 20))
-for number in range(30):
-    os.link("c", f"c{number}")
-"#;
     let run = kit.run_json().args(["--max-disk", "50M", "--timeout", "20s"]).arg("--out").arg(&out);
-    let report = sound(&run.args(["-c", program]).run()?)?;
+    let report = sound(&run.arg(guest.hostile("f12_outputs")).run()?)?;
     ensure!(report.outcome() == "exited 0", "{}", report.json());
     let brought = lengths(&out)?;
     ensure!(brought > 0 && brought <= 50 << 20, "{brought} bytes were brought out");
@@ -97,15 +62,13 @@ fn lengths(dir: &Path) -> Result<u64> {
 }
 
 /// 500 names of 40 MiB are 20 GB to whoever reads each of them.
-fn names(kit: &Kit) -> Result<Verdict> {
-    let program = r#"
-import os
-with open("long", "wb") as file:
-    file.truncate(40 << 20)
-for number in range(500):
-    os.link("long", f"name{number}")
-"#;
-    let ran = kit.run_json().args(["--timeout", "10s", "-c", program]).deadline(Duration::from_secs(60)).run()?;
+fn names(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    let ran = kit
+        .run_json()
+        .args(["--timeout", "10s"])
+        .arg(guest.hostile("f12_names"))
+        .deadline(Duration::from_secs(60))
+        .run()?;
     let report = sound(&ran)?;
     let files = report.at("/files/created").as_array().cloned().unwrap_or_default();
     ensure!(files.len() == 501, "{} files are listed", files.len());
@@ -115,14 +78,17 @@ for number in range(500):
 }
 
 /// Output into a pipe that nobody reads: the guest waits, and its deadline ends it.
-fn stalled(kit: &Kit) -> Result<Verdict> {
+fn stalled(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let pipe = canaries.grant().join("pipe");
     plant::tool("mkfifo", &[&pipe.display().to_string()])?;
     // Open at both ends, so that writing neither fails nor ends.
     let reader = OpenOptions::new().read(true).write(true).open(&pipe)?;
-    for program in ["while True: print('x' * 10000)", "import os, time\nos.write(1, b'x' * 3000000)\ntime.sleep(60)"] {
-        let mut command = kit.codebox().args(["run", "--timeout", "1s", "-c", program]).command();
+    let writing = |mode: &str| {
+        kit.codebox().args(["run", "--timeout", "1s"]).arg(guest.hostile("l7_stalled")).arg(mode).command()
+    };
+    for mode in ["lines", "once"] {
+        let mut command = writing(mode);
         let out = File::options().write(true).open(&pipe)?;
         let mut child = command.stdin(Stdio::null()).stdout(out).stderr(Stdio::piped()).spawn()?;
         let mut waited = Duration::ZERO;
@@ -134,11 +100,10 @@ fn stalled(kit: &Kit) -> Result<Verdict> {
             std::thread::sleep(Duration::from_millis(50));
             waited += Duration::from_millis(50);
         };
-        ensure!(status.code() == Some(124), "{program}: {status}");
+        ensure!(status.code() == Some(124), "{mode}: {status}");
     }
     // The same for standard error, where codebox itself has something to say at the end.
-    let program = "import sys\nwhile True: sys.stderr.write('x' * 1000)";
-    let mut command = kit.codebox().args(["run", "--timeout", "1s", "-c", program]).command();
+    let mut command = writing("errors");
     let errors = File::options().write(true).open(&pipe)?;
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn()?;
     let mut waited = Duration::ZERO;
@@ -152,21 +117,12 @@ fn stalled(kit: &Kit) -> Result<Verdict> {
 }
 
 /// A tree deeper than there are descriptors is gone after the job, and the next one starts at once.
-fn deep(kit: &Kit) -> Result<Verdict> {
-    let program = r#"
-import os
-fd = os.open(".", os.O_RDONLY)
-for level in range(2000):
-    os.mkdir("d", dir_fd=fd)
-    inner = os.open("d", os.O_RDONLY, dir_fd=fd)
-    os.close(fd)
-    fd = inner
-"#;
+fn deep(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let binary = kit.binary().display();
     let home = kit.home().display();
-    let shell =
-        format!("ulimit -n 256; CODEBOX_HOME='{home}' exec '{binary}' run --json --timeout 20s -c \"$PROGRAM\"");
-    let output = std::process::Command::new("sh").args(["-c", &shell]).env("PROGRAM", program).output()?;
+    let shell = format!("ulimit -n 256; CODEBOX_HOME='{home}' exec '{binary}' run --json --timeout 20s \"$PROGRAM\"");
+    let output =
+        std::process::Command::new("sh").args(["-c", &shell]).env("PROGRAM", guest.hostile("f13_deep")).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     // Other trials run beside this one; what a process left behind has no lock and is not empty.
     for entry in fs::read_dir(kit.home().join("cache/scratch"))? {
@@ -180,22 +136,8 @@ for level in range(2000):
 }
 
 /// What a guest says to the host is kept only in part.
-fn messages(kit: &Kit) -> Result<Verdict> {
-    let program = r#"
-import _host, json
-for number in range(400):
-    for message in [
-        {"op": "missing", "what": f"{number}" + "x" * 1000000},
-        {"op": "error", "name": "N" * 300000, "value": "v" * 300000, "traceback": "t" * 300000, "line": 1},
-        {"op": "seed", "words": list(range(100000)), "len": 400000},
-        {"op": "facts", "facts": {"version": "9" * 1000000}},
-    ]:
-        try:
-            _host.call(json.dumps(message).encode())
-        except Exception:
-            pass
-"#;
-    let ran = kit.run_json().args(["--memory", "64M", "--timeout", "30s", "-c", program]).run()?;
+fn messages(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    let ran = kit.run_json().args(["--memory", "64M", "--timeout", "30s"]).arg(guest.hostile("r3_messages")).run()?;
     let report = sound(&ran)?;
     ensure!(report.outcome() == "exited 0", "{}", report.outcome());
     ensure!(ran.peak_rss < (64 + 160) << 20, "{} MiB were resident", ran.peak_rss >> 20);
@@ -204,7 +146,7 @@ for number in range(400):
 }
 
 /// A `codebox.toml` that is a pipe or a device is refused, and not read.
-fn project_file(kit: &Kit) -> Result<Verdict> {
+fn project_file(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let folder = canaries.grant();
     let file = folder.join("codebox.toml");
@@ -213,7 +155,7 @@ fn project_file(kit: &Kit) -> Result<Verdict> {
     let plants: [&dyn Fn() -> Result<()>; 2] = [&plant_pipe, &plant_link];
     for plant in plants {
         plant()?;
-        let ran = kit.run_json().folder(&folder).args(["-c", "print(1)"]).deadline(Duration::from_secs(20)).run()?;
+        let ran = kit.run_json().folder(&folder).args(guest.printing(1)).deadline(Duration::from_secs(20)).run()?;
         let report = ran.report()?;
         ensure!(report.kind() == "invalid_request" && report.exit_code() == Some(125), "{}", report.json());
         ensure!(report.json().to_string().contains("codebox.toml"), "{}", report.json());

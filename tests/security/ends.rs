@@ -1,10 +1,11 @@
 //! H10: forged and odd ends; S7: what is planted in memory.
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Canaries, Kit};
+use codebox_testkit::{Canaries, Guest, Kit, Ran, Report};
 
-use crate::attack::{Attack, attack};
-use crate::{Compound, Verdict};
+use crate::Verdict;
+use crate::attack::{Attack, attack, sound};
+use crate::compound::{Compound, compound};
 
 /// 32 bytes that no memory holds by chance.
 const MARKER: &str = "9f3ac1d27e5b80641e9d4c3b2a79f8e6d5c4b3a2918f7e6d5c4b3a29180f1e2d";
@@ -36,37 +37,66 @@ pub fn attacks() -> Vec<Attack> {
     attacks
 }
 
-pub fn compound() -> Vec<Compound> {
-    vec![("H10::h10_exit", vec!["h10_exit"], every_way)]
+pub fn trials() -> Vec<Compound> {
+    vec![
+        compound("A8::own_words_are_inert", inert).with(&["a8_escapes"]),
+        compound("H10::h10_exit", |kit, guest| every_way(kit, guest, "h10_exit")).with(&["h10_exit"]),
+        compound("H10::h10_pollution", |kit, guest| every_way(kit, guest, "h10_pollution")).with(&["h10_pollution"]),
+    ]
 }
 
-/// Ends in every way that the program knows, each with the status that it lists for it.
-fn every_way(kit: &Kit) -> Result<Verdict> {
+/// What codebox itself says of names that a terminal would obey holds nothing that it would.
+fn inert(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
-    let (_, listed) = attack("h10_exit").expect("exited 0").run_among(kit, &canaries)?;
-    let ways: Vec<(String, String)> = listed
-        .stdout()
-        .lines()
-        .filter_map(|line| line.split_once('\t'))
-        .map(|(way, status)| (way.to_owned(), status.to_owned()))
-        .collect();
-    ensure!(ways.len() >= 20, "only {} ways are listed", ways.len());
-    for (way, status) in ways {
-        let outcomes = match way.as_str() {
-            // Without signals an abort can only trap, and a status past a byte is refused by the interface.
-            "abort" | "os._exit big" => vec![format!("exited {status}"), "trapped other".to_owned()],
-            _ => vec![format!("exited {status}")],
-        };
-        let (_, report) = one_way(kit, &canaries, &way).with_context(|| format!("way {way:?}"))?;
-        ensure!(outcomes.contains(&report.outcome()), "{way:?} is {} and none of {outcomes:?}", report.outcome());
+    let program = guest.hostile("a8_escapes");
+    let out = canaries.grant().join("out");
+    let ran = kit.codebox().args(["run", "-v", "--out"]).arg(out).arg(&program).run()?;
+    ensure!(ran.code == Some(1), "its status is {:?}: {}", ran.code, ran.stderr_text());
+    let said = ran.stderr_text();
+    // The program's own words come through as they are, and begin a line with its name for codebox.
+    let own = said.lines().filter(|line| line.starts_with("codebox: ") && !line.starts_with("codebox: forged"));
+    let lines: Vec<&str> = own.collect();
+    for told in ["not available here", "wrote"] {
+        ensure!(lines.iter().any(|line| line.contains(told) && line.contains("forge")), "nothing {told}: {said}");
     }
+    for line in lines {
+        ensure!(!line.contains(obeyed), "it says {line:?}");
+    }
+    let document = kit.run_json().arg(&program).run()?;
+    ensure!(sound(&document)?.outcome() == "exited 1", "{}", document.stdout_text());
+    let text = document.stdout_text();
+    ensure!(!text.trim_end().contains(char::is_control), "the document holds control characters: {text:?}");
     Ok(Verdict::Held)
 }
 
-fn one_way(kit: &Kit, canaries: &Canaries, way: &str) -> Result<(codebox_testkit::Ran, codebox_testkit::Report)> {
-    let run = canaries.around(kit.run_json()).arg(codebox_testkit::hostile_dir().join("h10_exit.py")).arg(way);
+/// Whether a terminal does something else with it than show it.
+fn obeyed(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Ends in every way that the program knows, each with an outcome that it lists for it.
+fn every_way(kit: &Kit, guest: Guest, fixture: &str) -> Result<Verdict> {
+    let canaries = Canaries::plant(kit)?;
+    let (_, listed) = one_way(kit, guest, &canaries, fixture, None)?;
+    let ways: Vec<(&str, &str)> = listed.stdout().lines().filter_map(|line| line.split_once('\t')).collect();
+    ensure!(ways.len() >= 20, "only {} ways are listed", ways.len());
+    let mut wrong = Vec::new();
+    for (way, outcomes) in ways {
+        let (ran, report) =
+            one_way(kit, guest, &canaries, fixture, Some(way)).with_context(|| format!("way {way:?}"))?;
+        canaries.check(&ran).with_context(|| format!("way {way:?}"))?;
+        ensure!(report.stdout().starts_with("started"), "{way:?} did not start: {}", report.json());
+        if !outcomes.split(" | ").any(|outcome| outcome == report.outcome()) {
+            wrong.push(format!("{way:?} is {} and not {outcomes}", report.outcome()));
+        }
+    }
+    ensure!(wrong.is_empty(), "{} ways end wrong:\n{}", wrong.len(), wrong.join("\n"));
+    Ok(Verdict::Held)
+}
+
+fn one_way(kit: &Kit, guest: Guest, canaries: &Canaries, fixture: &str, way: Option<&str>) -> Result<(Ran, Report)> {
+    let run = canaries.around(kit.run_json()).args(["--timeout", "20s"]).arg(guest.hostile(fixture)).args(way);
     let ran = run.run()?;
-    let report = crate::attack::sound(&ran)?;
-    canaries.check(&ran)?;
+    let report = sound(&ran)?;
     Ok((ran, report))
 }

@@ -6,16 +6,18 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Canaries, Kit, Ran, Report, hostile_dir};
+use codebox_testkit::{Canaries, Guest, Kit, Ran, Report};
 
 use crate::attack::{Attack, CanaryArg, attack, sound};
-use crate::{Compound, Verdict, plant};
+use crate::compound::{Compound, compound};
+use crate::{Verdict, plant};
 
 pub fn attacks() -> Vec<Attack> {
     let patient = &["--timeout", "20s"];
     let data = &[("", "/data", "rw")];
     vec![
         attack("f1_traversal").canary_arg(CanaryArg::File).options(patient),
+        attack("f1_import").canary_arg(CanaryArg::File).options(patient),
         attack("f2_symlink").canary_arg(CanaryArg::File).options(patient),
         attack("f3_readonly")
             .options(patient)
@@ -39,8 +41,8 @@ pub fn attacks() -> Vec<Attack> {
     ]
 }
 
-pub fn compound() -> Vec<Compound> {
-    vec![("F4::f4_planted::nested_mount", vec!["f4_planted"], nested_mount), ("F6::f6_flip", vec!["f6_flip"], flip)]
+pub fn trials() -> Vec<Compound> {
+    vec![compound("F4::nested_mount", nested_mount), compound("F6::f6_flip", flip).with(&["f6_flip"])]
 }
 
 fn read_only_is_unchanged(canaries: &Canaries, _: &Ran, _: &Report) -> Result<()> {
@@ -86,7 +88,7 @@ fn few_descriptors(_: &Canaries, _: &Ran, report: &Report) -> Result<()> {
 }
 
 /// A file system mounted below a granted directory is not followed: the grant is refused.
-fn nested_mount(kit: &Kit) -> Result<Verdict> {
+fn nested_mount(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let below = canaries.grant().join("mounted");
     fs::create_dir(&below)?;
@@ -94,7 +96,7 @@ fn nested_mount(kit: &Kit) -> Result<Verdict> {
     if let Err(error) = plant::tool("mount", &["--bind", "/etc", &place]) {
         return Ok(Verdict::Impossible(format!("nothing can be mounted here: {error:#}")));
     }
-    let ran = kit.run_json().grant(&canaries.grant(), "/data", "rw").args(["-c", "print(1)"]).run();
+    let ran = kit.run_json().grant(&canaries.grant(), "/data", "rw").args(guest.printing(1)).run();
     plant::tool("umount", &[&place])?;
     let report = ran?.report()?;
     ensure!(report.kind() == "path_rejected" && report.exit_code() == Some(126), "{}", report.json());
@@ -103,7 +105,7 @@ fn nested_mount(kit: &Kit) -> Result<Verdict> {
 
 /// Exchanges a folder and a link to the outside as fast as it can while a guest reads through it.
 #[cfg(unix)]
-fn flip(kit: &Kit) -> Result<Verdict> {
+fn flip(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let grant = canaries.grant();
     let [d, aside, link] = ["d", "aside", "link"].map(|name| grant.join(name));
@@ -122,7 +124,7 @@ fn flip(kit: &Kit) -> Result<Verdict> {
             }
         });
         let run = canaries.around(kit.run_json()).args(["--timeout", "15s"]).grant(&grant, "/data", "rw");
-        let ran = run.arg(hostile_dir().join("f6_flip.py")).arg("2").run();
+        let ran = run.arg(guest.hostile("f6_flip")).arg("2").run();
         // The checks walk the same directory, so it has to stand still for them.
         done.store(true, Ordering::Relaxed);
         ran

@@ -7,16 +7,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Kit, Soak, soak};
+use codebox_testkit::{Guest, Kit, Soak, soak};
 
+use crate::Verdict;
+use crate::compound::{Compound, compound};
 use crate::plant::tool;
-use crate::{Compound, Verdict};
 
-pub fn compound() -> Vec<Compound> {
+pub fn trials() -> Vec<Compound> {
     vec![
-        ("S4::a_killed_first_use_is_taken_over", Vec::new(), taken_over),
-        ("S5::a_full_disk_is_named", Vec::new(), full_disk),
-        ("F4::unreadable_files_are_named", Vec::new(), unreadable),
+        compound("S4::a_killed_first_use_is_taken_over", taken_over),
+        compound("S5::a_full_disk_is_named", full_disk),
+        compound("F4::unreadable_files_are_named", unreadable),
     ]
 }
 
@@ -31,15 +32,15 @@ fn being_made(home: &Path) -> usize {
 }
 
 /// Several processes meet an unprepared runtime at once and the first is killed: the others finish its work.
-fn taken_over(kit: &Kit) -> Result<Verdict> {
-    if soak() == Soak::Short {
+fn taken_over(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    if guest == Guest::Python && soak() == Soak::Short {
         return Ok(Verdict::Impossible("compiling takes minutes: set CODEBOX_SOAK=1".to_owned()));
     }
     let folder = kit.folder()?;
     let home = folder.path();
     unprepared_copy(kit, home)?;
     let start = || -> Result<Child> {
-        let mut command = kit.codebox().home(home).args(["run", "-c", "print(1)"]).command();
+        let mut command = kit.codebox().home(home).arg("run").args(guest.printing(1)).command();
         Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
     };
     let mut first = start()?;
@@ -48,7 +49,7 @@ fn taken_over(kit: &Kit) -> Result<Verdict> {
         thread::sleep(Duration::from_millis(20));
     }
     let others = [start()?, start()?, start()?];
-    thread::sleep(Duration::from_secs(2));
+    thread::sleep(guest.choose(Duration::from_secs(2), Duration::from_millis(500)));
     first.kill()?;
     first.wait()?;
     for other in others {
@@ -60,7 +61,7 @@ fn taken_over(kit: &Kit) -> Result<Verdict> {
 }
 
 /// On a file system too small for the runtime nothing half-done stays, and one line says that it is full.
-fn full_disk(kit: &Kit) -> Result<Verdict> {
+fn full_disk(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let folder = kit.folder()?;
     let home = folder.path();
     unprepared_copy(kit, home)?;
@@ -70,7 +71,7 @@ fn full_disk(kit: &Kit) -> Result<Verdict> {
     if let Err(error) = tool("mount", &["-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs", &at]) {
         return Ok(Verdict::Impossible(format!("no small file system: {error:#}")));
     }
-    let ran = kit.run_json().home(home).args(["-c", "print(1)"]).deadline(Duration::from_secs(300)).run();
+    let ran = kit.run_json().home(home).args(guest.printing(1)).deadline(Duration::from_secs(300)).run();
     let left = being_made(home);
     tool("umount", &[&at])?;
     let ran = ran?;
@@ -83,11 +84,11 @@ fn full_disk(kit: &Kit) -> Result<Verdict> {
 
 /// A script and a directory that this user may not read.
 #[cfg(unix)]
-fn unreadable(kit: &Kit) -> Result<Verdict> {
+fn unreadable(kit: &Kit, guest: Guest) -> Result<Verdict> {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = kit.folder()?;
-    let (script, dir) = (folder.path().join("secret.py"), folder.path().join("secret"));
-    fs::write(&script, "print(1)")?;
+    let (script, dir) = (folder.path().join(guest.choose("secret.py", "secret.js")), folder.path().join("secret"));
+    fs::write(&script, "1")?;
     fs::create_dir(&dir)?;
     for path in [&script, &dir] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o000))?;
@@ -96,8 +97,8 @@ fn unreadable(kit: &Kit) -> Result<Verdict> {
         return Ok(Verdict::Impossible("this user may read everything".to_owned()));
     }
     let ran = kit.codebox().arg("run").arg(&script).run()?;
-    ensure!(ran.code == Some(125) && ran.stderr_text().contains("secret.py"), "{}", ran.stderr_text());
-    let ran = kit.codebox().arg("run").grant(&dir, "/d", "ro").args(["-c", "1"]).run()?;
+    ensure!(ran.code == Some(125) && ran.stderr_text().contains("secret."), "{}", ran.stderr_text());
+    let ran = kit.codebox().arg("run").grant(&dir, "/d", "ro").args(guest.inline("1")).run()?;
     ensure!(ran.code == Some(126) && ran.stderr_text().contains("secret"), "{}", ran.stderr_text());
     Ok(Verdict::Held)
 }

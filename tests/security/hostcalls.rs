@@ -27,8 +27,10 @@ pub fn attacks() -> Vec<Attack> {
             .options(&["--timeout", "20s"])
             .look(|canaries, _, _| canaries.check_host()),
     ];
-    attacks.extend(["sleep", "asyncio", "stubborn", "tiny"].map(|way| attack("h1_sleep").with(way).look(modest)));
-    attacks.extend(["poll", "select", "many", "huge"].map(|way| attack("h1_poll").with(way).look(modest)));
+    attacks.extend(["sleep", "async", "stubborn", "tiny"].map(|way| attack("h1_sleep").with(way).look(modest)));
+    attacks.extend(
+        ["poll", "select", "many", "huge"].map(|way| attack("h1_poll").with(way).input(Input::Silent).look(modest)),
+    );
     let calls = ["clock", "random", "readdir", "sync", "missing", "stat", "seek", "create", "argv"];
     attacks.extend(calls.map(|call| attack("h4_calls").with(call).look(modest)));
     for seed in ["1", "2", "3", "4"] {

@@ -5,52 +5,83 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Canaries, Kit, hostile_dir};
+use codebox_testkit::{Canaries, Codebox, Guest, Kit};
 
+use crate::Verdict;
 use crate::attack::sound;
+use crate::compound::{Compound, compound};
 use crate::tampering::with_copied_home;
-use crate::{Compound, Verdict};
 
-pub fn compound() -> Vec<Compound> {
-    vec![("S2::s2_secrets", vec!["s2_secrets"], no_secrets), ("S2::images_hold_no_host_path", Vec::new(), no_host_path)]
+pub fn trials() -> Vec<Compound> {
+    vec![
+        compound("S2::s2_secrets", no_secrets).with(&["s2_secrets"]),
+        compound("S2::images_hold_no_host_path", no_host_path),
+    ]
 }
 
-/// Builds an image among canaries, looks for them in its file, and has a guest look for them from inside.
-fn no_secrets(kit: &Kit) -> Result<Verdict> {
-    with_copied_home(kit, |home| {
-        let canaries = Canaries::plant(kit)?;
-        let build = canaries.around(kit.codebox()).home(home).env("HOME", canaries.grant()).folder(&canaries.grant());
-        let build = build.env("PYTHONPATH", canaries.secret()).env("USER", canaries.secret());
-        let built = build.args(["image", "build", "among-canaries", "--import", "colorsys,json.tool"]).run()?;
-        ensure!(built.code == Some(0), "no image: {}", built.stderr_text());
-        let image = artefacts(home, "img")?.into_iter().find(|path| path.ends_with("among-canaries.img"));
-        let image = image.context("the image's file is not found")?;
-        absent(&image, &[canaries.secret(), &canaries.grant().display().to_string()])?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs().to_string();
-        let run = kit.run_json().home(home).args(["--image", "among-canaries", "--timeout", "40s"]);
-        let ran = run.arg(hostile_dir().join("s2_secrets.py")).args([canaries.prefix(), &now]).run()?;
-        let report = sound(&ran)?;
-        ensure!(report.outcome() == "exited 0", "{}", report.json());
-        canaries.check(&ran)?;
-        let late = report.lines().first().and_then(|line| line["clock_off"].as_u64());
-        ensure!(late.is_some_and(|late| late < 60), "the guest's clock is off by {late:?} s");
-        Ok(Verdict::Held)
-    })
+/// Makes an image among canaries, looks for them in its file, and has a guest look for them from inside.
+fn no_secrets(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    match guest {
+        Guest::Python => with_copied_home(kit, |home| {
+            let build = ["image", "build", "among-canaries", "--import", "colorsys,json.tool"];
+            searched(kit, guest, home, "among-canaries", |codebox| codebox.args(build))
+        }),
+        // No images but its own can be made of this runtime, and that one is made at the first use of a home.
+        Guest::JavaScript => {
+            let home = kit.folder()?;
+            searched(kit, guest, home.path(), guest.name(), |codebox| codebox.arg("run").args(guest.inline("0")))
+        }
+    }
+}
+
+fn searched(
+    kit: &Kit,
+    guest: Guest,
+    home: &Path,
+    image: &str,
+    making: impl FnOnce(Codebox) -> Codebox,
+) -> Result<Verdict> {
+    let canaries = Canaries::plant(kit)?;
+    let mut maker = canaries.around(kit.codebox()).home(home).env("HOME", canaries.grant()).folder(&canaries.grant());
+    for name in ["PYTHONPATH", "NODE_PATH", "NODE_OPTIONS", "USER"] {
+        maker = maker.env(name, canaries.secret());
+    }
+    let made = making(maker).run()?;
+    ensure!(made.code == Some(0), "no image: {}", made.stderr_text());
+    let file = format!("{image}.img");
+    let path = artefacts(home, guest, "img")?.into_iter().find(|path| path.ends_with(&file));
+    absent(
+        &path.context("the image's file is not found")?,
+        &[canaries.secret(), &canaries.grant().display().to_string()],
+    )?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs().to_string();
+    let run = kit.run_json().home(home).args(["--image", image, "--timeout", "40s"]);
+    let ran = run.arg(guest.hostile("s2_secrets")).args([canaries.prefix(), &now]).run()?;
+    let report = sound(&ran)?;
+    ensure!(report.outcome() == "exited 0", "{}", report.json());
+    canaries.check(&ran)?;
+    let late = report.lines().first().and_then(|line| line["clock_off"].as_u64());
+    ensure!(late.is_some_and(|late| late < 60), "the guest's clock is off by {late:?} s");
+    Ok(Verdict::Held)
 }
 
 /// No prepared file names the directories that it was made in.
-fn no_host_path(kit: &Kit) -> Result<Verdict> {
+fn no_host_path(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let home = kit.home().display().to_string();
-    for file in artefacts(kit.home(), "img")? {
+    for file in artefacts(kit.home(), guest, "img")? {
         absent(&file, &[&home])?;
     }
     Ok(Verdict::Held)
 }
 
-fn artefacts(home: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+fn artefacts(home: &Path, guest: Guest, ending: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in fs::read_dir(home.join("cache/prepared"))? {
-        for file in fs::read_dir(folder?.path())? {
+        let folder = folder?;
+        if !folder.file_name().to_string_lossy().starts_with(guest.name()) {
+            continue;
+        }
+        for file in fs::read_dir(folder.path())? {
             let path = file?.path();
             found.extend(path.extension().is_some_and(|e| e == ending).then_some(path));
         }

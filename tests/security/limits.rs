@@ -1,7 +1,7 @@
 //! R: processor, memory, stack, output.
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Canaries, Ran, Report};
+use codebox_testkit::{Canaries, Guest, Ran, Report};
 
 use crate::attack::{Attack, attack};
 
@@ -18,8 +18,31 @@ pub fn attacks() -> Vec<Attack> {
     for fixture in ["r2_digits", "r2_find", "r2_power", "r2_regex", "r2_sort", "r2_sum"] {
         attacks.push(attack(fixture).options(&["--timeout", "1s", "--memory", "512M"]));
     }
-    for fixture in ["r3_bytearray", "r3_growth", "r3_objects", "r3_stubborn"] {
-        attacks.push(attack(fixture).options(&["--timeout", "10s", "--memory", "256M"]).look(within_memory));
+    for way in ["nested", "overlapping", "lookbehind", "backreference", "split", "replace", "sticky"] {
+        attacks.push(attack("r2_regex").with(way).only(Guest::JavaScript));
+    }
+    for way in [
+        "microtasks",
+        "ticks",
+        "immediates",
+        "timers",
+        "awaits",
+        "thenables",
+        "both",
+        "generators",
+        "rejections",
+        "exit",
+    ] {
+        attacks.push(attack("r1_loops").with(way).options(&["--memory", "256M"]).look(within_memory));
+    }
+    for way in ["strings", "map", "closures", "promises", "symbols", "properties", "timers"] {
+        let filling = attack("r3_objects").with(way).only(Guest::JavaScript);
+        attacks.push(filling.options(&["--timeout", "20s", "--memory", "256M"]).look(within_memory));
+    }
+    for (fixture, timeout) in
+        [("r3_bytearray", "30s"), ("r3_growth", "10s"), ("r3_objects", "10s"), ("r3_stubborn", "10s")]
+    {
+        attacks.push(attack(fixture).options(&["--timeout", timeout, "--memory", "256M"]).look(within_memory));
     }
     for fixture in [
         "r8_flood_alternate",

@@ -1,31 +1,35 @@
 //! Hostile guests: each has to end as its header says, and leave this machine as it was.
 //!
-//! Trials are named `ROW::PROGRAM::VARIANT` after the programs in `tests/fixtures/python/hostile`, and a list test holds
-//! that each of these has one. Around every attack stand canaries: see [`codebox_testkit::Canaries`]. What codebox
-//! itself answers to an attack is never `internal_error`, and never a signal.
+//! Trials are named `LANGUAGE::ROW::PROGRAM::VARIANT` after the programs in `tests/fixtures/LANGUAGE/hostile`. One list
+//! of attacks is run over every language that has the program, with the same checks. Around every attack stand
+//! canaries: see [`codebox_testkit::Canaries`]. What codebox itself answers to an attack is never `internal_error`, and
+//! never a signal.
 
 mod attack;
 mod bounds;
+mod compound;
 mod ends;
 mod files;
 mod first_use;
 mod hostcalls;
 mod images;
 mod limits;
+mod list;
 mod plant;
 mod recursion;
 mod sharing;
 mod tampering;
 mod uniqueness;
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Kit, hostile_dir, is_required, programs_in};
+use codebox_testkit::{Guest, Kit, is_required};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use attack::Attack;
+use compound::Compound;
 
 /// What a trial of this target does: passes, fails, or says why it cannot be.
 pub enum Verdict {
@@ -37,19 +41,23 @@ fn main() -> Result<()> {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let ready = kit.prepare().map_err(|error| format!("{error:#}"));
+    let mut attacked = list::Attacked::default();
     let mut trials = Vec::new();
-    let mut attacked = BTreeSet::new();
-    for attack in attacks() {
-        attacked.insert(attack.fixture);
-        let kit = kit.clone();
-        trials.push(trial(attack.name()?, &ready, move || attack.run(&kit)));
+    for attack in attacks().into_iter().map(Arc::new) {
+        for guest in attack.guests() {
+            attacked.insert((guest, attack.fixture.to_owned()));
+            let (attack, kit) = (Arc::clone(&attack), kit.clone());
+            trials.push(trial(attack.name(guest)?, &ready, move || attack.run(&kit, guest)));
+        }
     }
-    for (name, fixtures, run) in compound() {
-        attacked.extend(fixtures);
-        let kit = kit.clone();
-        trials.push(trial(name.to_owned(), &ready, move || run(&kit)));
+    for compound in compound() {
+        for guest in compound.guests() {
+            attacked.extend(compound.fixtures().iter().map(|fixture| (guest, (*fixture).to_owned())));
+            let (run, kit) = (compound.run(), kit.clone());
+            trials.push(trial(compound.name(guest), &ready, move || run(&kit, guest)));
+        }
     }
-    trials.push(Trial::test("list::every_fixture_has_a_trial", move || Ok(complete(&attacked)?)));
+    trials.extend(list::trials(attacked));
     let conclusion = libtest_mimic::run(&args, trials);
     tampering::remove_copy();
     if ready.is_ok() && !args.list {
@@ -62,20 +70,17 @@ fn attacks() -> Vec<Attack> {
     [files::attacks(), limits::attacks(), hostcalls::attacks(), ends::attacks()].into_iter().flatten().collect()
 }
 
-/// A trial that is more than one run of one program: its name, the fixtures it uses, and what it does.
-pub type Compound = (&'static str, Vec<&'static str>, fn(&Kit) -> Result<Verdict>);
-
 fn compound() -> Vec<Compound> {
     let topics = [
-        bounds::compound(),
-        ends::compound(),
-        files::compound(),
-        recursion::compound(),
-        sharing::compound(),
-        uniqueness::compound(),
-        images::compound(),
-        tampering::compound(),
-        first_use::compound(),
+        bounds::trials(),
+        ends::trials(),
+        files::trials(),
+        recursion::trials(),
+        sharing::trials(),
+        uniqueness::trials(),
+        images::trials(),
+        tampering::trials(),
+        first_use::trials(),
     ];
     topics.into_iter().flatten().collect()
 }
@@ -93,18 +98,13 @@ fn trial(name: String, ready: &Result<(), String>, run: impl FnOnce() -> Result<
     })
 }
 
-fn complete(attacked: &BTreeSet<&str>) -> Result<()> {
-    let programs = programs_in(&hostile_dir())?;
-    let forgotten: Vec<_> = programs.iter().filter(|name| !attacked.contains(name.as_str())).collect();
-    ensure!(forgotten.is_empty(), "no trial attacks with {forgotten:?}");
-    Ok(())
-}
-
 /// After all attacks nothing is left of them, and the next job is served at once.
 fn quiet_afterwards(kit: &Kit) -> Result<()> {
-    let ran = kit.run_json().args(["-c", "print(1)"]).run()?;
-    ensure!(ran.report()?.stdout() == "1\n", "the next job did not run: {}", ran.stdout_text());
-    ensure!(ran.wall < Duration::from_secs(5), "the next job took {:?}", ran.wall);
+    for guest in Guest::ALL {
+        let ran = kit.run_json().args(guest.printing(1)).run()?;
+        ensure!(ran.report()?.stdout() == "1\n", "the next job did not run: {}", ran.stdout_text());
+        ensure!(ran.wall < Duration::from_secs(5), "the next job took {:?}", ran.wall);
+    }
     let left = kit.scratch_entries();
     ensure!(left.is_empty(), "directories of ended jobs are left: {left:?}");
     Ok(())

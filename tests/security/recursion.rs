@@ -3,22 +3,26 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Canaries, Header, Kit, hostile_dir};
+use codebox_testkit::{Canaries, Guest, Header, Kit};
 
-use crate::{Compound, Verdict, attack::sound};
+use crate::Verdict;
+use crate::attack::sound;
+use crate::compound::{Compound, compound};
 
-pub fn compound() -> Vec<Compound> {
+pub fn trials() -> Vec<Compound> {
     vec![
-        ("R6::r6_recursion", vec!["r6_recursion"], |kit| every_way(kit, "r6_recursion")),
-        ("R6::r6_nesting", vec!["r6_nesting"], |kit| every_way(kit, "r6_nesting")),
-        ("R6::r6_data", vec!["r6_data"], |kit| every_way(kit, "r6_data")),
+        compound("R6::r6_recursion", |kit, guest| every_way(kit, guest, "r6_recursion")).with(&["r6_recursion"]),
+        compound("R6::r6_nesting", |kit, guest| every_way(kit, guest, "r6_nesting")).with(&["r6_nesting"]),
+        compound("R6::r6_data", |kit, guest| every_way(kit, guest, "r6_data")).with(&["r6_data"]),
+        compound("R6::r6_typescript", |kit, guest| every_way(kit, guest, "r6_typescript")).with(&["r6_typescript"]),
+        compound("R6::r6_console", |kit, guest| every_way(kit, guest, "r6_console")).with(&["r6_console"]),
     ]
 }
 
-fn every_way(kit: &Kit, fixture: &str) -> Result<Verdict> {
+fn every_way(kit: &Kit, guest: Guest, fixture: &str) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
-    let header = Header::of(fixture)?;
-    let program = hostile_dir().join(format!("{fixture}.py"));
+    let header = Header::of(guest, fixture)?;
+    let program = guest.hostile(fixture);
     let listed = kit.run_json().arg(&program).arg("--list").run()?.report()?;
     let ways: Vec<&str> = listed.stdout().lines().collect();
     ensure!(ways.len() > 3, "only {ways:?} are listed");

@@ -3,27 +3,29 @@
 use std::thread;
 
 use anyhow::{Result, ensure};
-use codebox_testkit::{Canaries, Kit};
+use codebox_testkit::{Canaries, Guest, Kit};
 
+use crate::Verdict;
 use crate::attack::attack;
-use crate::{Compound, Verdict};
+use crate::compound::{Compound, compound};
 
-pub fn compound() -> Vec<Compound> {
+pub fn trials() -> Vec<Compound> {
     vec![
-        ("R1::r1_spin::beside_others", vec!["r1_spin"], |kit| beside(kit, "r1_spin")),
-        ("F14::f14_fds::beside_others", vec!["f14_fds"], |kit| beside(kit, "f14_fds")),
-        ("H9::h9_corrupt::beside_others", vec!["h9_corrupt"], |kit| beside(kit, "h9_corrupt")),
-        ("S4::many_starts_at_once", Vec::new(), many_starts),
+        compound("R1::r1_spin::beside_others", |kit, guest| beside(kit, guest, "r1_spin")).with(&["r1_spin"]),
+        compound("F14::f14_fds::beside_others", |kit, guest| beside(kit, guest, "f14_fds")).with(&["f14_fds"]),
+        compound("H9::h9_corrupt::beside_others", |kit, guest| beside(kit, guest, "h9_corrupt")).with(&["h9_corrupt"]),
+        compound("S4::many_starts_at_once", many_starts),
     ]
 }
 
-/// Runs small jobs while the attack goes on.
-fn beside(kit: &Kit, fixture: &'static str) -> Result<Verdict> {
+/// Runs small jobs of every language while the attack goes on.
+fn beside(kit: &Kit, guest: Guest, fixture: &'static str) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     thread::scope(|scope| {
-        let attacking = scope.spawn(|| attack(fixture).options(&["--timeout", "2s"]).run_among(kit, &canaries));
+        let attacking = scope.spawn(|| attack(fixture).options(&["--timeout", "2s"]).run_among(kit, guest, &canaries));
         for number in 0..20 {
-            let ran = kit.run_json().args(["-c", &format!("print({number})")]).run()?;
+            let other = Guest::ALL[number % Guest::ALL.len()];
+            let ran = kit.run_json().args(other.printing(number)).run()?;
             let report = ran.report()?;
             ensure!(report.stdout() == format!("{number}\n"), "job {number}: {}", report.json());
         }
@@ -32,10 +34,10 @@ fn beside(kit: &Kit, fixture: &'static str) -> Result<Verdict> {
 }
 
 /// Processes that start at one moment do not take each other's directories for those of dead ones.
-fn many_starts(kit: &Kit) -> Result<Verdict> {
+fn many_starts(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let starter = || -> Result<()> {
         for number in 0..20 {
-            let report = kit.run_json().args(["-c", "print(1)"]).run()?.report()?;
+            let report = kit.run_json().args(guest.printing(1)).run()?.report()?;
             ensure!(report.stdout() == "1\n", "start {number}: {}", report.json());
         }
         Ok(())

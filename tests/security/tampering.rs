@@ -7,29 +7,33 @@ use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Kit, Report};
+use codebox_testkit::{Guest, Kit, Report};
 use tempfile::TempDir;
 
+use crate::Verdict;
+use crate::compound::{Compound, compound};
 use crate::plant::tool;
-use crate::{Compound, Verdict};
 
-pub fn compound() -> Vec<Compound> {
+pub fn trials() -> Vec<Compound> {
     vec![
-        ("S3::code_flipped", Vec::new(), |kit| tampered(kit, "code.cwasm", flip)),
-        ("S3::code_cut", Vec::new(), |kit| tampered(kit, "code.cwasm", cut)),
-        ("S3::code_empty", Vec::new(), |kit| tampered(kit, "code.cwasm", |path| Ok(fs::write(path, "")?))),
-        ("S3::code_foreign", Vec::new(), |kit| tampered(kit, "code.cwasm", foreign)),
-        ("S3::code_is_a_link", Vec::new(), |kit| tampered(kit, "code.cwasm", link)),
-        ("S3::code_is_writable_by_others", Vec::new(), |kit| tampered(kit, "code.cwasm", open_to_all)),
-        ("S3::code_is_anothers", Vec::new(), |kit| tampered(kit, "code.cwasm", anothers)),
-        ("S3::image_flipped", Vec::new(), |kit| tampered(kit, "python.img", flip)),
-        ("S3::image_cut", Vec::new(), |kit| tampered(kit, "python.img", cut)),
-        ("S3::list_flipped", Vec::new(), |kit| tampered(kit, "prepared/manifest.json", flip)),
-        ("S3::list_says_another_import", Vec::new(), |kit| tampered(kit, "prepared/manifest.json", another_import)),
-        ("S3::list_empty", Vec::new(), |kit| tampered(kit, "runtime/manifest.json", |path| Ok(fs::write(path, "")?))),
-        ("S3::library_flipped", Vec::new(), |kit| tampered(kit, "python315.zip", flip)),
-        ("S3::library_cut", Vec::new(), |kit| tampered(kit, "python315.zip", cut)),
-        ("S3::folder_is_writable_by_others", Vec::new(), |kit| tampered(kit, "prepared", folder_open_to_all)),
+        compound("S3::code_flipped", |kit, guest| tampered(kit, guest, "code.cwasm", flip)),
+        compound("S3::code_cut", |kit, guest| tampered(kit, guest, "code.cwasm", cut)),
+        compound("S3::code_empty", |kit, guest| tampered(kit, guest, "code.cwasm", empty)),
+        compound("S3::code_foreign", |kit, guest| tampered(kit, guest, "code.cwasm", foreign)),
+        compound("S3::code_is_a_link", |kit, guest| tampered(kit, guest, "code.cwasm", link)),
+        compound("S3::code_is_writable_by_others", |kit, guest| tampered(kit, guest, "code.cwasm", open_to_all)),
+        compound("S3::code_is_anothers", |kit, guest| tampered(kit, guest, "code.cwasm", anothers)),
+        compound("S3::image_flipped", |kit, guest| tampered(kit, guest, "image", flip)),
+        compound("S3::image_cut", |kit, guest| tampered(kit, guest, "image", cut)),
+        compound("S3::list_flipped", |kit, guest| tampered(kit, guest, "prepared/manifest.json", flip)),
+        compound("S3::list_says_another_import", |kit, guest| {
+            tampered(kit, guest, "prepared/manifest.json", another_import)
+        })
+        .only(Guest::Python),
+        compound("S3::list_empty", |kit, guest| tampered(kit, guest, "runtime/manifest.json", empty)),
+        compound("S3::library_flipped", |kit, guest| tampered(kit, guest, "python315.zip", flip)).only(Guest::Python),
+        compound("S3::library_cut", |kit, guest| tampered(kit, guest, "python315.zip", cut)).only(Guest::Python),
+        compound("S3::folder_is_writable_by_others", |kit, guest| tampered(kit, guest, "prepared", folder_open_to_all)),
     ]
 }
 
@@ -59,23 +63,25 @@ fn copied(kit: &Kit) -> Result<TempDir> {
         tool("cp", &["-a", "--reflink=auto", &from, &to])?;
     }
     // A copy has new identities: its digests are checked once and remembered.
-    let ran = kit.codebox().home(home.path()).args(["run", "-c", "pass"]).run()?;
-    ensure!(ran.code == Some(0), "a copied home is not accepted: {}", ran.stderr_text());
+    for guest in Guest::ALL {
+        let ran = kit.codebox().home(home.path()).arg("run").args(guest.printing(1)).run()?;
+        ensure!(ran.code == Some(0), "a copied home is not accepted: {}", ran.stderr_text());
+    }
     Ok(home)
 }
 
 /// Changes one file, runs a job, and puts the file back.
-fn tampered(kit: &Kit, what: &str, change: fn(&Path) -> Result<()>) -> Result<Verdict> {
+fn tampered(kit: &Kit, guest: Guest, what: &str, change: fn(&Path) -> Result<()>) -> Result<Verdict> {
     with_copied_home(kit, |home| {
-        let path = find(home, what)?;
+        let path = find(home, guest, what)?;
         let kept = home.join("kept");
         tool("cp", &["-a", &path.display().to_string(), &kept.display().to_string()])?;
-        let judged = change(&path).and_then(|()| judge(kit, home));
+        let judged = change(&path).and_then(|()| judge(kit, guest, home));
         // Whatever stands there now, a rebuilt file too, gives way to what was there.
         let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
         fs::rename(&kept, &path)?;
         judged?;
-        let again = kit.codebox().home(home).args(["run", "-c", "print(1)"]).run()?;
+        let again = kit.codebox().home(home).arg("run").args(guest.printing(1)).run()?;
         ensure!(again.stdout == b"1\n", "it does not run when all is right again: {}", again.stderr_text());
         Ok(Verdict::Held)
     })
@@ -84,8 +90,9 @@ fn tampered(kit: &Kit, what: &str, change: fn(&Path) -> Result<()>) -> Result<Ve
 /// A refusal in one line, or files that are made anew.
 ///
 /// Making them takes minutes, so a process that sets about it is stopped: what counts is that it did not run.
-fn judge(kit: &Kit, home: &Path) -> Result<()> {
-    let mut command = kit.run_json().home(home).args(["-c", "import json; print(6 * 7)"]).command();
+fn judge(kit: &Kit, guest: Guest, home: &Path) -> Result<()> {
+    let program = guest.choose("import json; print(6 * 7)", "console.log(JSON.stringify(6 * 7))");
+    let mut command = kit.run_json().home(home).args(guest.inline(program)).command();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut said = String::new();
     for line in BufReader::new(child.stderr.take().context("no pipe")?).lines() {
@@ -109,10 +116,10 @@ fn judge(kit: &Kit, home: &Path) -> Result<()> {
     Ok(())
 }
 
-fn find(home: &Path, what: &str) -> Result<PathBuf> {
+fn find(home: &Path, guest: Guest, what: &str) -> Result<PathBuf> {
     let only = |folder: PathBuf| {
-        let python = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("python-");
-        let entries = fs::read_dir(&folder)?.flatten().filter(python);
+        let own = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&format!("{}-", guest.name()));
+        let entries = fs::read_dir(&folder)?.flatten().filter(own);
         let entry = entries.max_by_key(|entry| entry.metadata().and_then(|m| m.modified()).ok());
         Ok::<_, anyhow::Error>(entry.with_context(|| format!("{} is empty", folder.display()))?.path())
     };
@@ -121,6 +128,7 @@ fn find(home: &Path, what: &str) -> Result<PathBuf> {
         "prepared" => prepared,
         "prepared/manifest.json" => prepared.join("manifest.json"),
         "runtime/manifest.json" => runtime.join("manifest.json"),
+        "image" => prepared.join(format!("{}.img", guest.name())),
         "python315.zip" => runtime.join("lib/python315.zip"),
         artefact => prepared.join(artefact),
     })
@@ -158,6 +166,10 @@ fn cut(path: &Path) -> Result<()> {
 fn foreign(path: &Path) -> Result<()> {
     let program = fs::read("/bin/true")?;
     rewrite(path, |bytes| *bytes = program)
+}
+
+fn empty(path: &Path) -> Result<()> {
+    Ok(fs::write(path, "")?)
 }
 
 fn link(path: &Path) -> Result<()> {

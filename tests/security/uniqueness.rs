@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Kit, hostile_dir};
+use codebox_testkit::{Guest, Kit};
 
-use crate::{Compound, Verdict};
+use crate::Verdict;
+use crate::compound::{Compound, compound};
 
-pub fn compound() -> Vec<Compound> {
-    vec![
-        ("S1::s1_unique::python", vec!["s1_unique"], |kit| unique(kit, &["--image", "python"], 200)),
-        ("S1::s1_unique::python-data", vec!["s1_unique"], |kit| unique(kit, &["--image", "python-data"], 40)),
-    ]
+pub fn trials() -> Vec<Compound> {
+    let plain = compound("S1::s1_unique", |kit, guest| unique(kit, guest, &["--image", guest.name()], 200));
+    let data = compound("S1::s1_unique::data", |kit, guest| unique(kit, guest, &["--image", "python-data"], 40));
+    vec![plain.with(&["s1_unique"]), data.with(&["s1_unique"]).only(Guest::Python)]
 }
 
-fn unique(kit: &Kit, options: &[&str], runs: usize) -> Result<Verdict> {
+fn unique(kit: &Kit, guest: Guest, options: &[&str], runs: usize) -> Result<Verdict> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for number in 0..runs {
-        let run = kit.run_json().args(options.iter().copied()).arg(hostile_dir().join("s1_unique.py"));
+        let run = kit.run_json().args(options.iter().copied()).arg(guest.hostile("s1_unique"));
         let report = run.run()?.report()?;
         let line = report.lines().into_iter().next().with_context(|| format!("no values: {}", report.json()))?;
         let values = line["values"].as_object().context("no values")?;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+use crate::Guest;
+
 /// The folder of all fixtures.
 #[must_use]
 pub fn fixtures() -> PathBuf {
@@ -23,12 +25,6 @@ pub fn javascript_dir() -> PathBuf {
     fixtures().join("javascript")
 }
 
-/// One program per attack.
-#[must_use]
-pub fn hostile_dir() -> PathBuf {
-    fixtures().join("python/hostile")
-}
-
 /// The driver of benchmark programs.
 #[must_use]
 pub fn pyperformance_dir() -> PathBuf {
@@ -40,16 +36,23 @@ pub fn pyperformance_dir() -> PathBuf {
 /// # Errors
 /// When the folder cannot be listed.
 pub fn programs_in(folder: &Path) -> Result<Vec<String>> {
+    programs_ending(folder, "py")
+}
+
+/// The same for programs of any ending.
+pub(crate) fn programs_ending(folder: &Path, ending: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        names.extend(name.strip_suffix(".py").map(str::to_owned));
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == ending) {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
     }
     names.sort();
     Ok(names)
 }
 
-/// The lines of a hostile program's docstring that a test can read.
+/// The lines of a hostile program's first comment that a test can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The row of the threat table: "F1".
@@ -63,11 +66,12 @@ impl Header {
     ///
     /// # Errors
     /// When there is none.
-    pub fn of(name: &str) -> Result<Self> {
-        let text = fs::read_to_string(hostile_dir().join(format!("{name}.py")))?;
+    pub fn of(guest: Guest, name: &str) -> Result<Self> {
+        let path = guest.hostile(name);
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
         let line = |key: &str| {
             let found = text.lines().find_map(|line| line.strip_prefix(key));
-            found.map(str::trim).with_context(|| format!("{name}.py has no line {key}"))
+            found.map(str::trim).with_context(|| format!("{} has no line {key}", path.display()))
         };
         let expect = line("expect:")?.split('|').map(|one| one.trim().to_owned()).collect();
         Ok(Self { row: line("row:")?.to_owned(), expect })

@@ -1,0 +1,43 @@
+//! What the lists of attacks and programs have to hold of each other.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use codebox_testkit::{Guest, Header};
+use libtest_mimic::Trial;
+
+/// The programs that trials attack with.
+pub type Attacked = BTreeSet<(Guest, String)>;
+
+pub fn trials(attacked: Attacked) -> Vec<Trial> {
+    vec![
+        Trial::test("list::every_program_has_a_trial", move || Ok(complete(&attacked)?)),
+        Trial::test("list::every_attack_is_made_in_javascript", || Ok(parity()?)),
+    ]
+}
+
+fn complete(attacked: &Attacked) -> Result<()> {
+    for guest in Guest::ALL {
+        let mut programs = guest.hostile_programs()?;
+        programs.retain(|name| !attacked.contains(&(guest, name.clone())));
+        ensure!(programs.is_empty(), "no trial attacks with {} {programs:?}", guest.name());
+    }
+    Ok(())
+}
+
+/// JavaScript has a program for each of Python's, of the same row, that may end in no other way.
+fn parity() -> Result<()> {
+    for name in Guest::Python.hostile_programs()? {
+        let (python, javascript) = (Header::of(Guest::Python, &name)?, Header::of(Guest::JavaScript, &name)?);
+        ensure!(
+            python.row == javascript.row,
+            "{name} is {} in one language, {} in the other",
+            python.row,
+            javascript.row
+        );
+        let mut other = javascript.expect;
+        other.retain(|outcome| !python.expect.contains(outcome));
+        ensure!(other.is_empty(), "in JavaScript alone {name} may end as {other:?}");
+    }
+    Ok(())
+}
