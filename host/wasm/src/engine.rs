@@ -89,6 +89,8 @@ fn config() -> Config {
         .memory_reservation(MEMORY_RESERVATION as u64)
         .memory_guard_size(MEMORY_GUARD as u64)
         .memory_may_move(false)
+        // Memories are regions of ours, which the engine cannot map its own images over.
+        .memory_init_cow(false)
         .native_unwind_info(false)
         .generate_address_map(false)
         .wasm_backtrace_max_frames(None)

@@ -5,7 +5,7 @@ use rand::Rng as _;
 
 use crate::component::bind::codebox::guest::limits;
 use crate::component::bind::exports::codebox::guest::start;
-use crate::run::CWD;
+use crate::run::{CWD, argv0};
 
 /// Bytes of entropy that a guest is given: as many as the contract promises.
 const ENTROPY: usize = 32;
@@ -16,7 +16,7 @@ pub(crate) fn told(job: &Job) -> Option<start::Job> {
         Source::Inline(text) => start::Source::Inline(text.clone()),
         Source::Stdin(text) => start::Source::StandardInput(text.clone()),
         Source::File { text, .. } => start::Source::Script(start::Script {
-            path: job.source.file_name().to_owned(),
+            path: argv0(job).to_owned(),
             // What is no UTF-8 was refused when the file was read.
             text: String::from_utf8_lossy(text).into_owned(),
         }),

@@ -24,7 +24,7 @@ struct Head<'a> {
 pub(crate) const CWD: &str = "/work";
 
 /// What the program is called: what the user typed where that leads a guest to it, and else where it is.
-fn argv0(job: &Job) -> &str {
+pub(crate) fn argv0(job: &Job) -> &str {
     let (typed, file) = (job.source.argv0(), job.source.file_name());
     let leads = match &job.source {
         Source::File { .. } => {

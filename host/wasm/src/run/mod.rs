@@ -11,4 +11,4 @@ mod scratch;
 mod turn;
 
 pub use backend::WasmBackend;
-pub(crate) use message::CWD;
+pub(crate) use message::{CWD, argv0};
