@@ -222,11 +222,14 @@ impl Catalog for Shelf {
         let component = ComponentFile { sha256: codebox_wasm::sha256_of(&wasm) };
         let spec = RuntimeSpec::of_component(name.as_str(), endings, component);
         let store = self.added.store(spec);
+        let known = self.stores.iter().any(|(_, known)| known.spec() == store.spec());
+        if known && store.state() == RuntimeState::Ready {
+            return Ok(Self::entry((language, &store)));
+        }
         let put = |into: &Path| {
             let put = fs::create_dir_all(into).and_then(|()| fs::write(into.join(&store.spec().module), &wasm));
             put.map_err(|source| Failed::Catalog(CatalogError::Io { action: format!("copy {what}"), source }))
         };
-        let known = self.stores.iter().any(|(_, known)| known.spec() == store.spec());
         if let Err(failed) = store.reinstall(&Watched(progress), put) {
             if !known {
                 // What was there of another version of it stays.
@@ -306,7 +309,7 @@ impl Catalog for Shelf {
             WasmError::Prelude(detail) => {
                 CatalogError::ImportFailed { image: name.to_owned(), module: imports.join(", "), detail }
             }
-            other => wasm_error(&format!("the image {name}"), other),
+            other => wasm_error(&store.spec().name, other),
         })?;
         progress.finished();
         let entry = images_of(store)?.into_iter().find(|image| image.name == name);
@@ -315,14 +318,15 @@ impl Catalog for Shelf {
 
     fn remove_image(&self, name: &str) -> Result<Removal, CatalogError> {
         self.not_built_in(name)?;
-        let removed = self.imaged()?.remove_image(name).map_err(|e| wasm_error(&format!("the image {name}"), e))?;
+        let store = self.imaged()?;
+        let removed = store.remove_image(name).map_err(|e| wasm_error(&store.spec().name, e))?;
         Ok(if removed { Removal::Removed } else { Removal::NothingThere })
     }
 }
 
 fn images_of(store: &Store) -> Result<Vec<ImageEntry>, CatalogError> {
     let spec = store.spec();
-    let made = store.images().map_err(|e| wasm_error("the images", e))?;
+    let made = store.images().map_err(|e| wasm_error(&spec.name, e))?;
     let mut entries: Vec<ImageEntry> = made
         .into_iter()
         .map(|image| ImageEntry {

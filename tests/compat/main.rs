@@ -1,13 +1,13 @@
 //! Real programs print in the guest what they print natively.
 //!
-//! `programs::NAME` are the programs of `tests/fixtures/python/compat`, `javascript::NAME` those of
-//! `tests/fixtures/javascript`, with what Node printed; `quickjs::NAME` are QuickJS-NG's own tests, from the locked
+//! `programs::NAME` are the programs of `tests/fixtures/python/compat`, `javascript::NAME` and `lua::NAME`
+//! those of `tests/fixtures/javascript` and `lua`, with what Node and `lua` printed; `quickjs::NAME` are QuickJS-NG's own tests, from the locked
 //! crate with its sources; `pyperformance::NAME` are benchmark programs of that package, which is fetched with pip when
 //! the tests run and checked against its pinned digest. Where something cannot be had its tests are ignored with the
 //! reason; `CODEBOX_REQUIRE=pyperformance,quickjs` makes that a failure.
 
 mod benchmarks;
-mod javascript;
+mod corpus;
 mod programs;
 mod quickjs;
 mod wheel;
@@ -39,7 +39,7 @@ fn main() -> anyhow::Result<()> {
     let preparing = kit.clone();
     let ready = shared(move || preparing.prepare());
     let mut trials = programs::trials(&kit, &ready)?;
-    trials.extend(javascript::trials(&kit, &ready)?);
+    trials.extend(corpus::trials(&kit, &ready)?);
     trials.extend(quickjs::trials(&kit, &ready)?);
     trials.extend(benchmarks::trials(&kit, &ready)?);
     trials.push(Trial::test("list::enough_benchmarks", || Ok(benchmarks::enough()?)));

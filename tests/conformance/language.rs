@@ -1,7 +1,5 @@
 //! The languages that the list is written in.
 
-use std::path::Path;
-
 use anyhow::{Context as _, Result};
 use codebox_testkit::Kit;
 
@@ -13,9 +11,6 @@ pub enum Language {
     TypeScript,
     Lua,
 }
-
-/// The component that runs Lua; it is not built in, so that the list also proves that a runtime can be added.
-const LUA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest-runtimes/lua/lua.wasm");
 
 impl Language {
     pub const ALL: [Self; 4] = [Self::Python, Self::JavaScript, Self::TypeScript, Self::Lua];
@@ -55,8 +50,7 @@ impl Language {
             Self::Python => kit.prepare_language(self.name(), "pass"),
             Self::JavaScript | Self::TypeScript => kit.prepare_language(self.name(), "0"),
             Self::Lua => {
-                kit.add_runtime(Path::new(LUA), self.name(), self.ending())
-                    .context("Lua's runtime is not registered")?;
+                kit.add_lua().context("Lua's runtime is not registered")?;
                 kit.prepare_language(self.name(), "return")
             }
         }

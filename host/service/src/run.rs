@@ -152,8 +152,8 @@ pub async fn run(
 pub fn backend_fix(error: &BackendError) -> Option<String> {
     Some(match error {
         BackendError::Unavailable { why, .. } => why.fix.clone(),
-        BackendError::RuntimeMissing { .. } => "install it: codebox runtime install".to_owned(),
-        BackendError::RuntimeCorrupt { .. } => "install it again: codebox runtime install".to_owned(),
+        BackendError::RuntimeMissing { runtime, .. } => format!("install it: codebox runtime install {runtime}"),
+        BackendError::RuntimeCorrupt { runtime, .. } => format!("install it again: codebox runtime install {runtime}"),
         BackendError::Limit { limit, .. } => format!("leave the {limit} limit out"),
         BackendError::Io { .. } if error.kind() == ResultKind::Busy => {
             "free some space or memory and run it again".to_owned()

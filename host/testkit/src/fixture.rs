@@ -19,10 +19,10 @@ pub fn compat_dir() -> PathBuf {
     fixtures().join("python/compat")
 }
 
-/// JavaScript programs whose output equals Node's, a folder each.
+/// Programs of a language, a folder each, whose output equals that of the language's own interpreter.
 #[must_use]
-pub fn javascript_dir() -> PathBuf {
-    fixtures().join("javascript")
+pub fn corpus_dir(language: &str) -> PathBuf {
+    fixtures().join(language)
 }
 
 /// The driver of benchmark programs.

@@ -48,7 +48,17 @@ impl Kit {
     /// What the program said, when it cannot be had, for example for want of a network.
     pub fn prepare(&self) -> Result<()> {
         self.prepare_language("python", "pass")?;
-        self.prepare_language("javascript", "0")
+        self.prepare_language("javascript", "0")?;
+        self.add_lua()
+    }
+
+    /// Registers Lua, which comes as a user's own component, in the shared home.
+    ///
+    /// # Errors
+    /// As [`add_runtime`](Self::add_runtime).
+    pub fn add_lua(&self) -> Result<()> {
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-runtimes/lua/lua.wasm");
+        self.add_runtime(&module, "lua", "lua")
     }
 
     /// Makes the shared home ready for one language, by running `program`, which does nothing.

@@ -23,7 +23,7 @@ mod vendored;
 pub use canary::Canaries;
 pub use child::{Input, Ran};
 pub use codebox::Codebox;
-pub use fixture::{Header, compat_dir, fixtures, javascript_dir, programs_in, pyperformance_dir};
+pub use fixture::{Header, compat_dir, corpus_dir, fixtures, programs_in, pyperformance_dir};
 pub use guest::Guest;
 pub use inventory::Inventory;
 pub use kit::{Kit, shared_home};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Replaces each of `places` by its name in brackets, digests by `[sha256]`, durations by `[time]` and sizes in
+/// Replaces each of `places` by its name in brackets, digests by `[sha256]` and beginnings of some by `[digest]`, durations by `[time]` and sizes in
 /// mebibytes by `[size]`.
 #[must_use]
 pub fn redact(text: &str, places: &[(&Path, &str)]) -> String {
@@ -48,10 +48,16 @@ fn words(line: &str) -> String {
 }
 
 fn replacement(word: &str) -> &str {
-    let digest = word.len() >= 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let hex = word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mixed = word.bytes().any(|byte| byte.is_ascii_digit()) && !word.bytes().all(|byte| byte.is_ascii_digit());
+    let digest = hex && word.len() >= 40;
+    // What names and versions show of one.
+    let begin = hex && mixed && matches!(word.len(), 8 | 12);
     let number = word.strip_suffix("ms").or_else(|| word.strip_suffix("us"));
     if digest {
         "[sha256]"
+    } else if begin {
+        "[digest]"
     } else if number.is_some_and(|number| number.parse::<f64>().is_ok()) {
         "[time]"
     } else {
@@ -66,6 +72,7 @@ mod tests {
     #[test]
     fn what_differs_is_named() {
         let home = Path::new("/a/home");
+        assert_eq!(redact("js-0.1-6a40038d, 20261121", &[]), "js-0.1-[digest], 20261121");
         let text = format!("in /a/home/x: 1.5 MiB, sha256 is {}, 12.25ms (keep 5s)", "ab".repeat(32));
         assert_eq!(redact(&text, &[(home, "HOME")]), "in [HOME]/x: [size] MiB, sha256 is [sha256], [time] (keep 5s)");
     }

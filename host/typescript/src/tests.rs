@@ -14,7 +14,7 @@ fn syntax(text: &str) -> (String, u32, u32) {
 #[test]
 fn types_go_and_code_stays() {
     let text = "interface A { a: string }\ntype B = A | null;\ndeclare const c: B;\nexport function f<T extends A>(x: T, y?: number): x is T { return (x as A)!.a satisfies string; }\n";
-    assert_eq!(code(text), "export function f(x, y) {\n\treturn x.a;\n}\n");
+    assert_eq!(code(text), "export function f(x, y) {\nreturn x.a;\n}\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use oxc::allocator::Allocator;
-use oxc::codegen::{Codegen, CodegenOptions};
+use oxc::codegen::{Codegen, CodegenOptions, IndentChar};
 use oxc::diagnostics::OxcDiagnostic;
 use oxc::parser::Parser;
 use oxc::semantic::SemanticBuilder;
@@ -44,7 +44,13 @@ pub(crate) fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
     let options = TransformOptions::default();
     let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
     failed(transformed.diagnostics)?;
-    let options = CodegenOptions { source_map_path: Some(path.to_owned()), ..CodegenOptions::default() };
+    // Without indentation, which would make a deep text's program far longer than the text.
+    let options = CodegenOptions {
+        source_map_path: Some(path.to_owned()),
+        indent_char: IndentChar::Space,
+        indent_width: 0,
+        ..CodegenOptions::default()
+    };
     let printed = Codegen::new().with_options(options).build(&program);
     let mappings = printed.map.map(|map| map.to_json().mappings).unwrap_or_default();
     Ok(Stripped { code: printed.code, mappings })

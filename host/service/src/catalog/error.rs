@@ -107,7 +107,7 @@ pub enum CatalogError {
     /// What is installed is damaged.
     #[error("{what} is damaged: {detail}")]
     Damaged {
-        /// The runtime or image.
+        /// The runtime.
         what: String,
         /// What is wrong with it.
         detail: String,
@@ -200,7 +200,7 @@ impl CatalogError {
             Self::WrongDigest { .. } | Self::BadPackage { .. } => {
                 "get the package again from a source you trust, and give its file's path".to_owned()
             }
-            Self::Damaged { .. } => "install it again: codebox runtime install".to_owned(),
+            Self::Damaged { what, .. } => format!("install it again: codebox runtime install {what}"),
             Self::Full { .. } => "free some space, or set CODEBOX_HOME to a folder on another disk".to_owned(),
             Self::Io { .. } => "check the folder's permissions, or set CODEBOX_HOME to another".to_owned(),
             Self::Engine { .. } => "see codebox doctor".to_owned(),

@@ -39,6 +39,11 @@ impl MemoryLimiter {
         self.peak
     }
 
+    /// Whether the guest was told of its limit, and may keep to it before the host has to.
+    pub(crate) fn is_known_to_guest(&self) -> bool {
+        !self.imaged && self.limit.is_some()
+    }
+
     /// How often the guest wanted more than it may have.
     pub(crate) fn denials(&self) -> u64 {
         self.denials

@@ -40,9 +40,10 @@ fn stopped(outcome: Outcome) -> End {
 fn exited(status: i32, guest: Evidence<'_>) -> Outcome {
     if status != 0 {
         let error = guest.channel.error.as_ref().map(|error| error.name.as_str());
-        if guest.limiter.denials() > 0
-            && matches!(error, None | Some("MemoryError" | "_ArrayMemoryError" | "InternalError"))
-        {
+        let denied = guest.limiter.denials() > 0
+            && matches!(error, None | Some("MemoryError" | "_ArrayMemoryError" | "InternalError"));
+        // A component is told of its limit, and may fail with the error of its language before it asks for more.
+        if denied || (guest.limiter.is_known_to_guest() && error == Some("MemoryError")) {
             return Outcome::LimitHit(LimitKind::Memory);
         }
         // Without a word from the prelude the limit is the likeliest cause: it kept even that from being said.
