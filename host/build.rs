@@ -1,0 +1,30 @@
+//! How the program is linked: with its relocations packed, where the system's loader understands that.
+//!
+//! The engine and the compiler have some eighty thousand of them, whose list alone is two megabytes to read at every
+//! start; packed it is twenty kilobytes, and a start is a millisecond shorter.
+
+use std::process::Command;
+
+/// The first glibc whose loader knows packed relocations.
+const KNOWS_PACKED: (u32, u32) = (2, 36);
+
+fn main() {
+    println!("cargo:rerun-if-changed=host/build.rs");
+    let is = |name: &str, wanted: &str| std::env::var(name).is_ok_and(|value| value == wanted);
+    let native = std::env::var("HOST").ok() == std::env::var("TARGET").ok();
+    if native
+        && is("CARGO_CFG_TARGET_OS", "linux")
+        && is("CARGO_CFG_TARGET_ENV", "gnu")
+        && glibc() >= Some(KNOWS_PACKED)
+    {
+        println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
+}
+
+/// The version of this machine's glibc.
+fn glibc() -> Option<(u32, u32)> {
+    let told = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?.stdout;
+    let told = String::from_utf8(told).ok()?;
+    let (major, minor) = told.trim().strip_prefix("glibc ")?.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
