@@ -54,8 +54,8 @@ pub(crate) fn check(engine: &Engine, path: &Path, component: &Component) -> Resu
     for interface in EXPORTS {
         let wanted = format!("{PACKAGE}{interface}@{VERSION}");
         if ty.get_export(engine.inner(), &wanted).is_none() {
-            let other = ty.exports(engine.inner()).map(|(name, _)| name.to_owned());
-            let other = other.filter(|name| name.starts_with(&format!("{PACKAGE}{interface}@"))).next();
+            let mut exports = ty.exports(engine.inner()).map(|(name, _)| name.to_owned());
+            let other = exports.find(|name| name.starts_with(&format!("{PACKAGE}{interface}@")));
             return Err(refused(match other {
                 Some(other) => format!("it exports {other}, and this codebox speaks version {VERSION} of the contract"),
                 None => format!("it does not export {wanted}"),

@@ -77,11 +77,10 @@ impl Files<'_> {
             None | Some(DescriptorType::Directory | DescriptorType::RegularFile | DescriptorType::SymbolicLink) => {}
             Some(_) => return Err(ErrorCode::Access.into()),
         }
-        let changes = how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE) || to.contains(DescriptorFlags::WRITE);
         let last = if at.contains(PathFlags::SYMLINK_FOLLOW) { Last::Followed } else { Last::Itself };
-        if changes
-            && !(found == Some(DescriptorType::Directory) && !how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE))
-        {
+        let makes_or_empties = how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE);
+        let writes = to.contains(DescriptorFlags::WRITE) && found != Some(DescriptorType::Directory);
+        if makes_or_empties || writes {
             self.change(fd, path, last)?;
         }
         let makes = found.is_none() && how.contains(OpenFlags::CREATE);
