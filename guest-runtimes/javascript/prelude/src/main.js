@@ -4,6 +4,7 @@ import * as language from './engine/language.js';
 import { install as installStacks } from './engine/stacks.js';
 import { install as installJson } from './engine/json.js';
 import { learnBuiltins } from './engine/builtins.js';
+import { learn } from './engine/pristine.js';
 
 export function start(given) {
   setNative(given);
@@ -12,5 +13,8 @@ export function start(given) {
   installJson();
   installStacks();
   // Everything below looks at the shim while it is evaluated, so that it comes after.
-  return require('./program.js').hooks;
+  const { hooks } = require('./program.js');
+  learnBuiltins();
+  learn();
+  return hooks;
 }

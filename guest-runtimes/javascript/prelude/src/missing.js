@@ -1,8 +1,29 @@
 // Powers that this sandbox lacks: the error a program expects of Node, and a line to the host that says what it was after.
 import { native } from './native.js';
+import { SafeWeakMap, getOwnPropertyDescriptor } from './engine/uncurry.js';
+
+const { stringify } = JSON;
 
 export function tell(what) {
-  native.host(JSON.stringify({ op: 'missing', what }));
+  native.host(stringify({ __proto__: null, op: 'missing', what }));
+}
+
+const lacks = new SafeWeakMap();
+
+// An error about something that is not there. The host is told if it ends the program: many ask for what they can do without.
+export function lacking(what, error) {
+  lacks.set(error, what);
+  return error;
+}
+
+// What the error, or one that it came of, found missing.
+export function lackOf(error) {
+  for (let depth = 0; depth < 8 && native.classOf(error) === 'Error'; depth++) {
+    const what = lacks.get(error);
+    if (what !== undefined) return what;
+    error = getOwnPropertyDescriptor(error, 'cause')?.value;
+  }
+  return undefined;
 }
 
 const WHAT = {

@@ -14,6 +14,9 @@ export const NODE_VERSION = 'v22.12.0';
 // What every program finds in its environment; the grants of a job are laid over it.
 const ENVIRONMENT = { HOME: '/tmp', LANG: 'C.UTF-8', PATH: '/usr/local/bin:/usr/bin:/bin', TMPDIR: '/tmp', TZ: 'UTC' };
 
+const { apply } = Reflect;
+const { isInteger } = Number;
+
 let workingDirectory = '/work';
 let mask = 0o022;
 let exitCode;
@@ -45,7 +48,10 @@ const ENVIRONMENT_TRAPS = {
 const environment = (values) => new Proxy(values, ENVIRONMENT_TRAPS);
 
 export const cwd = () => workingDirectory;
-export const absolute = (path) => (path[0] === '/' ? resolve(path) : resolve(workingDirectory, path));
+export function absolute(path) {
+  if (path === '') throw Object.assign(new Error('ENOENT: no such file or directory'), { errno: -2, code: 'ENOENT' });
+  return path[0] === '/' ? resolve(path) : resolve(workingDirectory, path);
+}
 
 Object.assign(process, {
   version: NODE_VERSION,
@@ -74,9 +80,9 @@ Object.assign(process, {
   cwd: () => workingDirectory,
   chdir(directory) {
     validateString(directory, 'directory');
-    const path = absolute(directory);
-    let type;
+    let path, type;
     try {
+      path = absolute(directory);
       type = native.stat(path).type;
     } catch (error) {
       const failed = systemError(error, 'chdir', workingDirectory, directory);
@@ -86,7 +92,7 @@ Object.assign(process, {
     workingDirectory = path;
   },
   exit(code) {
-    if (arguments.length > 0 && code !== undefined) process.exitCode = code;
+    if (arguments.length > 0) setExitCode(code);
     leave();
   },
   reallyExit: (code) => native.exit((code ?? 0) & 255),
@@ -166,34 +172,56 @@ for (const name of Object.keys(process)) {
 
 export let captureCallback;
 
+function setExitCode(value) {
+  if (value !== null && value !== undefined && (value | 0) !== value) {
+    let number = value;
+    if (typeof value === 'string' && value !== '') {
+      number = +value;
+      if (!isInteger(number)) throw invalidArgType('code', 'number', value);
+    }
+    validateInteger(number, 'code');
+  }
+  exitCode = value;
+}
+
 Object.defineProperty(process, 'exitCode', {
   get: () => exitCode,
-  set(value) {
-    if (value !== null && value !== undefined) {
-      let number = value;
-      if (typeof value === 'string' && value !== '') {
-        number = Number(value);
-        if (!Number.isInteger(number)) throw invalidArgType('code', 'number', value);
-      }
-      validateInteger(number, 'code');
-    }
-    exitCode = value;
-  },
+  set: setExitCode,
   enumerable: true,
   configurable: false,
 });
 
-const statusNow = () => (exitCode === undefined || exitCode === null ? 0 : Number(exitCode) & 255);
+const statusNow = () => (exitCode === undefined || exitCode === null ? 0 : +exitCode & 255);
 export const status = statusNow;
 
 // Emits 'exit' once; listeners may still set the exit code.
 export function emitExit() {
   if (!exiting) {
     exiting = true;
-    process._exiting = true;
-    process.emit('exit', exitCode ?? 0);
+    try {
+      process._exiting = true;
+    } catch {
+      // Programs may freeze it.
+    }
+    emit('exit');
   }
   return statusNow();
+}
+
+// The same after an error that nobody caught; one more changes nothing then.
+export function emitFailed() {
+  exitCode = 1;
+  try {
+    emitExit();
+  } catch {
+    // Node says nothing of it either.
+  }
+  return statusNow();
+}
+
+function emit(name) {
+  const { emit: how } = process;
+  return typeof how === 'function' && apply(how, process, [name, exitCode ?? 0]);
 }
 
 function leave() {
@@ -202,7 +230,7 @@ function leave() {
   native.exit(code);
 }
 
-export const emitBeforeExit = () => process.emit('beforeExit', exitCode ?? 0);
+export const emitBeforeExit = () => emit('beforeExit');
 
 export function emitWarning(warning, type, code, ctor) {
   let detail;

@@ -21,7 +21,7 @@ import { formatOfPath, formatOfText } from './loader/detect.js';
 import { presume, realPath } from './loader/files.js';
 import { remember } from './engine/sources.js';
 import { strip } from './loader/texts.js';
-import { showAsUrl } from './engine/stacks.js';
+import { showAsUrl } from './engine/frames.js';
 import { dirname } from './node/path-posix.js';
 
 const { process } = processPart;

@@ -1,13 +1,23 @@
-// The end of a program that nothing catches: Node's text on standard error, a message to the host, status 1.
+// The end of a program that nothing catches: Node's text on standard error, a message to the host, status 1. It has to come about
+// whatever the program has made of the built-ins and of what it throws.
 import { native } from './native.js';
 import { inspect } from './inspect/index.js';
 import { coded } from './node/errors.js';
 import { lineOf, originalOf } from './engine/sources.js';
-import { forgetThrown, makerOf, originOf, placeOf, sitesOf, throwSiteOf } from './engine/stacks.js';
+import { makerOf, placeOf } from './engine/frames.js';
+import { forgetThrown, originOf, sitesOf, throwSiteOf } from './engine/stacks.js';
+import { headerOf, messageOf, titleOf } from './engine/titles.js';
+import { isNative } from './engine/sites.js';
+import { defineProperty, uncurry } from './engine/uncurry.js';
+import { surely } from './engine/pristine.js';
+import { tell as tellMissing, lackOf } from './missing.js';
 import * as processPart from './process.js';
-import { isNativeError } from './inspect/types.js';
 
 const { process } = processPart;
+const { stringify } = JSON;
+const { apply } = Reflect;
+const { Error, String } = globalThis;
+const slice = uncurry(String.prototype.slice);
 
 // Most text that is sent; what is printed is not cut.
 const MOST = 64 << 10;
@@ -17,7 +27,17 @@ export const setMain = (file) => {
   mainFile = file;
 };
 
-const isError = (value) => isNativeError(value) || value instanceof Error;
+function isError(value) {
+  const kind = native.classOf(value);
+  if (kind === 'Error') return true;
+  try {
+    return kind !== 'Proxy' && value instanceof Error;
+  } catch {
+    return false;
+  }
+}
+
+const isObject = (value) => value !== null && (typeof value === 'object' || typeof value === 'function');
 
 // The line where it happened and a caret below, as Node shows them.
 function excerpt(error, fromPromise) {
@@ -33,73 +53,108 @@ function excerpt(error, fromPromise) {
   return `${place.shown}:${place.line}\n${line}\n${line.slice(0, at).replace(/[^\t]/g, ' ')}^\n`;
 }
 
+const HINT = '\n(Use `node --trace-uncaught ...` to show where the exception was thrown)';
+
 function describe(error, fromPromise) {
   const before = excerpt(error, fromPromise);
+  let shown;
   if (isError(error)) {
-    let shown;
     try {
       shown = inspect(error, { colors: false });
       // What has no frames to show is not put in brackets here.
       const { stack } = error;
       if (typeof stack === 'string' && shown.startsWith(`[${stack}]`)) shown = stack + shown.slice(stack.length + 2);
     } catch {
-      shown = `${error.stack ?? error}`;
+      shown = headerOf(error);
     }
     return before === '' ? shown : `${before}\n${shown}`;
   }
-  let shown;
   try {
     shown = typeof error === 'string' ? error : inspect(error);
   } catch {
     shown = 'a value that cannot be shown';
   }
-  const hint = error === null || (typeof error !== 'object' && typeof error !== 'function');
-  return `${before === '' ? 'Uncaught ' : before}${shown}${hint ? '\n(Use `node --trace-uncaught ...` to show where the exception was thrown)' : ''}`;
+  return `${before === '' ? 'Uncaught ' : before}${shown}${isObject(error) ? '' : HINT}`;
+}
+
+// Without anything that could fail.
+function plainly(error) {
+  if (isError(error)) return headerOf(error);
+  return 'Uncaught ' + valueOf(error);
+}
+
+function valueOf(error) {
+  if (typeof error === 'string') return error;
+  if (isObject(error)) return 'a value that cannot be shown';
+  // String takes symbols as well.
+  return String(error);
+}
+
+function whatIs(error) {
+  if (isError(error)) return { __proto__: null, name: titleOf(error), value: messageOf(error) };
+  let name = typeof error;
+  if (isObject(error)) {
+    name = 'Object';
+    try {
+      const maker = error.constructor?.name;
+      if (typeof maker === 'string') name = maker;
+    } catch {
+      // It does not say.
+    }
+  }
+  return { __proto__: null, name, value: surely(() => (typeof error === 'string' ? error : inspect(error)), () => valueOf(error)) };
+}
+
+function lineInMain(error) {
+  const thrown = throwSiteOf(error);
+  const sites = isError(error) ? sitesOf(error) : thrown ? [thrown] : [];
+  for (let i = 0; i < sites.length; i++) {
+    if (isNative(sites[i])) continue;
+    const place = placeOf(sites[i], sites[i] === originOf(error) ? makerOf(error) : undefined);
+    if (place && place.file === mainFile && place.line > 0) return place.line;
+  }
+  return null;
 }
 
 function tell(error, text) {
-  let name = 'Error';
-  let value = '';
-  let line = null;
-  try {
-    if (isError(error)) {
-      name = `${error.name}`;
-      value = `${error.message}`;
-    } else {
-      name = typeof error === 'object' && error !== null ? error.constructor?.name ?? 'Object' : typeof error;
-      value = typeof error === 'string' ? error : inspect(error);
-    }
-    for (const site of isError(error) ? sitesOf(error) : []) {
-      const place = site.isNative() ? undefined : placeOf(site, site === originOf(error) ? makerOf(error) : undefined);
-      if (place && place.file === mainFile && place.line > 0) {
-        line = place.line;
-        break;
-      }
-    }
-  } catch {
-    // What a program's own getters throw is not the error that ended it.
-  }
-  native.host(JSON.stringify({ op: 'error', name: name.slice(0, MOST), value: value.slice(0, MOST), traceback: text.slice(-MOST), line }));
+  const lack = lackOf(error);
+  if (lack !== undefined) tellMissing(lack);
+  const { name, value } = whatIs(error);
+  const line = surely(() => lineInMain(error), () => null);
+  native.host(stringify({ __proto__: null, op: 'error', name: slice(name, 0, MOST), value: slice(value, 0, MOST), traceback: slice(text, -MOST), line }));
 }
 
 let failing = false;
 
-export function end(error, fromPromise = false) {
+function show(error, fromPromise) {
   if (failing) native.exit(7);
   failing = true;
-  const text = describe(error, fromPromise);
-  native.write(2, `${text}\n`);
+  const text = surely(() => describe(error, fromPromise), () => plainly(error));
+  try {
+    native.write(2, text + '\n');
+  } catch {
+    // Standard error may be closed; the host is told all the same.
+  }
   tell(error, text);
   failing = false;
-  process.exitCode = 1;
-  let status = 1;
-  try {
-    status = processPart.emitExit();
-  } catch (second) {
-    native.write(2, `${describe(second, false)}\n`);
-    status = 7;
-  }
+}
+
+export function end(error, fromPromise = false) {
+  show(error, fromPromise);
+  const status = processPart.emitFailed();
   native.exit(status === 0 ? 1 : status);
+}
+
+// What listens for errors has failed itself.
+function failed(error) {
+  show(error, false);
+  native.exit(7);
+}
+
+// Node asks for listeners by emitting, with whatever the program has made of that.
+function offer(name, first, second) {
+  const { emit } = process;
+  return typeof emit === 'function' && apply(emit, process, [name, first, second]);
 }
 
 export function uncaught(error, origin = 'uncaughtException') {
@@ -107,36 +162,35 @@ export function uncaught(error, origin = 'uncaughtException') {
     processPart.captureCallback(error);
     return;
   }
-  process.emit('uncaughtExceptionMonitor', error, origin);
-  if (process.listenerCount('uncaughtException') > 0) {
-    process.emit('uncaughtException', error, origin);
-    return;
+  let taken = false;
+  try {
+    offer('uncaughtExceptionMonitor', error, origin);
+    taken = offer('uncaughtException', error, origin);
+  } catch (second) {
+    failed(second);
   }
-  end(error, origin === 'unhandledRejection');
+  if (!taken) end(error, origin === 'unhandledRejection');
 }
 
-export function unhandled(promise, reason) {
-  if (process.listenerCount('unhandledRejection') > 0) {
-    process.emit('unhandledRejection', reason, promise);
-    return;
-  }
-  if (isError(reason)) {
-    uncaught(reason, 'unhandledRejection');
-    return;
-  }
-  const shown = inspect(reason);
+function rejection(reason) {
+  const shown = surely(() => (typeof reason === 'string' ? reason : inspect(reason)), () => valueOf(reason));
   const error = coded(
     Error,
     'ERR_UNHANDLED_REJECTION',
     'This error originated either by throwing inside of an async function without a catch block, or by rejecting a promise which was not handled with .catch(). ' +
-      `The promise rejected with the reason "${typeof reason === 'string' ? reason : shown}".`,
+      `The promise rejected with the reason "${shown}".`,
   );
   error.stack = `UnhandledPromiseRejection: ${error.message}`;
-  Object.defineProperty(error, 'name', { value: 'UnhandledPromiseRejection', enumerable: false, configurable: true, writable: true });
-  uncaught(error, 'unhandledRejection');
+  defineProperty(error, 'name', { __proto__: null, value: 'UnhandledPromiseRejection', enumerable: false, configurable: true, writable: true });
+  return error;
 }
 
-export const handledLater = (promise) => process.emit('rejectionHandled', promise);
+export function unhandled(promise, reason) {
+  if (offer('unhandledRejection', reason, promise)) return;
+  uncaught(isError(reason) ? reason : surely(() => rejection(reason), () => reason), 'unhandledRejection');
+}
+
+export const handledLater = (promise) => offer('rejectionHandled', promise);
 export const begin = () => {
   forgetThrown();
   failing = false;

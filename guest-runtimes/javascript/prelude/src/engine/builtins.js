@@ -1,5 +1,8 @@
+import { uncurry } from './uncurry.js';
+
 // Names of the engine's own functions as V8 shows them in stacks: `Array.map`, `JSON.parse`, `new Promise`.
-let names;
+const names = new Map();
+const getFrom = uncurry(Map.prototype.get);
 
 const HOLDERS = [
   'Array', 'Object', 'String', 'Number', 'Boolean', 'Symbol', 'BigInt', 'Function', 'Promise', 'RegExp', 'Date', 'Map', 'Set', 'WeakMap',
@@ -15,8 +18,8 @@ const STATIC = {
   String: ['fromCodePoint', 'raw'],
 };
 
-function collect() {
-  names = new Map();
+// Called before programs can change anything, and once more when the prelude has put functions of its own in some places.
+export function learnBuiltins() {
   const add = (holder, label, list) => {
     for (const key of list) {
       const value = Object.getOwnPropertyDescriptor(holder, key)?.value;
@@ -41,10 +44,4 @@ function collect() {
   }
 }
 
-export function nameOfBuiltin(fn) {
-  if (names === undefined) collect();
-  return names.get(fn);
-}
-
-// Before programs can change anything.
-export const learnBuiltins = collect;
+export const nameOfBuiltin = (fn) => getFrom(names, fn);

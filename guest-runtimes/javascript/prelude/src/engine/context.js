@@ -1,6 +1,8 @@
 // What runs on behalf of what: the stores of AsyncLocalStorage, carried to callbacks that run later.
 import { hidden } from './uncurry.js';
 
+const { apply } = Reflect;
+
 export let current;
 let watching = false;
 
@@ -17,9 +19,9 @@ function watch() {
   const { then } = {
     then(fulfilled, rejected) {
       const stores = current;
-      if (stores === undefined) return engineThen.call(this, fulfilled, rejected);
+      if (stores === undefined) return apply(engineThen, this, [fulfilled, rejected]);
       const carry = (fn) => (typeof fn === 'function' ? (value) => runWith(stores, fn, undefined, [value]) : fn);
-      return engineThen.call(this, carry(fulfilled), carry(rejected));
+      return apply(engineThen, this, [carry(fulfilled), carry(rejected)]);
     },
   };
   hidden(Promise.prototype, 'then', then);
@@ -29,7 +31,7 @@ export function runWith(stores, fn, self, args) {
   const before = current;
   current = stores;
   try {
-    return args === undefined ? fn.call(self) : fn.apply(self, args);
+    return apply(fn, self, args ?? []);
   } finally {
     current = before;
   }

@@ -1,6 +1,7 @@
 // JSON.parse and JSON.stringify with V8's messages. The engine does the work; only its errors are looked into.
 import { defineProperty, hidden } from './uncurry.js';
-import { headerOf, retitle } from './stacks.js';
+import { retitle } from './stacks.js';
+import { headerOf } from './titles.js';
 
 const { parse, stringify } = JSON;
 

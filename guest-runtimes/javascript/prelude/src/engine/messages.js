@@ -1,17 +1,11 @@
 // Engine messages in V8's words, as far as call sites and source text tell what V8 knows.
-import { allTexts, isCommonJs, offsetOf, textOf } from './sources.js';
+import { allTexts, isCommonJs } from './sources.js';
 import { argumentsAt, callAround, callAt, chainAt, expressionBefore, followsNew } from './callees.js';
-import { defineProperty } from './uncurry.js';
+import { pristinely } from './pristine.js';
+import { defineProperty, getOwnPropertyDescriptor } from './uncurry.js';
 import { nameOfBuiltin } from './builtins.js';
-
-// The program's text at a call site, and the offset in it.
-function textAt(site) {
-  if (!site || site.isNative()) return undefined;
-  const text = textOf(site.getFileName());
-  if (text === undefined) return undefined;
-  const at = offsetOf(text, site.getLineNumber(), site.getColumnNumber());
-  return at < 0 ? undefined : { text, at };
-}
+import { functionOf, isNative, nameOf } from './sites.js';
+import { syntax, textAt } from './syntax.js';
 
 // The first argument of a built-in function's call, if it is a literal: V8 quotes the value, which cannot be seen from here.
 function literalArgument(sites, index = 0) {
@@ -43,11 +37,11 @@ function callee(sites) {
   return { text: name, made: false };
 }
 
-const memberName = (site) => (nameOfBuiltin(site.getFunction()) ?? '').replace(/^new /, '');
+const memberName = (site) => (nameOfBuiltin(functionOf(site)) ?? '').replace(/^new /, '');
 
 function notFunction(sites) {
   const top = sites[0];
-  if (top.isNative()) {
+  if (isNative(top)) {
     const name = memberName(top);
     if (name === 'Promise') return `Promise resolver ${literalArgument(sites) ?? 'undefined'} is not a function`;
     if (/\.(sort|toSorted)$/.test(name)) return 'The comparison function must be either a function or undefined';
@@ -63,7 +57,7 @@ const UNNAMED = ' is not iterable (cannot read property Symbol(Symbol.iterator))
 
 function notIterable(sites, value) {
   const plain = `${value ?? 'object'}${UNNAMED}`;
-  if (sites[0].isNative()) {
+  if (isNative(sites[0])) {
     const given = literalArgument(sites);
     if (given === undefined) return plain;
     if (given === 'null') return `object null${UNNAMED}`;
@@ -93,7 +87,7 @@ function iterated(text, at) {
 
 function destructured(sites) {
   const top = sites[0];
-  if (top.isNative()) return undefined;
+  if (isNative(top)) return undefined;
   const place = textAt(top);
   if (!place) return undefined;
   const from = place.text.slice(place.at, place.at + 400);
@@ -122,7 +116,7 @@ function readOnly(sites, name) {
 function notExtensible(sites) {
   const place = textAt(sites[0]);
   if (!place) {
-    const name = sites[0].isNative() ? memberName(sites[0]) : '';
+    const name = isNative(sites[0]) ? memberName(sites[0]) : '';
     if (name.endsWith('.defineProperty')) {
       const key = literalKey(sites);
       return `Cannot define property ${key ?? ''}, object is not extensible`;
@@ -154,7 +148,7 @@ const accessorLiteral = (sites, which) => {
 };
 
 function notObject(sites) {
-  const name = sites[0].isNative() ? memberName(sites[0]) : '';
+  const name = isNative(sites[0]) ? memberName(sites[0]) : '';
   if (name === 'Function.setPrototypeOf') return `Object prototype may only be an Object or null: ${secondLiteral(sites) ?? 'undefined'}`;
   if (/^Function\.(define\w+|setPrototypeOf)$/.test(name)) return `Object.${name.slice(9)} called on non-object`;
   if (name.startsWith('Reflect.')) return `${name} called on non-object`;
@@ -178,18 +172,6 @@ function numberOfDigits(sites) {
   return undefined;
 }
 
-function badRegExp(reason) {
-  return (sites) => {
-    const place = textAt(sites[0].isNative() ? sites[1] : sites[0]);
-    const given = place && argumentsAt(place.text, place.at);
-    const pattern = given && /^(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\s*(?:,\s*['"](\w*)['"])?$/.exec(given);
-    if (!pattern) return reason === undefined ? undefined : `Invalid regular expression: ${reason}`;
-    const body = (pattern[1] ?? pattern[2]).replace(/\\(.)/g, '$1');
-    const why = reason === 'Unexpected end' ? (/\[[^\]]*$/.test(body) ? 'Unterminated character class' : 'Unterminated group') : reason;
-    return `Invalid regular expression: /${body}/${pattern[3] ?? ''}: ${why}`;
-  };
-}
-
 const nameAt = (sites) => memberName(sites[0]);
 const operand = (sites) => {
   const place = textAt(sites[0]);
@@ -202,14 +184,14 @@ const EXACT = {
   __proto__: null,
   'not a function': notFunction,
   'not a constructor': (sites) => {
-    if (sites[0].isNative()) return `${memberName(sites[0])} is not a constructor`;
+    if (isNative(sites[0])) return `${memberName(sites[0])} is not a constructor`;
     return `${callee(sites)?.text ?? '(intermediate value)'} is not a constructor`;
   },
   'value is not iterable': (sites) => notIterable(sites),
   "cannot read property 'Symbol.iterator' of undefined": (sites) => notIterable(sites, 'undefined'),
   "cannot read property 'Symbol.iterator' of null": (sites) => notIterable(sites, 'object null'),
   'Cannot convert undefined or null to object': (sites) => {
-    const name = sites[0].isNative() ? memberName(sites[0]) : '';
+    const name = isNative(sites[0]) ? memberName(sites[0]) : '';
     if (/^(Array|String)\.\w+$/.test(name)) return `${name.replace('.', '.prototype.')} called on null or undefined`;
     return destructured(sites);
   },
@@ -218,7 +200,7 @@ const EXACT = {
   'not a string': (sites) => `${memberName(sites[0]).replace('.', '.prototype.')} requires that 'this' be a String`,
   'not a Date object': () => 'this is not a Date object.',
   'object is not extensible': notExtensible,
-  "class constructors must be invoked with 'new'": (sites) => `Class constructor ${sites[0].getFunctionName() ?? ''} cannot be invoked without 'new'`,
+  "class constructors must be invoked with 'new'": (sites) => `Class constructor ${nameOf(sites[0]) ?? ''} cannot be invoked without 'new'`,
   'parent class must be constructor': (sites) => {
     const place = textAt(sites[0]);
     const base = place && /\bextends\s+([\w$.]+)/.exec(place.text.slice(Math.max(0, place.at - 40), place.at + 200));
@@ -234,7 +216,7 @@ const EXACT = {
   'cannot convert symbol to string': () => 'Cannot convert a Symbol value to a string',
   'cannot convert symbol to number': () => 'Cannot convert a Symbol value to a number',
   'cannot convert BigInt to number': (sites) =>
-    sites[0].isNative() ? 'Cannot convert a BigInt value to a number' : 'Cannot mix BigInt and other types, use explicit conversions',
+    isNative(sites[0]) ? 'Cannot convert a BigInt value to a number' : 'Cannot mix BigInt and other types, use explicit conversions',
   'bigint argument with unary +': () => 'Cannot convert a BigInt value to a number',
   'BigInt operands are forbidden for >>>': () => 'BigInts have no unsigned right shift, use >> instead',
   'cannot convert to BigInt': (sites) => `Cannot convert ${literalArgument(sites) ?? 'undefined'} to a BigInt`,
@@ -277,7 +259,7 @@ const EXACT = {
     const name = nameAt(sites);
     return name === 'Promise' ? "Promise constructor cannot be invoked without 'new'" : `Constructor ${name} requires 'new'`;
   },
-  "constructor requires 'new'": (sites) => `Constructor ${nameAt(sites) || sites[0].getFunctionName()} requires 'new'`,
+  "constructor requires 'new'": (sites) => `Constructor ${nameAt(sites) || nameOf(sites[0])} requires 'new'`,
   'cannot invoke a running generator': () => 'Generator is already running',
   'expecting hex digit': () => 'URI malformed',
   'expecting %': () => 'URI malformed',
@@ -319,17 +301,6 @@ const EXACT = {
     const flags = literalArgument(sites, 1);
     return flags === undefined ? 'Invalid regular expression flags' : `Invalid flags supplied to RegExp constructor '${flags}'`;
   },
-  "expecting ')'": badRegExp('Unterminated group'),
-  'unexpected end': badRegExp('Unexpected end'),
-  'nothing to repeat': badRegExp('Nothing to repeat'),
-  'invalid repetition range': badRegExp('numbers out of order in {} quantifier'),
-  'invalid class range': badRegExp('Range out of order in character class'),
-  'extraneous characters at the end': badRegExp('Unmatched \')\''),
-  'invalid group': badRegExp('Invalid group'),
-  'invalid group name': badRegExp('Invalid capture group name'),
-  'duplicate group name': badRegExp('Duplicate capture group name'),
-  'invalid escape sequence in regular expression': badRegExp('Invalid escape'),
-  'back reference out of range in regular expression': badRegExp('Invalid escape'),
 };
 
 function ownerOf(place) {
@@ -360,21 +331,6 @@ const PATTERNS = [
   [/^([A-Za-z]\w+) object expected$/, (found, sites) => `Method ${nameAt(sites).replace('.', '.prototype.') || found[1]} called on incompatible receiver undefined`],
 ];
 
-const SYNTAX = [
-  [/^unexpected token in expression: '(.*)'$/s, (found) => unexpected(found[1])],
-  [/^unexpected token: '(.*)'$/s, (found) => unexpected(found[1])],
-  [/^expecting '(.*)'$/s, undefined],
-  [/^invalid redefinition of lexical identifier$/, undefined],
-  [/^missing initializer for const variable$/, () => 'Missing initializer in const declaration'],
-];
-
-function unexpected(token) {
-  if (token === '' || token === '<eof>') return 'Unexpected end of input';
-  if (/^[A-Za-z_$][\w$]*$/.test(token)) return `Unexpected identifier '${token}'`;
-  if (/^[\d.]+$/.test(token)) return 'Unexpected number';
-  return `Unexpected token '${token}'`;
-}
-
 const PREFIXES = /^(?:cannot |'|private |[A-Za-z]\w+ object expected|\S+ is not initialized)/;
 
 function told(error, message, sites) {
@@ -387,10 +343,7 @@ function told(error, message, sites) {
     }
   }
   if (error instanceof SyntaxError) {
-    for (const [pattern, tell] of SYNTAX) {
-      const found = tell && pattern.exec(message);
-      if (found) return tell(found, sites);
-    }
+    return syntax(message, sites);
   }
   return undefined;
 }
@@ -415,25 +368,31 @@ function missingExport(name, file) {
   );
 }
 
-export function retell(error, sites) {
-  const lacking = error instanceof SyntaxError && /^Could not find export '(.*)' in module '(.*)'$/.exec(error.message);
-  if (lacking) {
-    const [, name, file] = lacking;
-    const specifier = file.startsWith('node:') ? `The requested module '${file}' does not provide an export named '${name}'` : missingExport(name, file);
-    defineProperty(error, 'message', { __proto__: null, value: specifier, writable: true, configurable: true, enumerable: false });
-    return;
-  }
-  if (sites.length === 0) return;
-  const own = Object.getOwnPropertyDescriptor(error, 'message');
+function reword(error, sites) {
+  const own = getOwnPropertyDescriptor(error, 'message');
   const message = own?.value;
   if (typeof message !== 'string' || message.length > 300) return;
+  const lacking = message.startsWith('Could not find export ') && error instanceof SyntaxError && /^Could not find export '(.*)' in module '(.*)'$/.exec(message);
   let text;
-  try {
-    text = told(error, message, sites);
-  } catch {
-    return;
-  }
+  if (lacking) {
+    const [, name, file] = lacking;
+    text = file.startsWith('node:') ? `The requested module '${file}' does not provide an export named '${name}'` : missingExport(name, file);
+  } else if (sites.length > 0) text = told(error, message, sites);
   if (text !== undefined && text !== message) {
     defineProperty(error, 'message', { __proto__: null, value: text, writable: true, configurable: true, enumerable: false });
+  }
+}
+
+export function retell(error, sites) {
+  try {
+    reword(error, sites);
+    return;
+  } catch {
+    // What the program has changed of the built-ins came between.
+  }
+  try {
+    pristinely(() => reword(error, sites));
+  } catch {
+    // The engine's words have to do.
   }
 }

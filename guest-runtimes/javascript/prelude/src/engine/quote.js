@@ -1,14 +1,15 @@
 // The program's own text of the call that an error came from, whose name is as `wanted` says.
 import { offsetOf, textOf } from './sources.js';
+import { columnOf, fileOf, isNative, lineOf } from './sites.js';
 import { sitesOf } from './stacks.js';
 import { callAround, callAt, endOfCall, startOfChain } from './callees.js';
 
 export function callText(error, wanted) {
   for (const site of sitesOf(error)) {
-    if (site.isNative()) continue;
-    const text = textOf(site.getFileName());
+    if (isNative(site)) continue;
+    const text = textOf(fileOf(site));
     if (text === undefined) continue;
-    const at = offsetOf(text, site.getLineNumber(), site.getColumnNumber());
+    const at = offsetOf(text, lineOf(site), columnOf(site));
     if (at < 0) return undefined;
     const named = (open) => open >= 0 && wanted.test(text.slice(startOfChain(text, open), open));
     let open = callAt(text, at);

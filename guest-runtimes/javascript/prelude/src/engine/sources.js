@@ -1,6 +1,8 @@
 // The text of each file that the engine was given, for messages that quote it, and the maps of those that were TypeScript.
-const texts = new Map();
-const maps = new Map();
+import { SafeMap, SafeSet } from './uncurry.js';
+
+const texts = new SafeMap();
+const maps = new SafeMap();
 
 export function remember(file, text, mappings, original) {
   texts.set(file, text);
@@ -10,7 +12,7 @@ export function remember(file, text, mappings, original) {
 export const allTexts = () => texts.values();
 
 // Files that ES modules import as CommonJS.
-const commonjs = new Set();
+const commonjs = new SafeSet();
 export const noteCommonJs = (file) => commonjs.add(file);
 export const isCommonJs = (file) => commonjs.has(file);
 

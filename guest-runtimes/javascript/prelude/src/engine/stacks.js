@@ -1,14 +1,19 @@
 // Error stacks in V8's format: headed by the error's name and message, without frames of the prelude, in the positions of the
 // text that was written. The engine gives call sites when an error is made; text is made of them when somebody looks.
 import { native } from '../native.js';
-import { defineProperty, getOwnPropertyDescriptor, hidden } from './uncurry.js';
+import { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hidden, uncurry } from './uncurry.js';
+import { UNNAMED, frameText, isOurs, makerOf, placeOf, shown } from './frames.js';
 import { retell } from './messages.js';
-import { nameOfBuiltin } from './builtins.js';
-import { callAround, startOfChain } from './callees.js';
-import { offsetOf, positionOf, textOf as sourceText } from './sources.js';
-import { originalPosition } from './sourcemaps.js';
+import { pristinely } from './pristine.js';
+import { columnOf, fileOf, functionOf, isConstructor, isNative, learnSites, lineOf, placedAt } from './sites.js';
+import { headerOf, isNativePrototype } from './titles.js';
 
+const { Error } = globalThis;
 const engineCapture = Error.captureStackTrace;
+const { apply } = Reflect;
+const { is, setPrototypeOf } = Object;
+const getFrom = uncurry(WeakMap.prototype.get);
+const setIn = uncurry(WeakMap.prototype.set);
 
 // More frames than are shown, as some are the prelude's own.
 const SPARE = 8;
@@ -16,126 +21,75 @@ const SPARE = 8;
 let limit = 10;
 
 class Trace {
-  constructor(sites, prepare) {
+  constructor(sites, from = 0) {
     // Made when somebody looks, unless it was given: names and messages are often set after the error was made.
     this.header = undefined;
     this.sites = sites;
-    this.prepare = prepare;
+    // The first site that is the program's to see, and how many it wanted when the error was made.
+    this.from = from;
+    this.limit = limit;
+    this.origin = firstOfProgram(sites, from);
     this.text = undefined;
   }
 }
 
-export function headerOf(error) {
-  let name, message;
-  try {
-    name = error.name;
-    name = name === undefined ? 'Error' : `${name}`;
-    message = error.message;
-    message = message === undefined ? '' : `${message}`;
-  } catch {
-    return 'Error';
+// The prepareStackTrace in force, however the program put it there.
+function preparing() {
+  const found = getOwnPropertyDescriptor(Error, 'prepareStackTrace');
+  if (found === undefined) return undefined;
+  setPrototypeOf(found, null);
+  if (found.get === undefined) return found.value;
+  return found.get === currentPrepare ? userPrepare : apply(found.get, Error, []);
+}
+// The next site from `at` on that is shown, or -1.
+function nextShown(sites, at) {
+  while (at < sites.length) {
+    if (shown(at, sites)) return at;
+    at++;
   }
-  if (name === '') return message;
-  return message === '' ? name : `${name}: ${message}`;
+  return -1;
 }
 
-const isOurs = (file) => typeof file === 'string' && (file.startsWith('codebox:') || file.startsWith('node:'));
+// The classes of the errors that were made at sites that programs have got hold of.
+const makers = new WeakMap();
 
-// Built-in functions are shown where the program called them.
-function shown(site, at, sites) {
-  if (!site.isNative()) return !isOurs(site.getFileName());
-  if (nameOfBuiltin(site.getFunction()) === undefined) return false;
-  for (let i = at + 1; i < sites.length; i++) if (!sites[i].isNative()) return !isOurs(sites[i].getFileName());
-  return false;
-}
-
-// What modules are called in stacks: ES modules by their URL, everything else by its path.
-const urls = new Set();
-export const showAsUrl = (file) => urls.add(file);
-const shownFile = (file) => (urls.has(file) ? `file://${file}` : file);
-
-const wrappers = new WeakSet();
-export const isModuleWrapper = (fn) => wrappers.add(fn);
-
-// Where the call is that a site is in the middle of: V8 shows where `new` stands, the engine where the class or its last argument does.
-function newBefore(file, line, column, maker) {
-  const text = sourceText(file);
-  const at = text === undefined ? -1 : offsetOf(text, line, column);
-  if (at < 0) return [line, column];
-  if (text.slice(at - 4, at) === 'new ') return [line, column - 4];
-  if (maker === undefined) return [line, column];
-  for (let open = callAround(text, at), tries = 0; open >= 0 && tries < 5; open = callAround(text, open), tries++) {
-    const start = startOfChain(text, open);
-    const name = text.slice(start, open).trimEnd();
-    if (name !== maker && !name.endsWith(`.${maker}`)) continue;
-    const before = /\bnew\s+$/.exec(text.slice(Math.max(0, start - 12), start));
-    return positionOf(text, before ? start - before[0].length : start, line);
+function prepared(trace, error, prepare) {
+  const { sites } = trace;
+  const seen = [];
+  for (let at = nextShown(sites, trace.from); at >= 0 && seen.length < trace.limit; at = nextShown(sites, at + 1)) {
+    if (seen.length === 0) setIn(makers, sites[at], makerOf(error));
+    defineProperty(seen, seen.length, { __proto__: null, value: sites[at], writable: true, configurable: true, enumerable: true });
   }
-  return [line, column];
+  // Whoever looks again while it is prepared sees nothing.
+  trace.text = '';
+  return (trace.text = apply(prepare, Error, [error, seen]));
 }
 
-// `maker` is the class of the error that was made there, if it was.
-export function placeOf(site, maker) {
-  const file = site.getFileName();
-  if (!file) return undefined;
-  const [line, column] = originalPosition(file, ...newBefore(file, site.getLineNumber(), site.getColumnNumber(), maker));
-  return { file, shown: shownFile(file), line, column };
-}
-
-// The name by which an error was made.
-export function makerOf(error) {
-  try {
-    const name = error.constructor?.name;
-    return typeof name === 'string' && name !== '' ? name : undefined;
-  } catch {
-    return undefined;
+function written(trace, error) {
+  const { sites } = trace;
+  let text = trace.header ?? headerOf(error);
+  for (let at = nextShown(sites, trace.from), count = 0; at >= 0 && count < trace.limit; at = nextShown(sites, at + 1), count++) {
+    text += '\n    at ' + frameText(sites[at], count === 0 ? makerOf(error) : undefined, at, sites);
   }
-}
-
-export function frameText(site, maker) {
-  const fn = site.getFunction();
-  if (site.isNative()) return `${nameOfBuiltin(fn) ?? site.getFunctionName()} (<anonymous>)`;
-  const place = placeOf(site, maker);
-  const where = place === undefined ? '<anonymous>' : place.line > 0 ? `${place.shown}:${place.line}:${place.column}` : place.shown;
-  if (typeof fn === 'function' && wrappers.has(fn)) return `Object.<anonymous> (${where})`;
-  let name = site.getFunctionName();
-  if (name === '<eval>' || name === '<anonymous>' || name === '<module>' || name === '<static_initializer>') name = null;
-  if (!name) return where;
-  return `${site.isConstructor() ? 'new ' : ''}${name} (${where})`;
+  return text;
 }
 
 function textOf(trace, error) {
   if (trace.text !== undefined) return trace.text;
-  if (typeof trace.prepare === 'function') {
-    const sites = trace.sites.filter(shown);
-    trace.text = '';
-    trace.text = trace.prepare.call(Error, error, sites.slice(0, limit));
-  } else {
-    let text = trace.header ?? headerOf(error);
-    let count = 0;
-    for (const site of trace.sites.filter(shown)) {
-      if (count++ >= limit) break;
-      text += `\n    at ${frameText(site, count === 1 ? makerOf(error) : undefined)}`;
-    }
-    trace.text = text;
+  const prepare = preparing();
+  if (typeof prepare === 'function') return prepared(trace, error, prepare);
+  try {
+    trace.text = written(trace, error);
+  } catch {
+    trace.text = pristinely(() => written(trace, error));
   }
   return trace.text;
 }
 
 // Gives an error that the host found the place in the program where it found it.
 export function placed(error, file, line, column) {
-  const site = {
-    isNative: () => false,
-    isConstructor: () => false,
-    getFunction: () => undefined,
-    getFunctionName: () => null,
-    getFileName: () => file,
-    getLineNumber: () => line,
-    getColumnNumber: () => column,
-  };
-  const trace = new Trace(line === undefined ? [] : [site], undefined);
-  trace.origin = trace.sites[0];
-  traces.set(error, trace);
+  const trace = new Trace(line === undefined ? [] : [placedAt(file, line, column)]);
+  setIn(traces, error, trace);
   return error;
 }
 
@@ -145,13 +99,21 @@ export function originOf(error) {
   return trace?.origin;
 }
 
-export const sitesOf = (error) => traceOf(error)?.sites ?? [];
+// The call sites of an error that are the program's to see, and the prelude's among them.
+export function sitesOf(error) {
+  const trace = traceOf(error);
+  if (trace === undefined) return [];
+  if (trace.from === 0) return trace.sites;
+  const below = [];
+  for (let i = trace.from; i < trace.sites.length; i++) defineProperty(below, i - trace.from, { __proto__: null, value: trace.sites[i], writable: true, configurable: true, enumerable: true });
+  return below;
+}
 
 // An error's `stack` is its own property, as in V8; what it is made of stays here.
 const traces = new WeakMap();
 function traceOf(error) {
   if (error === null || (typeof error !== 'object' && typeof error !== 'function')) return undefined;
-  return traces.get(error);
+  return getFrom(traces, error);
 }
 
 function readStack() {
@@ -169,44 +131,41 @@ const accessor = { __proto__: null, get: readStack, set: writeStack, configurabl
 
 // Where something was last thrown that was made elsewhere, or that is no error.
 let thrown;
-export const throwSiteOf = (value) => (thrown !== undefined && Object.is(thrown.value, value) ? thrown.site : undefined);
+export const throwSiteOf = (value) => (thrown !== undefined && is(thrown.value, value) ? thrown.site : undefined);
 export const forgetThrown = () => {
   thrown = undefined;
 };
 
-const firstOfProgram = (sites) => sites.find((site) => !site.isNative() && !isOurs(site.getFileName()));
-
-// A class of errors does not show its own constructor.
-function withoutMaker(error, sites) {
-  const proto = Object.getPrototypeOf(error);
-  if (NATIVE_PROTOTYPES.has(proto)) return sites;
-  for (let i = 0; i < sites.length && i < 8 && sites[i].isConstructor(); i++) {
-    if (sites[i].getFunction()?.prototype === proto) return sites.slice(i + 1);
+function firstOfProgram(sites, from) {
+  for (let i = from; i < sites.length; i++) {
+    if (!isNative(sites[i]) && !isOurs(fileOf(sites[i])) && fileOf(sites[i]) !== UNNAMED) return sites[i];
   }
-  return sites;
+  return undefined;
 }
-const NATIVE_PROTOTYPES = new Set([Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError, AggregateError].map((type) => type.prototype));
+
+// A class of errors does not show its own constructor: where the sites begin that are shown.
+function belowMaker(error, sites) {
+  const proto = getPrototypeOf(error);
+  if (isNativePrototype(proto)) return 0;
+  for (let i = 0; i < sites.length && i < 8 && isConstructor(sites[i]); i++) {
+    const fn = functionOf(sites[i]);
+    const found = typeof fn === 'function' ? getOwnPropertyDescriptor(fn, 'prototype') : undefined;
+    if (found !== undefined && found.value === proto) return i + 1;
+  }
+  return 0;
+}
 
 // Called by the engine when an error is made, and again wherever one passes a handler and is thrown on.
 function prepare(error, sites) {
-  if (capturing) {
-    const trace = new Trace(sites, userPrepare);
-    trace.origin = firstOfProgram(sites);
-    return trace;
-  }
+  if (capturing) return new Trace(sites);
   const kind = native.classOf(error);
-  if (kind === 'Error' ? traces.has(error) : kind !== 'DOMException') {
-    if (sites.length > 0 && !sites[0].isNative() && !isOurs(sites[0].getFileName())) thrown = { value: error, site: sites[0] };
+  if (kind === 'Error' ? traceOf(error) !== undefined : kind !== 'DOMException') {
+    if (sites.length > 0 && !isNative(sites[0]) && !isOurs(fileOf(sites[0]))) thrown = { value: error, site: sites[0] };
     return '';
   }
-  if (kind === 'Error') {
-    retell(error, sites);
-    sites = withoutMaker(error, sites);
-  }
-  const trace = new Trace(sites, userPrepare);
-  if (kind !== 'Error') return textOf(trace, error);
-  trace.origin = firstOfProgram(sites);
-  traces.set(error, trace);
+  if (kind !== 'Error') return textOf(new Trace(sites), error);
+  retell(error, sites);
+  setIn(traces, error, new Trace(sites, belowMaker(error, sites)));
   defineProperty(error, 'stack', accessor);
   return '';
 }
@@ -216,7 +175,7 @@ export function retitle(error, header) {
   const trace = traceOf(error);
   if (trace) {
     trace.header = header;
-    if (trace.text !== undefined && typeof trace.prepare !== 'function') {
+    if (typeof trace.text === 'string' && typeof preparing() !== 'function') {
       const rest = trace.text.indexOf('\n    at ');
       trace.text = header + (rest < 0 ? '' : trace.text.slice(rest));
     }
@@ -225,6 +184,7 @@ export function retitle(error, header) {
 }
 
 let userPrepare;
+const currentPrepare = () => userPrepare;
 let capturing = false;
 
 function captureStackTrace(target, below) {
@@ -232,17 +192,15 @@ function captureStackTrace(target, below) {
     throw new TypeError('Invalid argument');
   }
   // A carrier takes the sites, so that the target's own class does not matter.
-  const carrier = {};
+  const carrier = { __proto__: null };
   capturing = true;
   try {
     engineCapture(carrier, typeof below === 'function' ? below : captureStackTrace);
   } finally {
     capturing = false;
   }
-  const raw = carrier.stack;
-  const trace = new Trace(raw?.sites ?? [], userPrepare);
-  trace.origin = raw?.origin;
-  traces.set(target, trace);
+  const found = getOwnPropertyDescriptor(carrier, 'stack');
+  setIn(traces, target, found !== undefined && typeof found.value === 'object' ? found.value : new Trace([]));
   defineProperty(target, 'stack', accessor);
 }
 
@@ -250,6 +208,13 @@ export function install() {
   hidden(Error, 'captureStackTrace', captureStackTrace);
   const engineLimit = getOwnPropertyDescriptor(Error, 'stackTraceLimit').set;
   const enginePrepare = getOwnPropertyDescriptor(Error, 'prepareStackTrace').set;
+  // The first one shows what a call site is.
+  let proto;
+  enginePrepare.call(Error, (_, sites) => {
+    proto = learnSites(sites[0]);
+    return '';
+  });
+  void new Error().stack;
   enginePrepare.call(Error, prepare);
   engineLimit.call(Error, limit + SPARE);
   defineProperty(Error, 'stackTraceLimit', {
@@ -264,7 +229,7 @@ export function install() {
   });
   defineProperty(Error, 'prepareStackTrace', {
     __proto__: null,
-    get: () => userPrepare,
+    get: currentPrepare,
     set(value) {
       userPrepare = value;
     },
@@ -272,37 +237,28 @@ export function install() {
     enumerable: false,
   });
   defineProperty(Error.prototype, 'stack', { __proto__: null, get: readStack, set: writeStack, configurable: true, enumerable: false });
-  widenCallSites();
+  widenCallSites(proto);
 }
 
 // The methods of V8's call sites that the engine's lack.
-function widenCallSites() {
-  let site;
-  const before = userPrepare;
-  userPrepare = undefined;
-  const carrier = new Error();
-  site = traceOf(carrier)?.sites?.[0];
-  userPrepare = before;
-  if (!site) return;
-  const proto = Object.getPrototypeOf(site);
+function widenCallSites(proto) {
   const add = (name, value) => name in proto || hidden(proto, name, value);
-  const line = proto.getLineNumber;
-  const file = proto.getFileName;
-  const column = proto.getColumnNumber;
-  const place = (of) => originalPosition(file.call(of), line.call(of), column.call(of));
+  const place = (of) => placeOf(of, getFrom(makers, of)) ?? { line: lineOf(of), column: columnOf(of) };
+  hidden(proto, 'getLineNumber', { getLineNumber() { return isNative(this) ? null : place(this).line; } }.getLineNumber);
+  hidden(proto, 'getColumnNumber', { getColumnNumber() { return isNative(this) ? null : place(this).column; } }.getColumnNumber);
   add('getThis', function getThis() { return undefined; });
   add('getTypeName', function getTypeName() { return 'Object'; });
   add('getMethodName', function getMethodName() { return null; });
   add('getEvalOrigin', function getEvalOrigin() { return undefined; });
-  add('getScriptNameOrSourceURL', function getScriptNameOrSourceURL() { return file.call(this); });
+  add('getScriptNameOrSourceURL', function getScriptNameOrSourceURL() { return fileOf(this); });
   add('getScriptHash', function getScriptHash() { return ''; });
-  add('getEnclosingLineNumber', function getEnclosingLineNumber() { return place(this)[0]; });
-  add('getEnclosingColumnNumber', function getEnclosingColumnNumber() { return place(this)[1]; });
+  add('getEnclosingLineNumber', function getEnclosingLineNumber() { return place(this).line; });
+  add('getEnclosingColumnNumber', function getEnclosingColumnNumber() { return place(this).column; });
   add('getPromiseIndex', function getPromiseIndex() { return null; });
   add('getPosition', function getPosition() { return 0; });
   add('isToplevel', function isToplevel() { return true; });
   add('isEval', function isEval() { return false; });
   add('isAsync', function isAsync() { return false; });
   add('isPromiseAll', function isPromiseAll() { return false; });
-  hidden(proto, 'toString', function toString() { return frameText(this); });
+  hidden(proto, 'toString', function toString() { return frameText(this, getFrom(makers, this)); });
 }

@@ -14,3 +14,17 @@ export function hidden(target, name, value) {
 export function getter(target, name, get, enumerable = true) {
   defineProperty(target, name, { __proto__: null, get, enumerable, configurable: true });
 }
+
+// A collection that looks its methods up where no program can change them.
+function safe(Base) {
+  const Safe = class extends Base {};
+  const proto = Safe.prototype;
+  for (const key of Reflect.ownKeys(Base.prototype)) {
+    if (key !== 'constructor') defineProperty(proto, key, { __proto__: null, ...getOwnPropertyDescriptor(Base.prototype, key) });
+  }
+  return Object.freeze(Object.setPrototypeOf(proto, null)) && Safe;
+}
+export const SafeMap = safe(Map);
+export const SafeSet = safe(Set);
+export const SafeWeakMap = safe(WeakMap);
+export const SafeWeakSet = safe(WeakSet);

@@ -1,7 +1,7 @@
 // The pieces of the inspect package that guess what only an engine knows, replaced by ones that ask this engine.
 // The numbers are those of the package's modules in the pinned version; build.mjs checks that they are what they were.
 import { native } from '../native.js';
-import { uncurry } from '../engine/uncurry.js';
+import { SafeMap, SafeSet, SafeWeakMap, SafeWeakSet, uncurry } from '../engine/uncurry.js';
 import * as types from './types.js';
 
 const functionText = uncurry(Function.prototype.toString);
@@ -47,10 +47,10 @@ const SPECIAL = {
   },
   TypedArray: Object.getPrototypeOf(Uint8Array),
   TypedArrayPrototype: Object.getPrototypeOf(Uint8Array).prototype,
-  SafeMap: Map,
-  SafeSet: Set,
-  SafeWeakMap: WeakMap,
-  SafeWeakSet: WeakSet,
+  SafeMap,
+  SafeSet,
+  SafeWeakMap,
+  SafeWeakSet,
   SafeStringIterator: class SafeStringIterator {
     constructor(text) {
       this.inner = text[Symbol.iterator]();

@@ -1,8 +1,9 @@
 // Node's own modules by name. Those that most programs use are made with the image, the others when they are first asked for.
 import { coded } from '../node/errors.js';
+import { SafeMap, SafeSet } from '../engine/uncurry.js';
 
-const made = new Map();
-const makers = new Map();
+const made = new SafeMap();
+const makers = new SafeMap();
 export function define(name, make) {
   makers.set(name, make);
 }
@@ -13,7 +14,7 @@ export const isBuiltin = (specifier) =>
 export const nameOf = (specifier) => (specifier.startsWith('node:') ? specifier.slice(5) : specifier);
 
 // The bundler numbers what has the name of something else; programs see the plain names.
-const INNER = new Set(['posix', 'win32', 'promises', 'strict', 'types']);
+const INNER = new SafeSet(['posix', 'win32', 'promises', 'strict', 'types']);
 function tidy(exports, depth = 0) {
   for (const key of Object.keys(exports)) {
     const value = Object.getOwnPropertyDescriptor(exports, key)?.value;
@@ -36,7 +37,7 @@ export function builtin(name) {
 
 export const builtinNames = () => [...makers.keys()].sort();
 
-const namespaces = new Map();
+const namespaces = new SafeMap();
 // What an import of a built-in module gives. What is made with the image has its names made with it.
 export function namespaceOf(name) {
   let found = namespaces.get(name);

@@ -2,9 +2,9 @@
 import { native } from '../native.js';
 import { coded, invalidArgValue, validateString } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
-import { isModuleWrapper, showAsUrl } from '../engine/stacks.js';
+import { isModuleWrapper, showAsUrl } from '../engine/frames.js';
 import { remember } from '../engine/sources.js';
-import { tell } from '../missing.js';
+import { lacking } from '../missing.js';
 import { builtin, builtinNames, isBuiltin, nameOf } from './builtins.js';
 import { isDirectory, isFile, packageAt, packageOf, readText, realPath, typedTwin } from './files.js';
 import { PARAMETERS, formatOfPath, formatOfText, endingOf } from './detect.js';
@@ -112,8 +112,7 @@ Module._findPath = function (request, paths) {
 Module._resolveFilename = function (request, parent, isMain, options) {
   if (isBuiltin(request)) return request;
   if (request.startsWith('node:')) {
-    tell(`module:${request}`);
-    throw coded(Error, 'ERR_UNKNOWN_BUILTIN_MODULE', `No such built-in module: ${request}`);
+    throw lacking(`module:${request}`, coded(Error, 'ERR_UNKNOWN_BUILTIN_MODULE', `No such built-in module: ${request}`));
   }
   const directories = options?.paths ? options.paths.map((path) => resolvePath(path)) : [parent?.filename ? dirname(parent.filename) : parent?.path ?? '.'];
   const relative = request === '.' || request === '..' || request.startsWith('./') || request.startsWith('../');
@@ -128,8 +127,8 @@ Module._resolveFilename = function (request, parent, isMain, options) {
     } else if (request !== '') found = fromPackages(request, directory);
     if (found !== undefined) return realPath(found);
   }
-  if (!relative && request[0] !== '/' && request !== '') tell(`module:${splitName(request).name}`);
-  throw missing(request, parent);
+  const error = missing(request, parent);
+  throw relative || request[0] === '/' || request === '' ? error : lacking(`module:${splitName(request).name}`, error);
 };
 
 Module._load = function (request, parent, isMain) {

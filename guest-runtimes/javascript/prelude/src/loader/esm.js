@@ -3,7 +3,7 @@ import { parse } from 'cjs-module-lexer/lexer.js';
 import { native } from '../native.js';
 import { coded } from '../node/errors.js';
 import { dirname } from '../node/path-posix.js';
-import { showAsUrl } from '../engine/stacks.js';
+import { showAsUrl } from '../engine/frames.js';
 import { noteCommonJs, remember } from '../engine/sources.js';
 import { builtin, isBuiltin, nameOf, namespaceOf } from './builtins.js';
 import { Module, run } from './cjs.js';
@@ -12,6 +12,7 @@ import { readText } from './files.js';
 import { resolveImport, shown } from './resolve.js';
 import { textOf } from './texts.js';
 import { hrefOf } from './urls.js';
+import { SafeSet } from '../engine/uncurry.js';
 
 const pathOf = (id) => (id[0] === '/' ? id.replace(/[?#].*$/s, '') : id);
 
@@ -50,7 +51,7 @@ function json(text, id) {
 }
 
 // The names that a CommonJS file's text says it exports, with those of the files it passes on.
-function namesOf(path, text, seen = new Set()) {
+function namesOf(path, text, seen = new SafeSet()) {
   if (seen.has(path)) return [];
   seen.add(path);
   let found;
@@ -59,7 +60,7 @@ function namesOf(path, text, seen = new Set()) {
   } catch {
     return [];
   }
-  const names = new Set(found.exports);
+  const names = new SafeSet(found.exports);
   for (const request of found.reexports) {
     try {
       const parent = new Module(path);
@@ -77,7 +78,7 @@ function namesOf(path, text, seen = new Set()) {
 
 function commonjs(path, text) {
   noteCommonJs(path);
-  const names = new Set(['default', ...namesOf(path, text)]);
+  const names = new SafeSet(['default', ...namesOf(path, text)]);
   names.delete('module.exports');
   return synthetic([...names], () => {
     const cached = Module._cache[path];

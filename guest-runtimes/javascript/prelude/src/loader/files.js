@@ -1,6 +1,7 @@
 // What the loader asks of the file system.
 import { native } from '../native.js';
 import { dirname } from '../node/path-posix.js';
+import { SafeMap } from '../engine/uncurry.js';
 
 export const isFile = (path) => {
   const type = native.statType(path);
@@ -13,7 +14,7 @@ export function readText(path) {
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
 }
 
-const real = new Map();
+const real = new SafeMap();
 // The path without symbolic links. What was found stays: a program's own modules do not move while it runs.
 export function realPath(path) {
   if (path === '/') return '/';
@@ -45,7 +46,7 @@ export function normal(path) {
   return `/${out.join('/')}`;
 }
 
-const packages = new Map();
+const packages = new SafeMap();
 // The package.json of a directory, or null.
 export function packageAt(directory) {
   let found = packages.get(directory);

@@ -1,7 +1,7 @@
 // From what an ES module imports to the absolute name of a module.
 import { coded, invalidArgType } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
-import { tell } from '../missing.js';
+import { lacking, tell } from '../missing.js';
 import { isBuiltin, nameOf } from './builtins.js';
 import { isDirectory, isFile, normal, realPath, typedTwin } from './files.js';
 import { IMPORT, findPackage, legacyMain, resolveExports, resolveImports, splitName } from './packages.js';
@@ -66,15 +66,13 @@ function resolveBare(specifier, importer) {
   if (!valid) throw coded(TypeError, 'ERR_INVALID_MODULE_SPECIFIER', `Invalid module "${specifier}" is not a valid package name imported from ${shown(importer)}`);
   const pack = findPackage(name, directoryOf(importer));
   if (pack === undefined) {
-    tell(`module:${name}`);
-    throw notFound(name, importer, true);
+    throw lacking(`module:${name}`, notFound(name, importer, true));
   }
   if (pack.data.exports !== undefined && pack.data.exports !== null) return finish(resolveExports(pack, subpath, IMPORT, shown(importer)), '', importer);
   if (subpath !== '.') return finish(`${pack.directory}/${subpath.slice(2)}`, '', importer);
   const main = legacyMain(pack);
   if (main === undefined) {
-    tell(`module:${name}`);
-    throw notFound(pack.directory, importer, true);
+    throw lacking(`module:${name}`, notFound(pack.directory, importer, true));
   }
   return realPath(main);
 }
@@ -83,8 +81,7 @@ export function resolveImport(specifier, importer) {
   if (typeof specifier !== 'string') throw invalidArgType('specifier', 'string', specifier);
   if (specifier.startsWith('node:')) {
     if (isBuiltin(specifier)) return specifier;
-    tell(`module:${specifier}`);
-    throw coded(Error, 'ERR_UNKNOWN_BUILTIN_MODULE', `No such built-in module: ${specifier}`);
+    throw lacking(`module:${specifier}`, coded(Error, 'ERR_UNKNOWN_BUILTIN_MODULE', `No such built-in module: ${specifier}`));
   }
   if (specifier === main) return main;
   const first = specifier[0];

@@ -2,6 +2,10 @@
 import { native } from '../native.js';
 import * as context from '../engine/context.js';
 import * as timers from './timers.js';
+import { uncurry } from '../engine/uncurry.js';
+
+const push = uncurry(Array.prototype.push);
+const shift = uncurry(Array.prototype.shift);
 
 let phase = 'timers';
 let round = 0;
@@ -11,7 +15,7 @@ let entered = false;
 
 // Operations on files are done when their time in the loop comes. `trips` is how often Node would go to its thread pool for one.
 export function enqueue(run, trips = 1) {
-  operations.push({ run, due: round + 1 + trips, stores: context.current });
+  push(operations, { run, due: round + 1 + trips, stores: context.current });
 }
 
 let stdin = null;
@@ -57,11 +61,12 @@ export function tick() {
       if (!entered) {
         entered = true;
         if (operations.length > 0) {
-          ready = operations.filter((operation) => operation.due <= round);
-          if (ready.length > 0) operations = operations.filter((operation) => operation.due > round);
+          const waiting = [];
+          for (let i = 0; i < operations.length; i++) push(operations[i].due <= round ? ready : waiting, operations[i]);
+          if (ready.length > 0) operations = waiting;
         }
       }
-      const operation = ready.shift();
+      const operation = shift(ready);
       if (operation !== undefined) {
         run(operation);
         return true;

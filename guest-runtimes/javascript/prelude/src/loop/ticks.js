@@ -1,6 +1,11 @@
 // process.nextTick and queueMicrotask.
 import * as context from '../engine/context.js';
+import { uncurry } from '../engine/uncurry.js';
 import { validateFunction } from '../node/errors.js';
+
+const push = uncurry(Array.prototype.push);
+const splice = uncurry(Array.prototype.splice);
+const { apply } = Reflect;
 
 let queue = [];
 let head = 0;
@@ -13,7 +18,7 @@ export function letPromisesGoFirst() {
 
 export function nextTick(callback, ...args) {
   validateFunction(callback, 'callback');
-  queue.push(callback, args.length === 0 ? undefined : args, context.current);
+  push(queue, callback, args.length === 0 ? undefined : args, context.current);
 }
 
 // True if there was anything to run.
@@ -30,12 +35,12 @@ export function ticks() {
       const stores = queue[head + 2];
       head += 3;
       if (head > 3000) {
-        queue.splice(0, head);
+        splice(queue, 0, head);
         head = 0;
       }
       context.setCurrent(stores);
       if (args === undefined) callback();
-      else callback(...args);
+      else apply(callback, undefined, args);
     }
   } finally {
     context.setCurrent(undefined);
@@ -48,7 +53,7 @@ export function ticks() {
 }
 
 const resolved = Promise.resolve();
-const then = Promise.prototype.then;
+const then = uncurry(Promise.prototype.then);
 let uncaught = (error) => {
   throw error;
 };
@@ -59,7 +64,7 @@ export const onUncaught = (fn) => {
 export function queueMicrotask(callback) {
   validateFunction(callback, 'callback');
   const stores = context.current;
-  then.call(resolved, () => {
+  then(resolved, () => {
     try {
       if (stores === undefined) callback();
       else context.runWith(stores, callback);

@@ -3,7 +3,17 @@
 import { native } from '../native.js';
 import * as context from '../engine/context.js';
 import { validateFunction } from '../node/errors.js';
+import { defineProperty, uncurry } from '../engine/uncurry.js';
 import { inspect } from '../inspect/index.js';
+
+const { floor, max, trunc } = Math;
+const { apply } = Reflect;
+const getFrom = uncurry(Map.prototype.get);
+const setIn = uncurry(Map.prototype.set);
+const deleteFrom = uncurry(Map.prototype.delete);
+const each = uncurry(Map.prototype.forEach);
+const push = uncurry(Array.prototype.push);
+const shift = uncurry(Array.prototype.shift);
 
 const LONGEST = 2 ** 31 - 1;
 // How far the loop's idea of now may lag while a callback runs, so that a slow interpreter keeps the order of timers set together.
@@ -20,7 +30,7 @@ export const connect = (parts) => {
   warn = parts.warn;
 };
 
-const clock = () => Math.floor(native.now() - origin);
+const clock = () => floor(native.now() - origin);
 
 export function begin() {
   origin = native.now();
@@ -58,10 +68,10 @@ class TimersList {
 function insert(timer, start) {
   const ms = timer._idleTimeout;
   timer._idleStart = start;
-  let list = lists.get(ms);
+  let list = getFrom(lists, ms);
   if (list === undefined) {
     list = new TimersList(start + ms, ms);
-    lists.set(ms, list);
+    setIn(lists, ms, list);
   }
   const last = list._idlePrev;
   timer._idlePrev = last;
@@ -86,7 +96,7 @@ class Timeout {
       if (after > LONGEST) warn(`${after} does not fit into a 32-bit signed integer.\nTimeout duration was set to 1.`, 'TimeoutOverflowWarning');
       after = 1;
     }
-    this._idleTimeout = Math.trunc(after);
+    this._idleTimeout = trunc(after);
     this._idlePrev = this;
     this._idleNext = this;
     this._idleStart = null;
@@ -98,7 +108,7 @@ class Timeout {
     this[kPrimitive] = false;
     this[kId] = nextId++;
     this[kTrigger] = 1;
-    if (context.current !== undefined) Object.defineProperty(this, 'stores', { value: context.current, enumerable: false, writable: true });
+    if (context.current !== undefined) defineProperty(this, 'stores', { __proto__: null, value: context.current, enumerable: false, writable: true });
   }
   [inspect.custom](_, options) {
     return inspect(this, { ...options, depth: 0, customInspect: false });
@@ -140,7 +150,7 @@ class Timeout {
   }
   [Symbol.toPrimitive]() {
     this[kPrimitive] = true;
-    byId.set(this[kId], this);
+    setIn(byId, this[kId], this);
     return this[kId];
   }
 }
@@ -166,10 +176,10 @@ function stop(timer) {
   if (timer._destroyed) return;
   timer._destroyed = true;
   if (timer[kRefed]) active--;
-  byId.delete(timer[kId]);
-  const list = lists.get(timer._idleTimeout);
+  deleteFrom(byId, timer[kId]);
+  const list = getFrom(lists, timer._idleTimeout);
   remove(timer);
-  if (list !== undefined && list._idleNext === list) lists.delete(timer._idleTimeout);
+  if (list !== undefined && list._idleNext === list) deleteFrom(lists, timer._idleTimeout);
 }
 
 export function clearTimeout(timer) {
@@ -179,7 +189,7 @@ export function clearTimeout(timer) {
     stop(timer);
     timer._idleTimeout = -1;
   } else if (typeof timer === 'number' || typeof timer === 'string') {
-    const known = byId.get(Number(timer));
+    const known = getFrom(byId, +timer);
     if (known) clearTimeout(known);
   }
 }
@@ -199,9 +209,9 @@ class Immediate {
     this[kRefed] = true;
     this[kId] = nextId++;
     this[kTrigger] = 1;
-    if (context.current !== undefined) Object.defineProperty(this, 'stores', { value: context.current, enumerable: false });
+    if (context.current !== undefined) defineProperty(this, 'stores', { __proto__: null, value: context.current, enumerable: false });
     immediateRefs++;
-    immediates.push(this);
+    push(immediates, this);
   }
   ref() {
     if (!this[kRefed]) {
@@ -238,16 +248,20 @@ export function clearImmediate(immediate) {
 export const pendingTimers = () => active;
 export const pendingImmediates = () => immediateRefs;
 
+let first;
+function compare(list) {
+  if (first === undefined || list.expiry < first.expiry) first = list;
+}
 function earliest() {
-  let first;
-  for (const list of lists.values()) if (first === undefined || list.expiry < first.expiry) first = list;
+  first = undefined;
+  each(lists, compare);
   return first;
 }
 
 // Milliseconds until the next timer, or -1.
 export function untilNext() {
   const list = earliest();
-  return list === undefined ? -1 : Math.max(0, list.expiry - clock());
+  return list === undefined ? -1 : max(0, list.expiry - clock());
 }
 
 let phaseTime = 0;
@@ -266,15 +280,15 @@ export function runTimer() {
     }
     const timer = list._idleNext;
     if (timer === list) {
-      lists.delete(list.msecs);
+      deleteFrom(lists, list.msecs);
       continue;
     }
     if (phaseTime - timer._idleStart < list.msecs) {
-      list.expiry = Math.max(timer._idleStart + list.msecs, phaseTime + 1);
+      list.expiry = max(timer._idleStart + list.msecs, phaseTime + 1);
       continue;
     }
     remove(timer);
-    if (list._idleNext === list) lists.delete(list.msecs);
+    if (list._idleNext === list) deleteFrom(lists, list.msecs);
     fire(timer);
     return true;
   }
@@ -285,7 +299,7 @@ function fire(timer) {
   try {
     context.setCurrent(timer.stores);
     if (timer._timerArgs === undefined) timer._onTimeout();
-    else Reflect.apply(callback, timer, timer._timerArgs);
+    else apply(callback, timer, timer._timerArgs);
   } finally {
     context.setCurrent(undefined);
     if (!timer._destroyed && timer._idleNext === null) {
@@ -304,7 +318,7 @@ export function beginImmediates() {
 
 export function runImmediate() {
   while (running.length > 0) {
-    const immediate = running.shift();
+    const immediate = shift(running);
     if (immediate._destroyed) continue;
     immediate._destroyed = true;
     if (immediate[kRefed]) immediateRefs--;
@@ -313,7 +327,7 @@ export function runImmediate() {
     try {
       context.setCurrent(immediate.stores);
       if (immediate._argv === undefined) callback();
-      else callback(...immediate._argv);
+      else apply(callback, undefined, immediate._argv);
     } finally {
       context.setCurrent(undefined);
     }

@@ -367,7 +367,12 @@ publish(proto, {
       return this;
     }
     if (bytes.length === 1) Uint8Array.prototype.fill.call(this, bytes[0], from, to);
-    else for (let i = from, j = 0; i < to; i++, j++) this[i] = bytes[j % bytes.length];
+    else {
+      // What is there is copied behind itself, twice as much each time.
+      const first = Math.min(bytes.length, to - from);
+      Uint8Array.prototype.set.call(this, first < bytes.length ? bytes.subarray(0, first) : bytes, from);
+      for (let done = first; done < to - from; done *= 2) this.copyWithin(from + done, from, from + Math.min(done, to - from - done));
+    }
     return this;
   },
   indexOf(value, offset, encoding) {

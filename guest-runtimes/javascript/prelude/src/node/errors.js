@@ -1,5 +1,6 @@
 // Errors as Node's own modules throw them: with a code, which their stack's first line shows.
-import { headerOf, retitle } from '../engine/stacks.js';
+import { retitle } from '../engine/stacks.js';
+import { headerOf } from '../engine/titles.js';
 import { hidden } from '../engine/uncurry.js';
 
 export function coded(Base, code, message) {

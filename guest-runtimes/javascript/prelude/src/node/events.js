@@ -7,6 +7,15 @@ const kShapeMode = Symbol('shapeMode');
 const kRejection = Symbol.for('nodejs.rejection');
 const errorMonitor = Symbol('events.errorMonitor');
 
+const { apply } = Reflect;
+
+function copyOf(list) {
+  const copy = new List(list.length);
+  for (let i = 0; i < list.length; i++) copy[i] = list[i];
+  return copy;
+}
+const List = Array;
+
 let defaultMaxListeners = 10;
 let captureByDefault = false;
 let inspectValue = (value) => String(value);
@@ -139,13 +148,13 @@ proto.emit = function emit(type, ...args) {
   const handler = events[type];
   if (handler === undefined) return false;
   if (typeof handler === 'function') {
-    const result = handler.apply(this, args);
+    const result = apply(handler, this, args);
     if (result !== undefined && result !== null && this[kCapture]) watchRejection(this, result, type, args);
     return true;
   }
-  const listeners = handler.slice();
+  const listeners = copyOf(handler);
   for (let i = 0; i < listeners.length; i++) {
-    const result = listeners[i].apply(this, args);
+    const result = apply(listeners[i], this, args);
     if (result !== undefined && result !== null && this[kCapture]) watchRejection(this, result, type, args);
   }
   return true;

@@ -52,7 +52,12 @@ export function given(path, name = 'path') {
     if (path.includes('\0')) throw invalidArgValue(name, path, 'must be a string, Uint8Array, or URL without null bytes');
     return path;
   }
-  if (path instanceof Uint8Array) return native.utf8Decode(path, false);
+  if (path instanceof Uint8Array) {
+    const text = native.utf8Decode(path, true);
+    // Names are text in this sandbox.
+    if (text === null) throw systemError({ code: 'EILSEQ', errno: -84, message: 'EILSEQ: illegal byte sequence' }, 'open', native.utf8Decode(path, false));
+    return text;
+  }
   if (path !== null && typeof path === 'object' && typeof path.href === 'string' && typeof path.protocol === 'string') return fileURLToPath(path);
   throw invalidArgType(name, ['string', 'Buffer', 'URL'], path);
 }
@@ -73,11 +78,13 @@ function attempt(syscall, path, dest, run) {
   }
 }
 
+const located = (syscall, path) => attempt(syscall, path, undefined, () => absolute(path));
+
 // The standard streams by their names in /dev.
 const STREAMS = { '/dev/stdin': 0, '/dev/stdout': 1, '/dev/stderr': 2, '/dev/fd/0': 0, '/dev/fd/1': 1, '/dev/fd/2': 2, '/proc/self/fd/0': 0 };
 
 export function open(path, flags, mode = 0o666) {
-  const full = absolute(path);
+  const full = located('open', path);
   if (full.startsWith('/dev/') || full.startsWith('/proc/')) {
     const stream = STREAMS[full];
     if (stream !== undefined) return stream;
@@ -116,7 +123,7 @@ export function readAll(fd) {
 export function readFile(path, flags) {
   if (Number.isInteger(path)) return readAll(fdOf(path));
   const name = given(path);
-  const full = absolute(name);
+  const full = located('open', name);
   if (STREAMS[full] !== undefined) return readAll(STREAMS[full]);
   if (full === '/dev/null') return new Uint8Array(0);
   if (flags !== O_RDONLY) {
@@ -283,7 +290,7 @@ export function mkdir(path, { recursive = false, mode = 0o777 } = {}) {
     attempt('mkdir', name, undefined, () => native.mkdir(absolute(name), mode));
     return undefined;
   }
-  const full = absolute(name);
+  const full = located('mkdir', name);
   let first;
   const make = (at) => {
     const type = native.statType(at);
@@ -324,9 +331,9 @@ function removeTree(full, name) {
 
 export function rm(path, { recursive = false, force = false } = {}) {
   const name = given(path);
-  const full = absolute(name);
-  let type;
+  let full, type;
   try {
+    full = absolute(name);
     ({ type } = native.lstat(full));
   } catch (error) {
     if (force && error.code === 'ENOENT') return;
@@ -367,7 +374,7 @@ export function readlink(path) {
 
 export function realpath(path) {
   const name = given(path);
-  let rest = absolute(name).split('/').filter(Boolean);
+  let rest = absolute(name || '.').split('/').filter(Boolean);
   let at = '';
   let links = 0;
   while (rest.length > 0) {

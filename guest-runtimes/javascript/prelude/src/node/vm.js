@@ -1,6 +1,7 @@
 // node:vm, as far as one context goes: code runs in the program's own.
 import { native } from '../native.js';
 import { coded, invalidArgType, validateString } from './errors.js';
+import { remember } from '../engine/sources.js';
 
 const nameOf = (options) => (typeof options === 'string' ? options : options?.filename ?? 'evalmachine.<anonymous>');
 const contexts = new WeakSet();
@@ -42,7 +43,9 @@ export function createContext(context = {}) {
 export const isContext = (value) => contexts.has(value);
 export const runInThisContext = (code, options) => {
   validateString(code, 'code');
-  return native.evalScript(code, nameOf(options));
+  const file = nameOf(options);
+  remember(file, code);
+  return native.evalScript(code, file);
 };
 export const runInContext = (code, context, options) => {
   validateString(code, 'code');
@@ -58,6 +61,7 @@ export class Script {
     this.#code = `${code}`;
     this.#options = options;
     // A mistake in the text shows when the script is made.
+    remember(nameOf(options), this.#code);
     native.compileFunction(this.#code, nameOf(options), []);
   }
   runInThisContext() { return runInThisContext(this.#code, this.#options); }

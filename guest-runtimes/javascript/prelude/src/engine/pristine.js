@@ -1,0 +1,134 @@
+// The language as it was when the image was made, for what has to work whatever a program has made of the built-ins.
+import { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } from './uncurry.js';
+
+const { ownKeys, deleteProperty } = Reflect;
+const { setPrototypeOf } = Object;
+
+const TYPES = [
+  'Object', 'Function', 'Array', 'String', 'Number', 'Boolean', 'Symbol', 'BigInt', 'Promise', 'RegExp', 'Date', 'Map', 'Set', 'WeakMap', 'WeakSet',
+  'WeakRef', 'ArrayBuffer', 'DataView', 'Uint8Array', 'Proxy', 'Error', 'TypeError', 'RangeError', 'SyntaxError', 'ReferenceError', 'EvalError', 'URIError',
+  'AggregateError', 'URL',
+];
+const SPACES = ['JSON', 'Math', 'Reflect'];
+
+// Objects, with names and descriptors of what they had, in rows of three.
+const kept = [];
+// Only these are what every object of the program's and of ours inherits from.
+let shared;
+
+function keep(object, leave) {
+  const keys = ownKeys(object);
+  const values = [];
+  const names = [];
+  for (let i = 0; i < keys.length; i++) {
+    const found = getOwnPropertyDescriptor(object, keys[i]);
+    if (!found.configurable && !found.writable) continue;
+    if (leave && !leave(keys[i], found)) continue;
+    names.push(keys[i]);
+    values.push({ __proto__: null, ...found });
+  }
+  kept.push(object, names, values);
+}
+
+// Called when everything that programs find is there.
+export function learn() {
+  const objects = new Set();
+  for (const name of TYPES) {
+    objects.add(globalThis[name]);
+    if (globalThis[name].prototype) objects.add(globalThis[name].prototype);
+  }
+  for (const name of SPACES) objects.add(globalThis[name]);
+  const typed = getPrototypeOf(Uint8Array);
+  objects.add(typed).add(typed.prototype);
+  const generator = getPrototypeOf(function* () {}).prototype;
+  for (const iterator of [[].values(), new Map().keys(), new Set().keys(), ''[Symbol.iterator](), 'x'.matchAll(/x/g)]) objects.add(getPrototypeOf(iterator));
+  for (let proto = generator; proto && proto !== Object.prototype; proto = getPrototypeOf(proto)) objects.add(proto);
+  for (const object of objects) keep(object);
+  // Parts of the rest of the globals are made when they are first asked for.
+  keep(globalThis, (name, found) => typeof found.value === 'function' || objects.has(found.value));
+  shared = [Object.prototype, Array.prototype, Function.prototype, String.prototype];
+}
+
+const same = (a, b) => a !== undefined && a.value === b.value && a.get === b.get && a.set === b.set;
+
+function putBack(object, name, descriptor) {
+  try {
+    if (descriptor === undefined) deleteProperty(object, name);
+    else defineProperty(object, name, descriptor);
+  } catch {
+    // What a program has frozen stays.
+  }
+}
+
+function without(descriptor) {
+  return descriptor === undefined ? undefined : setPrototypeOf(descriptor, null);
+}
+
+// Whether it is the program's to say what an error is called, even here.
+function isOwnWord(object, name, now) {
+  if (now === undefined || !('value' in now)) return false;
+  return (name === 'name' || name === 'message') && 'stack' in object;
+}
+
+function restore(changes, more) {
+  const note = (object, name, now, then) => {
+    defineProperty(changes, changes.length, { __proto__: null, value: [object, name, now], configurable: true, writable: true, enumerable: true });
+    putBack(object, name, then);
+  };
+  for (let i = 0; i < kept.length; i += 3) {
+    const object = kept[i];
+    const names = kept[i + 1];
+    const values = kept[i + 2];
+    for (let j = 0; j < names.length; j++) {
+      const now = without(getOwnPropertyDescriptor(object, names[j]));
+      if (same(now, values[j]) || (!more && isOwnWord(object, names[j], now))) continue;
+      note(object, names[j], now, values[j]);
+    }
+  }
+  if (!more) return;
+  for (let i = 0; i < shared.length; i++) {
+    const object = shared[i];
+    const keys = ownKeys(object);
+    for (let j = 0; j < keys.length; j++) if (!known(object, keys[j])) note(object, keys[j], without(getOwnPropertyDescriptor(object, keys[j])), undefined);
+  }
+}
+
+function known(object, name) {
+  for (let i = 0; i < kept.length; i += 3) {
+    if (kept[i] !== object) continue;
+    const names = kept[i + 1];
+    for (let j = 0; j < names.length; j++) if (names[j] === name) return true;
+  }
+  return !getOwnPropertyDescriptor(object, name).configurable;
+}
+
+let depth = 0;
+
+// Runs it with the built-ins as they were, and gives the program its own back. With `more`, what the program has added to the prototypes
+// of all objects is away as well, so that none of its accessors comes between.
+export function pristinely(run, more = false) {
+  if (depth > 0 && !more) return run();
+  const changes = [];
+  depth++;
+  try {
+    restore(changes, more);
+    return run();
+  } finally {
+    depth--;
+    for (let i = changes.length - 1; i >= 0; i--) putBack(changes[i][0], changes[i][1], changes[i][2]);
+  }
+}
+
+// The same for what is to have an answer in any case: `plain` uses nothing that a program could have changed.
+export function surely(run, plain) {
+  try {
+    return pristinely(run);
+  } catch {
+    // Once more, with less of the program's.
+  }
+  try {
+    return pristinely(run, true);
+  } catch {
+    return plain();
+  }
+}
