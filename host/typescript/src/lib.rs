@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod merged;
 mod place;
 mod room;
 mod shape;

@@ -29,6 +29,17 @@ fn enums_namespaces_and_parameter_properties_become_code() {
 }
 
 #[test]
+fn parts_of_a_namespace_see_each_other() {
+    let text = "namespace A { export const x = 1; export namespace B { export function f() {} } }
+namespace A { export const y = x + 1; const z = { x, y: x }; B.f(); function g(x: number) { return x } }
+namespace A.B { f(); x; unknown }";
+    let lines = code(text);
+    for part in ["A.x + 1", "x: A.x", "y: A.x", "A.B.f()", "return x;", "unknown"] {
+        assert!(lines.contains(part), "{part}: {lines}");
+    }
+}
+
+#[test]
 fn imports_of_types_go() {
     let text = "import type { A } from './a.ts';\nimport { type B, c } from './b.ts';\nimport { D } from './d.ts';\nconst x: D = c;";
     assert_eq!(code(text), "import { c } from \"./b.ts\";\nconst x = c;\n");
@@ -64,6 +75,10 @@ fn what_would_cost_too_much_is_refused() {
     let long = " ".repeat(LONGEST + 1);
     assert!(matches!(strip("a.ts", &long), Err(StripError::Long { .. })));
     assert!(syntax(&"(".repeat(100_000)).0.contains("deeply"));
+    assert!(syntax(&format!("namespace {} {{}} namespace b {{}}", vec!["a"; 20_000].join("."))).0.contains("deeply"));
+    let path = vec!["a"; 400].join(".");
+    let names = format!("namespace {path} {{ export const b = 1 }}\nnamespace {path} {{ {} }}", "b;".repeat(1_000));
+    assert!(matches!(strip("a.ts", &names), Err(StripError::Long { .. })));
 }
 
 /// The deepest that is let through, and all that is let through because it has no depth of its own.

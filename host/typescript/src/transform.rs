@@ -12,6 +12,7 @@ use oxc::transformer::{TransformOptions, Transformer};
 
 use crate::Stripped;
 use crate::error::StripError;
+use crate::merged::qualified;
 use crate::place::Place;
 use crate::unsupported::unsupported;
 
@@ -27,6 +28,24 @@ pub(crate) fn parse_only(file: &str, text: &str) -> bool {
 }
 
 pub(crate) fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
+    match once(file, text)? {
+        Once::Stripped(stripped) => Ok(stripped),
+        // Nothing is left to qualify in it.
+        Once::Qualified(text) => match once(file, &text)? {
+            Once::Stripped(stripped) => Ok(stripped),
+            Once::Qualified(_) => Err(StripError::NoRoom { length: text.len() }),
+        },
+    }
+}
+
+/// What came of one look at a text.
+enum Once {
+    Stripped(Stripped),
+    /// A text to take instead, whose lines are the same.
+    Qualified(String),
+}
+
+fn once(file: &str, text: &str) -> Result<Once, StripError> {
     let failed = |diagnostics: oxc::diagnostics::Diagnostics| {
         let first = diagnostics.errors().next().map(|error| syntax(file, text, error));
         first.map_or(Ok(()), Err)
@@ -40,6 +59,9 @@ pub(crate) fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
     let analysed = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
     failed(analysed.diagnostics)?;
     let scoping = analysed.semantic.into_scoping();
+    if let Some(text) = qualified(text, &program, &scoping)? {
+        return Ok(Once::Qualified(text));
+    }
     let path = Path::new(file);
     let options = TransformOptions::default();
     let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
@@ -53,7 +75,7 @@ pub(crate) fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
     };
     let printed = Codegen::new().with_options(options).build(&program);
     let mappings = printed.map.map(|map| map.to_json().mappings).unwrap_or_default();
-    Ok(Stripped { code: printed.code, mappings })
+    Ok(Once::Stripped(Stripped { code: printed.code, mappings }))
 }
 
 /// An error of the parser's in one line, with its place.

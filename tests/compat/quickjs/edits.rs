@@ -8,11 +8,21 @@ const LIBC: &str = "\"/work/libc.mjs\"";
 /// A test, what its text says, and what stands there instead.
 type Edit = (&'static str, &'static str, &'static str);
 
-const EDITS: [Edit; 15] = [
+const EDITS: [Edit; 20] = [
     // Programs see V8's messages.
     ("null_or_undefined", "cannot read property 'x' of null", "Cannot read properties of null (reading 'x')"),
     ("null_or_undefined", "cannot read property 'x' of undefined", "Cannot read properties of undefined (reading 'x')"),
     ("bug1591", ", \"duplicate group name\")", ".endsWith(\": Duplicate capture group name\"), true)"),
+    ("bug1498", "\"invalid number literal\"", "\"Invalid or unexpected token\""),
+    (
+        "test_builtin",
+        "\"invalid character in class in regular expression\"",
+        "\"Invalid regular expression: /[a-]/v: Invalid character in character class\"",
+    ),
+    // So is the place of text that is given to eval.
+    ("bug1498", "error.stack[0].getFileName(), \"<input>\"", "error.stack[0].getFileName(), undefined"),
+    ("global-reference-column", "/<input>:", "/<anonymous>:"),
+    ("parse-error-column", "/<input>:", "/<anonymous>:"),
     (
         "test_builtin",
         "\"this is not initialized\"",

@@ -173,7 +173,7 @@ for (const name of Object.keys(process)) {
 export let captureCallback;
 
 function setExitCode(value) {
-  if (value !== null && value !== undefined && (value | 0) !== value) {
+  if (value !== null && value !== undefined && (typeof value === 'bigint' || (value | 0) !== value)) {
     let number = value;
     if (typeof value === 'string' && value !== '') {
       number = +value;
