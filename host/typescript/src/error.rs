@@ -22,8 +22,8 @@ pub enum StripError {
         /// The most that is parsed.
         most: usize,
     },
-    /// There is not enough memory to parse it.
-    #[error("not enough memory to parse {length} bytes of TypeScript")]
+    /// Parsing it takes more memory than there is, or than a text of its length may take.
+    #[error("parsing these {length} bytes of TypeScript takes more memory than they may have: write them more plainly")]
     NoRoom {
         /// Its length in bytes.
         length: usize,

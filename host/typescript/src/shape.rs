@@ -10,7 +10,10 @@ use crate::tokens::{Token, Tokens};
 /// The deepest brackets, and the most statements in one another without any, that are parsed.
 const DEEPEST: usize = 200;
 
-/// The most `<` in one pair of brackets that are open at once: each may be a comparison or begin type arguments.
+/// The most names with dots between them.
+const MOST_DOTS: u32 = 500;
+
+/// The most `<` that are open at once: each may be a comparison or begin type arguments.
 const MOST_ANGLES: u32 = 100;
 
 /// Why a text is not parsed.
@@ -42,6 +45,7 @@ struct Level {
 pub(crate) fn check(text: &str) -> Result<(), Refusal> {
     let mut outside: Vec<Level> = Vec::new();
     let mut here = Level::default();
+    let mut dots = 0;
     let mut tokens = Tokens::new(text);
     while let Some((at, token)) = tokens.next().map_err(Refusal::Unclear)? {
         match token {
@@ -61,9 +65,15 @@ pub(crate) fn check(text: &str) -> Result<(), Refusal> {
             Token::Less => here.angles += 1,
             Token::Greater => here.angles = here.angles.saturating_sub(1),
             Token::Statement => here.statements += 1,
-            Token::Other => {}
+            Token::Dot | Token::Name | Token::Other => {}
         }
-        if outside.len() > DEEPEST || here.statements > DEEPEST || here.angles > MOST_ANGLES {
+        dots = match token {
+            Token::Dot => dots + 1,
+            Token::Name => dots,
+            _ => 0,
+        };
+        let angles = outside.iter().map(|level| level.angles).sum::<u32>() + here.angles;
+        if dots > MOST_DOTS || outside.len() > DEEPEST || here.statements > DEEPEST || angles > MOST_ANGLES {
             return Err(Refusal::Deep(at));
         }
     }
@@ -109,6 +119,7 @@ mod tests {
             format!("'unfinished\n{nest}"),
             format!("/* ` */ {nest}"),
             format!("x / `${{y}}` / {nest}"),
+            format!("let x = [...typeof /'/, {nest}"),
             format!("x = a++ + /re/.exec('`') + {nest}"),
         ] {
             assert!(deep(&text), "{}", &text[..40]);
@@ -116,6 +127,8 @@ mod tests {
         assert!(deep(&"if(1)".repeat(300)));
         assert!(deep(&"do ".repeat(300)));
         assert!(deep(&"f<".repeat(300)));
+        assert!(deep(&("(".to_owned() + &"a<".repeat(50)).repeat(3)));
+        assert!(deep(&format!("namespace a{} {{}}", ".b".repeat(600))));
         assert!(!deep(&"if (a) { b() }\n".repeat(300)));
         assert!(!deep(&"let m: Map<string, number> = f<A>(x)\n".repeat(300)));
         assert!(!deep(&"if (a < b) c(d)\nfoo();\n".repeat(300)));

@@ -72,6 +72,18 @@ fn mappings_lead_back() {
 
 #[test]
 fn what_would_cost_too_much_is_refused() {
+    // Forms that the parser tries twice at each level.
+    let twice = [
+        ("type T = ", "(infer A extends ", "A", " ? 0 : 0)"),
+        ("", "({a=b as ", "c", ":0)=>0}:0)=>0"),
+        ("", "a<{[", "x", "]:y}>b"),
+    ];
+    for (before, open, middle, close) in twice {
+        let text = format!("{before}{}{middle}{}", open.repeat(40), close.repeat(40));
+        let _ = strip("a.ts", &text);
+    }
+    let doubled = (0..60).map(|n| format!("b{} = b{n} + b{n}", n + 1)).collect::<Vec<_>>().join(", ");
+    assert!(strip("a.ts", &format!("enum A {{ b0 = 'xxxxxxxx', {doubled} }}")).is_ok());
     let long = " ".repeat(LONGEST + 1);
     assert!(matches!(strip("a.ts", &long), Err(StripError::Long { .. })));
     assert!(syntax(&"(".repeat(100_000)).0.contains("deeply"));

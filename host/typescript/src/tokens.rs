@@ -17,6 +17,10 @@ pub(crate) enum Token {
     Greater,
     /// A word that begins a statement with another one in it.
     Statement,
+    /// A dot before a name.
+    Dot,
+    /// Any other word.
+    Name,
     /// Anything else.
     Other,
 }
@@ -175,10 +179,11 @@ impl<'t> Tokens<'t> {
                 self.at += 1;
                 self.before = Before::Unclear;
             }
-            b'.' if next == Some(b'.') => self.operator(1),
+            b'.' if self.text[self.at..].starts_with(b"...") => self.operator(3),
             b'.' | b'#' => {
                 self.at += 1;
                 self.before = Before::Dot;
+                return Ok(Token::Dot);
             }
             _ if is_word(byte) => return Ok(self.word()),
             _ => self.operator(1),
@@ -213,7 +218,7 @@ impl<'t> Tokens<'t> {
             _ => Before::Value,
         };
         let statement = CONTROL.contains(&word) || word == "do";
-        if statement && !named { Token::Statement } else { Token::Other }
+        if statement && !named { Token::Statement } else { Token::Name }
     }
 
     /// A slash that begins no comment.

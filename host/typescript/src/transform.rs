@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use oxc::allocator::Allocator;
 use oxc::codegen::{Codegen, CodegenOptions, IndentChar};
 use oxc::diagnostics::OxcDiagnostic;
 use oxc::parser::Parser;
@@ -11,6 +10,7 @@ use oxc::span::SourceType;
 use oxc::transformer::{TransformOptions, Transformer};
 
 use crate::Stripped;
+use crate::arena;
 use crate::error::StripError;
 use crate::merged::qualified;
 use crate::place::Place;
@@ -22,7 +22,7 @@ fn source_type(file: &str) -> SourceType {
 }
 
 pub(crate) fn parse_only(file: &str, text: &str) -> bool {
-    let allocator = Allocator::default();
+    let allocator = arena::for_text(text.len()).unwrap_or_default();
     let parsed = Parser::new(&allocator, text, source_type(file)).parse();
     !parsed.panicked && !parsed.diagnostics.has_errors()
 }
@@ -50,13 +50,13 @@ fn once(file: &str, text: &str) -> Result<Once, StripError> {
         let first = diagnostics.errors().next().map(|error| syntax(file, text, error));
         first.map_or(Ok(()), Err)
     };
-    let allocator = Allocator::default();
+    let allocator = arena::for_text(text.len()).ok_or(StripError::NoRoom { length: text.len() })?;
     let parsed = Parser::new(&allocator, text, source_type(file)).parse();
     failed(parsed.diagnostics)?;
     let mut program = parsed.program;
     unsupported(text, &program)?;
-    // Enums become code only where their values are known.
-    let analysed = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
+    // Enums are not evaluated here: a short one can have values of any length.
+    let analysed = SemanticBuilder::new().with_check_syntax_error(true).build(&program);
     failed(analysed.diagnostics)?;
     let scoping = analysed.semantic.into_scoping();
     if let Some(text) = qualified(text, &program, &scoping)? {
