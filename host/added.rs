@@ -25,17 +25,25 @@ impl Added {
         Store::new(self.engine.clone(), self.dirs.clone(), spec, RuntimeParts::default())
     }
 
-    /// The stores of all runtimes, those of the build first.
-    pub(crate) fn stores(&self) -> Result<Vec<(Language, Store)>, WasmError> {
+    /// The stores of all runtimes, those of the build first, and why others that were added cannot be used.
+    pub(crate) fn stores(&self) -> Result<(Stores, Vec<(RuntimeName, WasmError)>), WasmError> {
         let built_in = RUNTIMES.iter().map(|(language, described, parts)| {
             let spec = RuntimeSpec::parse(described)?;
             Ok((language.clone(), Store::new(self.engine.clone(), self.dirs.clone(), spec, *parts)))
         });
-        let added = self.registry.specs()?.into_iter().map(|spec| {
-            let name = RuntimeName::new(spec.language.as_str());
-            let name = name.map_err(|e| WasmError::Prelude(format!("the added runtime {}: {e}", spec.name)))?;
-            Ok((Language::Named(name), self.store(spec)))
-        });
-        built_in.chain(added).collect()
+        let mut stores: Stores = built_in.collect::<Result<_, WasmError>>()?;
+        let mut damaged = Vec::new();
+        for (name, spec) in self.registry.entries()? {
+            // What has no name of a runtime was not put there by codebox.
+            let Ok(name) = RuntimeName::new(name) else { continue };
+            match spec {
+                Ok(spec) => stores.push((Language::Named(name), self.store(spec))),
+                Err(why) => damaged.push((name, why)),
+            }
+        }
+        Ok((stores, damaged))
     }
 }
+
+/// Runtimes, each by the language that it runs.
+pub(crate) type Stores = Vec<(Language, Store)>;

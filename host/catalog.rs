@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use codebox_core::Language;
+use codebox_core::{Language, RuntimeName};
 use codebox_packages::{ConfigFiles, FetchError, IndexSettings, Pin, UnpackError};
 use codebox_service::Check;
 use codebox_service::catalog::{
@@ -13,12 +13,14 @@ use codebox_service::catalog::{
 };
 use codebox_wasm::{ComponentFile, Package, RuntimeSpec, RuntimeState, Store, WasmError};
 
-use crate::added::Added;
+use crate::added::{Added, Stores};
 use crate::places::Places;
 
 /// The runtimes of this build and those that were added, each over its store.
 pub(crate) struct Shelf {
-    stores: Vec<(Language, Store)>,
+    stores: Stores,
+    /// Runtimes that were added and whose description is damaged.
+    damaged: Vec<(RuntimeName, WasmError)>,
     added: Added,
 }
 
@@ -26,7 +28,8 @@ impl Shelf {
     /// Everything that is built in or was added, below these places.
     pub(crate) fn below(places: &Places) -> Result<Self, WasmError> {
         let added = Added::below(places)?;
-        Ok(Self { stores: added.stores()?, added })
+        let (stores, damaged) = added.stores()?;
+        Ok(Self { stores, damaged, added })
     }
 
     /// The languages of added runtimes by the endings of their files.
@@ -42,8 +45,9 @@ impl Shelf {
     /// Refuses an ending that is another runtime's, or none.
     fn check_ending(&self, ending: &str, language: &Language) -> Result<(), CatalogError> {
         let bad = |rule: String| Err(CatalogError::BadEnding { ending: ending.to_owned(), rule });
-        if ending.is_empty() || ending.len() > 16 || !ending.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return bad("use at most 16 letters and digits, without the dot".to_owned());
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if ending.is_empty() || ending.len() > 16 || !ending.chars().all(plain) {
+            return bad("use at most 16 lower-case letters and digits, without the dot".to_owned());
         }
         let taken = |(_, store): &&(Language, Store)| store.spec().extensions.iter().any(|taken| taken == ending);
         let owner = self.stores.iter().find(taken).map(|(owner, _)| owner.clone());
@@ -194,7 +198,16 @@ impl Catalog for Shelf {
             entry.size = entry.path.as_deref().map(|dir| size_of_tree(dir) + size_of_tree(&store.prepared_dir()));
             entry
         };
-        Ok(self.stores.iter().map(entry).collect())
+        let damaged = self.damaged.iter().map(|(name, why)| RuntimeEntry {
+            name: name.to_string(),
+            version: String::new(),
+            language: Language::Named(name.clone()),
+            language_version: None,
+            size: None,
+            path: None,
+            state: EntryState::Damaged(why.to_string()),
+        });
+        Ok(self.stores.iter().map(entry).chain(damaged).collect())
     }
 
     fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
@@ -217,8 +230,8 @@ impl Catalog for Shelf {
             self.check_ending(ending, language)?;
         }
         let what = file.display().to_string();
-        let wasm =
-            read_component(file).map_err(|source| CatalogError::Io { action: format!("read {what}"), source })?;
+        let wasm = read_component(file)
+            .map_err(|error| CatalogError::NoRuntime { file: file.to_owned(), reason: error.to_string() })?;
         let component = ComponentFile { sha256: codebox_wasm::sha256_of(&wasm) };
         let spec = RuntimeSpec::of_component(name.as_str(), endings, component);
         let store = self.added.store(spec);
@@ -273,7 +286,10 @@ impl Catalog for Shelf {
 
     fn verify(&self, runtime: &str) -> Result<Vec<Check>, CatalogError> {
         let (_, store) = self.store(runtime)?;
-        let fix = format!("codebox runtime install {runtime}");
+        let fix = match store.spec().component {
+            Some(_) => format!("codebox runtime add FILE --lang {runtime}"),
+            None => format!("codebox runtime install {runtime}"),
+        };
         Ok(vec![match (store.state(), store.verify()) {
             (RuntimeState::Missing, _) => Check::fail(runtime, "it is not installed", fix),
             (_, Err(e)) => Check::fail(runtime, e.to_string(), fix),
@@ -283,10 +299,14 @@ impl Catalog for Shelf {
     }
 
     fn remove(&self, runtime: &str) -> Result<Removal, CatalogError> {
+        let forget = || self.added.registry.remove(runtime).map_err(|e| wasm_error(runtime, e));
+        // One whose description is damaged has no store.
+        if self.damaged.iter().any(|(name, _)| name.as_str() == runtime) {
+            return forget().map(|_| Removal::Removed);
+        }
         let (_, store) = self.store(runtime)?;
         let removed = store.remove().map_err(|e| wasm_error(runtime, e))?;
-        let forgotten = self.added.registry.remove(runtime).map_err(|e| wasm_error(runtime, e))?;
-        Ok(if removed || forgotten { Removal::Removed } else { Removal::NothingThere })
+        Ok(if forget()? || removed { Removal::Removed } else { Removal::NothingThere })
     }
 
     fn images(&self, language: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError> {
@@ -412,17 +432,18 @@ impl Failed {
 const MAX_COMPONENT: u64 = 512 << 20;
 
 fn read_component(path: &Path) -> io::Result<Vec<u8>> {
-    let file = fs::File::open(path)?;
-    let meta = file.metadata()?;
+    // Looked at before it is opened: opening a pipe would wait for somebody to write to it.
+    let meta = fs::metadata(path)?;
     if !meta.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(file, MAX_COMPONENT + 1), &mut bytes)?;
-    if bytes.len() as u64 > MAX_COMPONENT {
-        return Err(io::Error::other("it is larger than 512 MiB"));
+    let too_large = || io::Error::other("it is larger than 512 MiB");
+    if meta.len() > MAX_COMPONENT {
+        return Err(too_large());
     }
-    Ok(bytes)
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(fs::File::open(path)?, MAX_COMPONENT + 1), &mut bytes)?;
+    if bytes.len() as u64 > MAX_COMPONENT { Err(too_large()) } else { Ok(bytes) }
 }
 
 fn wasm_error(what: &str, error: WasmError) -> CatalogError {

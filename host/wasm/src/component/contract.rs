@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use wasmparser::{ComponentInstance, Payload};
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
@@ -11,6 +12,11 @@ use crate::error::WasmError;
 /// The contract's package, and the version that this host speaks.
 const PACKAGE: &str = "codebox:guest/";
 pub(crate) const VERSION: &str = "0.1.0";
+
+/// Components inside a component, and instantiations of such, that are compiled. wit-component makes one of each for
+/// each exported interface.
+const MOST_COMPONENTS: usize = 16;
+const MOST_INSTANCES: usize = 32;
 
 /// What a component has to export of it.
 const EXPORTS: [&str; 3] = ["start", "turn", "shutdown"];
@@ -33,6 +39,31 @@ pub(crate) fn check_kind(path: &Path, wasm: &[u8]) -> Result<(), WasmError> {
     if !wasmparser::Parser::is_component(wasm) {
         let kind = if wasmparser::Parser::is_core_wasm(wasm) { "a plain module and no" } else { "no WebAssembly" };
         return Err(refused(format!("it is {kind} component: make one with wit-component or wasm-tools")));
+    }
+    check_parts(wasm).map_err(refused)
+}
+
+/// Refuses a component that is made of so many components, or instances of them, that compiling it could take a time out of
+/// all proportion: each may instantiate another several times, which multiplies.
+fn check_parts(wasm: &[u8]) -> Result<(), String> {
+    let (mut components, mut instances) = (0, 0);
+    for payload in wasmparser::Parser::new(0).parse_all(wasm) {
+        match payload.map_err(|e| e.to_string())? {
+            Payload::ComponentSection { .. } => components += 1,
+            Payload::ComponentInstanceSection(section) => {
+                for instance in section {
+                    if let ComponentInstance::Instantiate { .. } = instance.map_err(|e| e.to_string())? {
+                        instances += 1;
+                    }
+                }
+            }
+            _ => {}
+        }
+        if components > MOST_COMPONENTS || instances > MOST_INSTANCES {
+            return Err(format!(
+                "it is made of more than {MOST_COMPONENTS} components, or {MOST_INSTANCES} instances of them"
+            ));
+        }
     }
     Ok(())
 }
@@ -121,6 +152,11 @@ mod tests {
         assert!(refusal(&wat::parse_str(socket).expect("text")).contains("wasi:sockets/network@0.2.6"));
         let function = r#"(component (import "give-me" (func)))"#;
         assert!(refusal(&wat::parse_str(function).expect("text")).contains("give-me"));
+        let twice = (0..18).fold("(component $c)".to_owned(), |inner, _| {
+            format!("(component $c {inner} (instance (instantiate $c)) (instance (instantiate $c)))")
+        });
+        let twice = wat::parse_str(twice.replacen("(component $c", "(component", 1)).expect("text");
+        assert!(refusal(&twice).contains("more than 16 components"));
         let later = r#"(component (instance $i) (export "codebox:guest/start@0.9.0" (instance $i)))"#;
         assert!(refusal(&wat::parse_str(later).expect("text")).contains("0.9.0"));
     }

@@ -8,6 +8,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 use crate::mounts::{Guard, Last, Mount};
 
+/// Directories that may be listed at the same time. A program that walks down a tree has one for each level.
+const MOST_LISTINGS: usize = 64;
+
 /// One open file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Opened {
@@ -22,6 +25,7 @@ pub(crate) struct Opened {
 pub(crate) struct Descriptors {
     guards: Vec<Option<Guard>>,
     opened: HashMap<u32, Opened>,
+    listings: usize,
 }
 
 impl Descriptors {
@@ -31,7 +35,7 @@ impl Descriptors {
     /// The system's, when a directory that has to be guarded cannot be opened.
     pub(crate) fn new(mounts: &[Mount]) -> std::io::Result<Self> {
         let guards = mounts.iter().map(|mount| Guard::of(mount, mounts)).collect::<Result<_, _>>()?;
-        Ok(Self { guards, opened: HashMap::new() })
+        Ok(Self { guards, opened: HashMap::new(), listings: 0 })
     }
 
     /// Hears of a handle.
@@ -42,6 +46,18 @@ impl Descriptors {
     /// Hears that a handle is gone; tells what it was.
     pub(crate) fn remove(&mut self, handle: u32) -> Option<Opened> {
         self.opened.remove(&handle)
+    }
+
+    /// Asks to list one more directory at the same time.
+    pub(crate) fn begin_listing(&mut self) -> bool {
+        let more = self.listings < MOST_LISTINGS;
+        self.listings += usize::from(more);
+        more
+    }
+
+    /// Hears that a listing is over.
+    pub(crate) fn end_listing(&mut self) {
+        self.listings = self.listings.saturating_sub(1);
     }
 
     /// The mount that a handle is in.

@@ -169,7 +169,20 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<ReaddirIterator>> {
-        self.behind.read_directory(fd).await
+        // The whole listing is held until it is dropped, so it counts like an open file, and only few may be held.
+        if !self.descriptors.begin_listing() {
+            return Err(ErrorCode::InsufficientMemory.into());
+        }
+        if self.quota().open().is_err() {
+            self.descriptors.end_listing();
+            return Err(ErrorCode::InsufficientMemory.into());
+        }
+        let listing = self.behind.read_directory(fd).await;
+        if listing.is_err() {
+            self.descriptors.end_listing();
+            self.quota().close();
+        }
+        listing
     }
 
     async fn sync(&mut self, fd: Fd) -> FsResult<()> {
@@ -289,6 +302,8 @@ impl HostDirectoryEntryStream for Files<'_> {
     }
 
     fn drop(&mut self, stream: Resource<ReaddirIterator>) -> wasmtime::Result<()> {
+        self.descriptors.end_listing();
+        self.quota().close();
         HostDirectoryEntryStream::drop(&mut self.behind, stream)
     }
 }

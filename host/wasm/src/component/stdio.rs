@@ -86,11 +86,13 @@ impl Stdio {
 
     /// Hands on what waits; it waits on where this is given up.
     async fn deliver(&self, number: usize) {
+        // Whoever waits here waits for the same bytes, so only one looks at them.
+        let mut delivery = self.0.delivery.lock().await;
         let waiting = self.out()[number].waiting.clone();
         if waiting.is_empty() {
             return;
         }
-        let sent = self.0.delivery.lock().await.send(number, &waiting).await;
+        let sent = delivery.send(number, &waiting).await;
         let out = &mut self.out()[number];
         out.waiting.clear();
         out.closed |= sent.is_err();
@@ -197,6 +199,10 @@ impl OutputStream for Writer {
         let out = &mut self.stdio.out()[self.number];
         if out.closed {
             return Err(StreamError::Closed);
+        }
+        let permit = if out.waiting.is_empty() { PIECE } else { 0 };
+        if bytes.len() > permit {
+            return Err(StreamError::trap("the guest wrote more than it may at once"));
         }
         match out.kept.write(&bytes) {
             Ok(fits) => out.waiting.extend_from_slice(&bytes[..fits]),

@@ -1,8 +1,11 @@
 //! The runtimes that the user added.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use codebox_core::RuntimeName;
 
 use crate::error::WasmError;
 use crate::store::seal::write_whole;
@@ -23,28 +26,25 @@ impl Registry {
         Self { dir: dirs.data.join("added") }
     }
 
-    /// The added runtimes, by name.
+    /// The added runtimes, by name: the description of each, or why there is none.
     ///
     /// # Errors
-    /// [`WasmError::Io`] when the directory or a file in it cannot be read, [`WasmError::Damaged`] when a file is no
-    /// description.
-    pub fn specs(&self) -> Result<Vec<RuntimeSpec>, WasmError> {
+    /// [`WasmError::Io`] when the directory cannot be read.
+    pub fn entries(&self) -> Result<BTreeMap<String, Result<RuntimeSpec, WasmError>>, WasmError> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
             Err(e) => return Err(WasmError::io("list", &self.dir)(e)),
         };
-        let mut specs = Vec::new();
+        let mut found = BTreeMap::new();
         for entry in entries {
             let path = entry.map_err(WasmError::io("list", &self.dir))?.path();
-            if path.extension().is_none_or(|ending| ending != ENDING) {
-                continue;
+            let name = path.file_stem().and_then(|name| name.to_str());
+            if let (Some(name), true) = (name, path.extension().is_some_and(|ending| ending == ENDING)) {
+                found.insert(name.to_owned(), read(&path, name));
             }
-            let text = fs::read_to_string(&path).map_err(WasmError::io("read", &path))?;
-            specs.push(RuntimeSpec::parse(&text).map_err(|e| WasmError::damaged(&path, e.to_string()))?);
         }
-        specs.sort_by(|one: &RuntimeSpec, other| one.name.cmp(&other.name));
-        Ok(specs)
+        Ok(found)
     }
 
     /// Adds a runtime, in the place of one of the same name.
@@ -76,6 +76,17 @@ impl Registry {
     }
 }
 
+/// Reads a description, which has to be the one of this name.
+fn read(path: &Path, name: &str) -> Result<RuntimeSpec, WasmError> {
+    let text = fs::read_to_string(path).map_err(WasmError::io("read", path))?;
+    let spec: RuntimeSpec = toml::from_str(&text).map_err(|e| WasmError::damaged(path, e.message()))?;
+    let fits = spec.name == name && spec.language == name && RuntimeName::new(name).is_ok();
+    match fits && spec.is_consistent() && spec.component.is_some() {
+        true => Ok(spec),
+        false => Err(WasmError::damaged(path, "it describes no added runtime of this name")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,13 +96,15 @@ mod tests {
     fn what_was_added_is_read_again() {
         let home = tempfile::tempdir().expect("a directory");
         let registry = Registry::new(&StoreDirs { data: home.path().into(), cache: home.path().into() });
-        assert_eq!(registry.specs().expect("nothing is there"), []);
+        assert!(registry.entries().expect("nothing is there").is_empty());
         let spec = RuntimeSpec::of_component("lua", &["lua".to_owned()], ComponentFile { sha256: "ab".repeat(32) });
         registry.add(&spec).expect("it can be written");
-        assert_eq!(registry.specs().expect("it can be read"), [spec]);
+        let found = |name: &str| registry.entries().expect("it can be listed").remove(name).expect("it is there");
+        assert_eq!(found("lua").expect("it can be read"), spec);
         assert!(registry.remove("lua").expect("it can be removed"));
         assert!(!registry.remove("lua").expect("nothing is there"));
         fs::write(home.path().join("added/x.toml"), "name = 1").expect("the directory is there");
-        assert!(matches!(registry.specs(), Err(WasmError::Damaged { .. })));
+        assert!(matches!(found("x"), Err(WasmError::Damaged { .. })));
+        assert!(registry.remove("x").expect("it can be removed all the same"));
     }
 }

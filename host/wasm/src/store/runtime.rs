@@ -97,12 +97,19 @@ impl RuntimeSpec {
     /// [`WasmError::Prelude`] with the parser's message when the text is not one.
     pub fn parse(text: &str) -> Result<Self, WasmError> {
         let spec: Self = toml::from_str(text).map_err(|e| WasmError::Prelude(format!("runtime.toml: {e}")))?;
-        match (&spec.package, &spec.built_in, &spec.component) {
-            (Some(_), None, None) | (None, Some(_), None) if !spec.image.is_empty() => Ok(spec),
-            (None, None, Some(_)) if spec.image.is_empty() && spec.library.is_none() => Ok(spec),
-            _ => Err(WasmError::Prelude(
-                "runtime.toml: it comes from a package or is built in, and has images, or it is a component".into(),
-            )),
+        if spec.is_consistent() {
+            return Ok(spec);
+        }
+        let rule = "it comes from a package or is built in, and has images, or it is a component";
+        Err(WasmError::Prelude(format!("runtime.toml: {rule}")))
+    }
+
+    /// Whether it says where the runtime comes from, and only once.
+    pub(crate) fn is_consistent(&self) -> bool {
+        match (&self.package, &self.built_in, &self.component) {
+            (Some(_), None, None) | (None, Some(_), None) => !self.image.is_empty(),
+            (None, None, Some(_)) => self.image.is_empty() && self.library.is_none(),
+            _ => false,
         }
     }
 

@@ -9,7 +9,13 @@ export const isTypeScript = (path) => /\.[mc]?tsx?$/.test(path);
 
 // The JavaScript of a TypeScript text and where each part of it came from.
 export function strip(file, written) {
-  const answer = native.host(JSON.stringify({ op: 'strip', file, text: written }));
+  let answer;
+  try {
+    answer = native.host(JSON.stringify({ op: 'strip', file, text: written }));
+  } catch {
+    // The host takes no request of such a length.
+    throw new SyntaxError(`${file} is too long for its types to be taken out: split it, or compile it before`);
+  }
   if (answer === null) throw coded(TypeError, 'ERR_UNKNOWN_FILE_EXTENSION', `Nobody takes the types out of TypeScript for ${file}`);
   const line = answer.indexOf(10);
   const head = JSON.parse(native.utf8Decode(line < 0 ? answer : answer.subarray(0, line), false));
