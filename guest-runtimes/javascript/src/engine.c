@@ -71,11 +71,23 @@ static void js_cond_wait(js_cond_t *cond, js_mutex_t *mutex)
 
 static JSValue call_from_c(JSContext *ctx, JSValueConst function, JSValueConst self, int argc, JSValueConst *argv);
 static JSValue call_and_free_from_c(JSContext *ctx, JSValue function, JSValueConst self, int argc, JSValueConst *argv);
+static void record_backtrace(JSContext *ctx, JSValueConst error, JSValueConst from, const char *file, int line, int column,
+                             int flags);
+
+// The two functions by which the engine steps iterators of its own that stand on other iterators. It calls them directly,
+// without a look at the stack, so these names are those of functions below that look first.
+static JSValue js_iterator_helper_next(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv, int *done, int magic);
+static JSValue js_iterator_wrap_next(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv, int *done, int magic);
+#define js_iterator_helper_next(first, ...) step_helper(first, __VA_ARGS__)
+#define js_iterator_wrap_next(first, ...) step_wrapper(first, __VA_ARGS__)
 
 #include "quickjs.c"
 
 #undef JS_Call
 #undef JS_CallFree
+#undef build_backtrace
+#undef js_iterator_helper_next
+#undef js_iterator_wrap_next
 
 __attribute__((noinline)) static JSValue call_from_c(JSContext *ctx, JSValueConst function, JSValueConst self, int argc,
                                                      JSValueConst *argv)
@@ -87,6 +99,39 @@ __attribute__((noinline)) static JSValue call_and_free_from_c(JSContext *ctx, JS
                                                               JSValueConst *argv)
 {
     return call_and_free(DEEPENED(DEEPER_BY_STEP, ctx), function, self, argc, argv);
+}
+
+static bool too_deep_to_step(JSContext *ctx)
+{
+    if (!js_check_stack_overflow(ctx->rt, 0))
+        return false;
+    JS_ThrowStackOverflow(ctx);
+    return true;
+}
+
+__attribute__((noinline)) static JSValue js_iterator_helper_next(JSContext *ctx, JSValueConst self, int argc,
+                                                                 JSValueConst *argv, int *done, int magic)
+{
+    return too_deep_to_step(ctx) ? JS_EXCEPTION
+                                 : step_helper(DEEPENED(DEEPER_BY_STEP, ctx), self, argc, argv, done, magic);
+}
+
+__attribute__((noinline)) static JSValue js_iterator_wrap_next(JSContext *ctx, JSValueConst self, int argc,
+                                                               JSValueConst *argv, int *done, int magic)
+{
+    return too_deep_to_step(ctx) ? JS_EXCEPTION
+                                 : step_wrapper(DEEPENED(DEEPER_BY_STEP, ctx), self, argc, argv, done, magic);
+}
+
+// A stack trace is made by a function of the prelude, which at the limit needs some room beyond it: it is asked for only
+// there, and not again in what it calls.
+static void record_backtrace(JSContext *ctx, JSValueConst error, JSValueConst from, const char *file, int line, int column,
+                             int flags)
+{
+    size_t room = ctx->rt->in_build_stack_trace ? 0 : ROOM_FOR_A_TRACE;
+    ctx->rt->stack_limit -= room;
+    build_backtrace(ctx, error, from, file, line, column, flags);
+    ctx->rt->stack_limit += room;
 }
 
 #include "shim.h"
