@@ -68,6 +68,7 @@ static void js_cond_wait(js_cond_t *cond, js_mutex_t *mutex)
 #endif
 
 #include "depth.h"
+#include "number.h"
 
 static JSValue call_from_c(JSContext *ctx, JSValueConst function, JSValueConst self, int argc, JSValueConst *argv);
 static JSValue call_and_free_from_c(JSContext *ctx, JSValue function, JSValueConst self, int argc, JSValueConst *argv);
