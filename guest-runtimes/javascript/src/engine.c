@@ -82,6 +82,14 @@ static JSValue js_iterator_wrap_next(JSContext *ctx, JSValueConst self, int argc
 #define js_iterator_helper_next(first, ...) step_helper(first, __VA_ARGS__)
 #define js_iterator_wrap_next(first, ...) step_wrapper(first, __VA_ARGS__)
 
+// The engine notes a position where a name is read, but not at `this`, so that an error in `return this.a.b` would be told
+// of the line before. Told apart by their first word as in depth.h, the calls note it first.
+typedef struct JSParseState JSParseState;
+static JSParseState *with_position(JSParseState *s);
+#define js_parse_postfix_expr(first, flags) postfix_of_##first, flags)
+#define postfix_of_JSParseState (js_parse_postfix_expr)(JSParseState
+#define postfix_of_s (js_parse_postfix_expr)(with_position(s)
+
 #include "quickjs.c"
 
 #undef JS_Call
@@ -89,6 +97,7 @@ static JSValue js_iterator_wrap_next(JSContext *ctx, JSValueConst self, int argc
 #undef build_backtrace
 #undef js_iterator_helper_next
 #undef js_iterator_wrap_next
+#undef js_parse_postfix_expr
 
 __attribute__((noinline)) static JSValue call_from_c(JSContext *ctx, JSValueConst function, JSValueConst self, int argc,
                                                      JSValueConst *argv)
@@ -100,6 +109,13 @@ __attribute__((noinline)) static JSValue call_and_free_from_c(JSContext *ctx, JS
                                                               JSValueConst *argv)
 {
     return call_and_free(DEEPENED(DEEPER_BY_STEP, ctx), function, self, argc, argv);
+}
+
+static JSParseState *with_position(JSParseState *s)
+{
+    if (s->token.val == TOK_THIS || s->token.val == TOK_SUPER || s->token.val == TOK_NULL)
+        emit_source_loc(s);
+    return s;
 }
 
 static bool too_deep_to_step(JSContext *ctx)
