@@ -79,13 +79,25 @@ static JSValue poll_stdin(JSContext *ctx, JSValueConst self, int argc, JSValueCo
     return JS_NewBool(ctx, wait(true, ms));
 }
 
+// The host gives no more than some megabytes at a time, and looks at its limits in between.
+static int fill(uint8_t *bytes, size_t length)
+{
+    static const size_t PIECE = 1 << 20;
+    int error = 0;
+    for (size_t at = 0, more; at < length && !error; at += more) {
+        more = length - at < PIECE ? length - at : PIECE;
+        error = __wasi_random_get(bytes + at, more);
+    }
+    return error;
+}
+
 static JSValue fill_random(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
 {
     size_t length;
     uint8_t *bytes = bytes_of(ctx, &length, argv[0]);
     if (!bytes && JS_HasException(ctx))
         return JS_EXCEPTION;
-    int error = length ? __wasi_random_get(bytes, length) : 0;
+    int error = fill(bytes, length);
     return error ? throw_system(ctx, error, "getrandom", NULL, NULL) : JS_UNDEFINED;
 }
 
@@ -97,7 +109,7 @@ static JSValue new_random(JSContext *ctx, JSValueConst self, int argc, JSValueCo
     uint8_t *bytes = length < SIZE_MAX ? js_malloc(ctx, length ? length : 1) : NULL;
     if (!bytes)
         return JS_HasException(ctx) ? JS_EXCEPTION : JS_ThrowOutOfMemory(ctx);
-    int error = __wasi_random_get(bytes, length);
+    int error = fill(bytes, length);
     if (error) {
         js_free(ctx, bytes);
         return throw_system(ctx, error, "getrandom", NULL, NULL);

@@ -20,6 +20,11 @@
 #define DEEPER_BY_CALL 64
 #define DEEPER_BY_STEP 256
 
+// What the making of a stack trace may use beyond the limit.
+#ifndef ROOM_FOR_A_TRACE
+#define ROOM_FOR_A_TRACE (64 << 10)
+#endif
+
 // The functions below are called with a variable and defined with a type in the same position. Pasting that first word
 // to a name tells the two apart, so that the calls change and the definitions do not.
 
@@ -45,5 +50,10 @@
 #define JS_CallFree(first, ...) call_free_of_##first, __VA_ARGS__)
 #define call_free_of_JSContext call_and_free(JSContext
 #define call_free_of_ctx call_and_free_from_c(ctx
+
+#define build_backtrace(first, ...) backtrace_of_##first, __VA_ARGS__)
+#define backtrace_of_JSContext (build_backtrace)(JSContext
+#define backtrace_of_ctx record_backtrace(ctx
+#define backtrace_of_s record_backtrace(s
 
 #endif

@@ -68,14 +68,36 @@ static void js_cond_wait(js_cond_t *cond, js_mutex_t *mutex)
 #endif
 
 #include "depth.h"
+#include "number.h"
 
 static JSValue call_from_c(JSContext *ctx, JSValueConst function, JSValueConst self, int argc, JSValueConst *argv);
 static JSValue call_and_free_from_c(JSContext *ctx, JSValue function, JSValueConst self, int argc, JSValueConst *argv);
+static void record_backtrace(JSContext *ctx, JSValueConst error, JSValueConst from, const char *file, int line, int column,
+                             int flags);
+
+// The two functions by which the engine steps iterators of its own that stand on other iterators. It calls them directly,
+// without a look at the stack, so these names are those of functions below that look first.
+static JSValue js_iterator_helper_next(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv, int *done, int magic);
+static JSValue js_iterator_wrap_next(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv, int *done, int magic);
+#define js_iterator_helper_next(first, ...) step_helper(first, __VA_ARGS__)
+#define js_iterator_wrap_next(first, ...) step_wrapper(first, __VA_ARGS__)
+
+// The engine notes a position where a name is read, but not at `this`, so that an error in `return this.a.b` would be told
+// of the line before. Told apart by their first word as in depth.h, the calls note it first.
+typedef struct JSParseState JSParseState;
+static JSParseState *with_position(JSParseState *s);
+#define js_parse_postfix_expr(first, flags) postfix_of_##first, flags)
+#define postfix_of_JSParseState (js_parse_postfix_expr)(JSParseState
+#define postfix_of_s (js_parse_postfix_expr)(with_position(s)
 
 #include "quickjs.c"
 
 #undef JS_Call
 #undef JS_CallFree
+#undef build_backtrace
+#undef js_iterator_helper_next
+#undef js_iterator_wrap_next
+#undef js_parse_postfix_expr
 
 __attribute__((noinline)) static JSValue call_from_c(JSContext *ctx, JSValueConst function, JSValueConst self, int argc,
                                                      JSValueConst *argv)
@@ -87,6 +109,46 @@ __attribute__((noinline)) static JSValue call_and_free_from_c(JSContext *ctx, JS
                                                               JSValueConst *argv)
 {
     return call_and_free(DEEPENED(DEEPER_BY_STEP, ctx), function, self, argc, argv);
+}
+
+static JSParseState *with_position(JSParseState *s)
+{
+    if (s->token.val == TOK_THIS || s->token.val == TOK_SUPER || s->token.val == TOK_NULL)
+        emit_source_loc(s);
+    return s;
+}
+
+static bool too_deep_to_step(JSContext *ctx)
+{
+    if (!js_check_stack_overflow(ctx->rt, 0))
+        return false;
+    JS_ThrowStackOverflow(ctx);
+    return true;
+}
+
+__attribute__((noinline)) static JSValue js_iterator_helper_next(JSContext *ctx, JSValueConst self, int argc,
+                                                                 JSValueConst *argv, int *done, int magic)
+{
+    return too_deep_to_step(ctx) ? JS_EXCEPTION
+                                 : step_helper(DEEPENED(DEEPER_BY_STEP, ctx), self, argc, argv, done, magic);
+}
+
+__attribute__((noinline)) static JSValue js_iterator_wrap_next(JSContext *ctx, JSValueConst self, int argc,
+                                                               JSValueConst *argv, int *done, int magic)
+{
+    return too_deep_to_step(ctx) ? JS_EXCEPTION
+                                 : step_wrapper(DEEPENED(DEEPER_BY_STEP, ctx), self, argc, argv, done, magic);
+}
+
+// A stack trace is made by a function of the prelude, which at the limit needs some room beyond it: it is asked for only
+// there, and not again in what it calls.
+static void record_backtrace(JSContext *ctx, JSValueConst error, JSValueConst from, const char *file, int line, int column,
+                             int flags)
+{
+    size_t room = ctx->rt->in_build_stack_trace ? 0 : ROOM_FOR_A_TRACE;
+    ctx->rt->stack_limit -= room;
+    build_backtrace(ctx, error, from, file, line, column, flags);
+    ctx->rt->stack_limit += room;
 }
 
 #include "shim.h"

@@ -248,6 +248,5 @@ int loop_status(enum hook which)
     }
     if (JS_HasException(ctx))
         JS_FreeValue(ctx, JS_GetException(ctx));
-    memory_let_go();
     return leaving ? leaving_status : status & 255;
 }

@@ -104,6 +104,9 @@ struct block {
     _Alignas(8) unsigned char room[];
 };
 
+// The C library takes the number of bytes that it lets the memory grow by for a signed one, and traps if it is negative.
+#define MOST_AT_ONCE (((size_t)1 << 31) - ((size_t)1 << 20))
+
 #define BLOCK_OF(room) ((struct block *)((unsigned char *)(room) - offsetof(struct block, room)))
 
 static struct block *attempt(struct block *old, size_t size)
@@ -111,7 +114,7 @@ static struct block *attempt(struct block *old, size_t size)
     size_t before = old ? old->size : 0;
     // Under a limit, room is held back by name; it is free once the block is gone that stands for it.
     size_t held = (spares[FOR_THE_ERROR] ? SIZES[FOR_THE_ERROR] : 0) + (spares[FOR_LAST_WORDS] ? SIZES[FOR_LAST_WORDS] : 0);
-    if (size > SIZE_MAX / 2 || (most && used - before + size + held > most))
+    if (size > MOST_AT_ONCE || (most && used - before + size + held > most))
         return NULL;
     struct block *block = realloc(old, sizeof(struct block) + size);
     if (!block)

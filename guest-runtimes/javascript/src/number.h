@@ -1,0 +1,70 @@
+// Decimal texts as the nearest double, for JSON, literals and conversions alike. Part of engine.c.
+//
+// Left alone, JSON goes to the C library, whose arithmetic of 128 bits is all software here, and everything else to the
+// engine's own reader, which drops the digits after the 38th even where they decide between two doubles.
+#ifndef NUMBER_H
+#define NUMBER_H
+
+#include "dtoa.h"
+
+// What the engine's reader keeps of a decimal text, and what 64 bits hold.
+#define DIGITS_OF_ENGINE 38
+#define DIGITS_OF_WORD 19
+// All integers up to this one, and all powers of ten up to this one's, are doubles themselves.
+#define EXACT_INTEGER (UINT64_C(1) << 53)
+#define EXACT_POWER 22
+
+// `text` is `[-]digits[.digits][e[sign]digits]`, followed by anything else.
+__attribute__((noinline)) static double read_decimal(const char *text)
+{
+    static const double POWERS[EXACT_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    const char *p = text;
+    bool negative = *p == '-', point = false;
+    uint64_t mantissa = 0;
+    int64_t digits = 0, fraction = 0;
+    for (p += negative;; p++) {
+        if (*p == '.' && !point) {
+            point = true;
+            continue;
+        }
+        unsigned digit = (unsigned char)*p - '0';
+        if (digit > 9)
+            break;
+        fraction += point;
+        if (digits == 0 && digit == 0)
+            continue;
+        if (++digits <= DIGITS_OF_WORD)
+            mantissa = mantissa * 10 + digit;
+    }
+    if (digits > DIGITS_OF_ENGINE)
+        return (strtod)(text, NULL);
+    if (digits <= DIGITS_OF_WORD && mantissa <= EXACT_INTEGER) {
+        int exponent = 0;
+        if (*p == 'e' || *p == 'E') {
+            bool down = *++p == '-';
+            // Four digits say enough: more is far from exact.
+            for (p += *p == '-' || *p == '+'; (unsigned char)*p - '0' <= 9u && exponent < 10000; p++)
+                exponent = exponent * 10 + (*p - '0');
+            if (down)
+                exponent = -exponent;
+        }
+        int64_t power = exponent - fraction;
+        double value = negative ? -(double)mantissa : (double)mantissa;
+        // One operation on two exact numbers rounds once, which is all that is asked for.
+        if (power == 0 || mantissa == 0)
+            return value;
+        if (power > 0 && power <= EXACT_POWER)
+            return value * POWERS[power];
+        if (power < 0 && power >= -EXACT_POWER)
+            return value / POWERS[-power];
+    }
+    JSATODTempMem room;
+    return (js_atod)(text, NULL, 10, 0, &room);
+}
+
+#define strtod(text, end) read_decimal(text)
+#define js_atod(text, end, radix, flags, room)                                                                         \
+    ((radix) == 10 ? read_decimal(text) : (js_atod)(text, end, radix, flags, room))
+
+#endif
