@@ -377,3 +377,20 @@ bool engine_proxy(JSContext *ctx, JSValueConst value, JSValue *target, JSValue *
 }
 
 #include "settle.h"
+
+// Whether the error that is being made now is made by the program, with `new Error(…)` or a class of its own, and not thrown by
+// the engine: then the constructor's is the first frame of C below the code that asks.
+bool engine_error_is_made(JSContext *ctx)
+{
+    JSStackFrame *frame = ctx->rt->current_stack_frame;
+    while (frame && (frame = frame->prev_frame)) {
+        if (JS_VALUE_GET_TAG(frame->cur_func) != JS_TAG_OBJECT)
+            return false;
+        JSObject *function = JS_VALUE_GET_OBJ(frame->cur_func);
+        if (function->class_id == JS_CLASS_C_FUNCTION)
+            return function->u.cfunc.c_function.constructor_magic == js_error_constructor;
+        if (!js_class_has_bytecode(function->class_id))
+            return false;
+    }
+    return false;
+}

@@ -77,6 +77,11 @@ static JSValue set_stack(JSContext *ctx, JSValueConst self, int argc, JSValueCon
     return JS_UNDEFINED;
 }
 
+static JSValue error_is_made(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    return JS_NewBool(ctx, engine_error_is_made(ctx));
+}
+
 static const JSCFunctionListEntry FUNCTIONS[] = {
     JS_CFUNC_DEF("promiseState", 1, promise_state),
     JS_CFUNC_DEF("markHandled", 1, mark_handled),
@@ -85,6 +90,7 @@ static const JSCFunctionListEntry FUNCTIONS[] = {
     JS_CFUNC_DEF("classOf", 1, class_of),
     JS_CFUNC_DEF("functionKind", 1, function_kind),
     JS_CFUNC_DEF("ownKeys", 3, own_keys),
+    JS_CFUNC_DEF("errorIsMade", 0, error_is_made),
     JS_CFUNC_DEF("stackOf", 1, stack_of),
     JS_CFUNC_DEF("setStack", 2, set_stack),
 };

@@ -60,6 +60,7 @@ const char *engine_class_of(JSContext *ctx, JSValueConst value);
 const char *engine_function_kind(JSContext *ctx, JSValueConst value);
 JSValue engine_preview(JSContext *ctx, JSValueConst value);
 JSValue engine_stack_of(JSContext *ctx, JSValueConst error);
+bool engine_error_is_made(JSContext *ctx);
 void engine_set_stack(JSContext *ctx, JSValueConst error, JSValue text);
 bool engine_proxy(JSContext *ctx, JSValueConst value, JSValue *target, JSValue *handler);
 

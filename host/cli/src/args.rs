@@ -44,7 +44,7 @@ pub(crate) enum Command {
     /// sees no file, no network and no environment of the host but what the options grant. `/work`, where it
     /// starts, and `/tmp` are private and empty.
     Run(Box<RunArgs>),
-    /// List, install, check or remove language runtimes
+    /// List, install, add, check or remove language runtimes
     #[command(subcommand, arg_required_else_help = true)]
     Runtime(RuntimeCommand),
     /// List, build or remove images: runtimes that have already imported something

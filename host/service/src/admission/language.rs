@@ -19,18 +19,33 @@ const INTERPRETERS: [(&str, Language); 7] = [
     ("ts-node", Language::TypeScript),
 ];
 
-/// The language by the file's ending, then by its shebang, then by what its text is.
+/// Endings of files that are no program of a language here, whatever their text could be taken for.
+const FOREIGN: [&str; 24] = [
+    "bash", "bat", "c", "cpp", "cs", "css", "go", "h", "html", "java", "json", "jsx", "kt", "lua", "php", "pl", "ps1",
+    "r", "rb", "rs", "sh", "sql", "swift", "wasm",
+];
+
+/// The language by the file's ending, then by its shebang, then by what its text is; none where one of the first two
+/// names another language.
 ///
-/// `added` are the endings of runtimes that the user added, which never are codebox's own.
-pub(super) fn of(path: &Path, text: &[u8], added: &BTreeMap<String, Language>) -> Language {
+/// `added` are the endings and names of runtimes that the user added, which never are codebox's own.
+pub(super) fn of(path: &Path, text: &[u8], added: &BTreeMap<String, Language>) -> Option<Language> {
     let ending = path.extension().and_then(|extension| extension.to_str());
     let known = ending.and_then(|ending| Language::of_extension(ending).or_else(|| added.get(ending).cloned()));
-    known.unwrap_or_else(|| of_text(text))
+    match (known, shebang(text)) {
+        (Some(language), _) => Some(language),
+        (None, Some(words)) => of_shebang(words, added),
+        (None, None) if ending.is_some_and(|ending| FOREIGN.contains(&ending)) => None,
+        (None, None) => Some(of_content(text)),
+    }
 }
 
 /// The language of a text without a name, by its shebang and then by what it is.
-pub(super) fn of_text(text: &[u8]) -> Language {
-    of_shebang(text).unwrap_or_else(|| of_content(text))
+pub(super) fn of_text(text: &[u8], added: &BTreeMap<String, Language>) -> Option<Language> {
+    match shebang(text) {
+        Some(words) => of_shebang(words, added),
+        None => Some(of_content(text)),
+    }
 }
 
 /// The refusal of a program that comes without anything that names its language.
@@ -38,35 +53,91 @@ pub(super) fn of_text(text: &[u8]) -> Language {
 /// Standard input may be anything that a pipe brought, so nothing is guessed from it.
 pub(super) fn unknown(subject: &str) -> Denied {
     let detail = "its language is not known";
-    Denied::new(ResultKind::InvalidRequest, ("run", subject), detail, "name it, as in --lang python")
+    Denied::new(
+        ResultKind::InvalidRequest,
+        ("run", subject),
+        detail,
+        "name it, as in --lang python, or add a runtime for it with codebox runtime add",
+    )
 }
 
-fn of_shebang(text: &[u8]) -> Option<Language> {
+/// The words of a text's first line, where it names an interpreter.
+fn shebang(text: &[u8]) -> Option<&str> {
     let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let words = std::str::from_utf8(line).ok()?;
+    std::str::from_utf8(line).ok()
+}
+
+fn of_shebang(words: &str, added: &BTreeMap<String, Language>) -> Option<Language> {
     // `#!/usr/bin/env -S node --flag` and `#!/usr/bin/python3`: the first word that is an interpreter's name.
     words.split_ascii_whitespace().find_map(|word| {
         let name = word.rsplit('/').next()?;
         let known = INTERPRETERS.iter().find(|(begin, _)| name.starts_with(begin));
-        known.map(|(_, language)| language.clone())
+        let own = || added.values().find(|language| language.as_str() == name).cloned();
+        known.map(|(_, language)| language.clone()).or_else(own)
     })
 }
 
-/// What does not parse as Python, and has a line that looks like JavaScript, is JavaScript; all else is Python.
+/// What does not parse as Python, and has a line that looks like JavaScript, is JavaScript, or TypeScript where it has
+/// types; all else is Python.
 fn of_content(text: &[u8]) -> Language {
     let Ok(text) = std::str::from_utf8(text) else { return Language::Python };
     // The look comes first, because it is quick.
-    let javascript = text.lines().any(looks_like_javascript) && !Needs::can_be_python(text);
-    if javascript { Language::JavaScript } else { Language::Python }
+    let typed = text.lines().any(looks_like_typescript);
+    let console = text.lines().any(|line| line.trim_start().starts_with("console.")) && !text.contains("console =");
+    if !typed && !console && !text.lines().any(looks_like_javascript) {
+        return Language::Python;
+    }
+    match Needs::can_be_python(text) {
+        // Python has no such name of its own.
+        true if console && !text.contains("import ") => Language::JavaScript,
+        true => Language::Python,
+        false if typed => Language::TypeScript,
+        false => Language::JavaScript,
+    }
 }
 
 fn looks_like_javascript(line: &str) -> bool {
     let line = line.trim();
-    let begins = ["const ", "let ", "var ", "function ", "async function ", "export ", "//", "/*", "console."];
+    let begins = [
+        "const ",
+        "let ",
+        "var ",
+        "function ",
+        "async function ",
+        "export ",
+        "//",
+        "/*",
+        "console.",
+        "for (",
+        "for(",
+        "if (",
+        "if(",
+        "while (",
+        "while(",
+        "switch",
+        "try {",
+        "throw ",
+        "new ",
+        "class ",
+        "import ",
+        "!function",
+        "(()",
+        "(function",
+        "(async",
+    ];
+    begins.iter().any(|begin| line.starts_with(begin)) || line.contains("=>") || line.contains("require(")
+}
+
+fn looks_like_typescript(line: &str) -> bool {
+    let line = line.trim();
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let begins = ["interface ", "enum ", "const enum ", "namespace ", "declare ", "abstract class ", "import type "];
+    let types =
+        [": string", ": number", ": boolean", ": unknown", ": any", ": void", ": never", "[] =", "<string", "<number"];
+    let variable = ["const ", "let ", "function ", "async function "].iter().any(|begin| line.starts_with(begin));
     begins.iter().any(|begin| line.starts_with(begin))
-        || line.contains("=>")
-        || line.contains("require(")
-        || (line.starts_with("import ") && line.ends_with([';', '"', '\'']))
+        || (line.starts_with("type ") && line.contains('='))
+        || (variable && types.iter().any(|of| line.contains(of)))
 }
 
 #[cfg(test)]
@@ -78,7 +149,21 @@ mod tests {
     }
 
     fn guessed(path: &str, text: &str) -> Language {
+        look(path, text).expect("it has a language")
+    }
+
+    fn look(path: &str, text: &str) -> Option<Language> {
         of(Path::new(path), text.as_bytes(), &[("lua".to_owned(), named("lua"))].into())
+    }
+
+    #[test]
+    fn what_names_another_language_is_not_guessed() {
+        for (path, text) in
+            [("a.rb", "print(1)"), ("a.json", "{}"), ("a.wasm", "x"), ("tool", "#!/usr/bin/env ruby\nprint 1")]
+        {
+            assert_eq!(look(path, text), None, "{path}");
+        }
+        assert_eq!(look("a.v2", "print(1)"), Some(Language::Python));
     }
 
     #[test]
@@ -101,6 +186,7 @@ mod tests {
             ("#!/usr/bin/env -S node --no-warnings", Language::JavaScript),
             ("#!/usr/bin/python3.11 -u", Language::Python),
             ("#!/usr/local/bin/tsx", Language::TypeScript),
+            ("#!/usr/bin/env lua", named("lua")),
         ] {
             assert_eq!(guessed("tool", &format!("{line}\nprint(1)\n")), language, "{line}");
         }
@@ -114,6 +200,16 @@ mod tests {
             ("const a = 1;\nconsole.log(a);", Language::JavaScript),
             ("import fs from 'fs';\nfs.readFileSync('x');", Language::JavaScript),
             ("[1, 2].map(x => x + 1)", Language::JavaScript),
+            ("import fs from 'fs'; console.log(1)", Language::JavaScript),
+            ("for (const x of [1]) console.log(x)", Language::JavaScript),
+            ("if (true) { f() }", Language::JavaScript),
+            ("console.log('hi')", Language::JavaScript),
+            ("console = 1\nconsole.log('hi')", Language::Python),
+            ("if (True): print(1)", Language::Python),
+            ("class A:\n    x: str = ''", Language::Python),
+            ("const a: number = 1;", Language::TypeScript),
+            ("interface A { a: string }\nconsole.log(1)", Language::TypeScript),
+            ("type A = string | null;\nlet a: A = null;", Language::TypeScript),
             ("print(1", Language::Python),
             ("", Language::Python),
         ] {

@@ -164,7 +164,8 @@ function prepare(error, sites) {
     return '';
   }
   if (kind !== 'Error') return textOf(new Trace(sites), error);
-  retell(error, sites);
+  // The words of an error that the program made are its own.
+  if (!native.errorIsMade()) retell(error, sites);
   setIn(traces, error, new Trace(sites, belowMaker(error, sites)));
   defineProperty(error, 'stack', accessor);
   return '';

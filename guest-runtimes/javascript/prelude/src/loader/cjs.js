@@ -6,7 +6,7 @@ import { isModuleWrapper, showAsUrl } from '../engine/frames.js';
 import { remember } from '../engine/sources.js';
 import { lacking } from '../missing.js';
 import { builtin, builtinNames, isBuiltin, nameOf } from './builtins.js';
-import { isDirectory, isFile, packageAt, packageOf, readText, realPath, typedTwin } from './files.js';
+import { isDirectory, isFile, packageAt, packageOf, readText, realPath, typedTwin, untypedTwin } from './files.js';
 import { PARAMETERS, formatOfPath, formatOfText, endingOf } from './detect.js';
 import { REQUIRE, findPackage, legacyMain, nodeModulesOf, resolveExports, resolveImports, splitName } from './packages.js';
 import { strip, textOf } from './texts.js';
@@ -60,7 +60,7 @@ function asFile(path, trailing) {
   if (!trailing) {
     if (isFile(path)) return path;
     for (const ending of Object.keys(Module._extensions)) if (isFile(path + ending)) return path + ending;
-    const twin = typedTwin(path);
+    const twin = typedTwin(path) ?? untypedTwin(path);
     if (twin !== undefined) return twin;
   }
   if (isDirectory(path)) {

@@ -86,6 +86,13 @@ export function packageType(path) {
   return type === 'module' || type === 'commonjs' ? type : undefined;
 }
 
+// What TypeScript leaves away: `import './b'` of b.ts, and of a folder with an index.ts.
+const UNTYPED = ['.ts', '.tsx', '.mts', '.cts', '.js', '.mjs', '.cjs', '.json', '/index.ts', '/index.tsx', '/index.js'];
+export function untypedTwin(path) {
+  const ending = UNTYPED.find((end) => isFile(path + end));
+  return ending === undefined ? undefined : path + ending;
+}
+
 // For `import './b.js'` of a file that is only there as b.ts.
 const TYPED = { '.js': ['.ts', '.tsx'], '.mjs': ['.mts'], '.cjs': ['.cts'], '.jsx': ['.tsx'] };
 export function typedTwin(path) {

@@ -3,7 +3,7 @@ import { coded, invalidArgType } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
 import { lacking, tell } from '../missing.js';
 import { isBuiltin, nameOf } from './builtins.js';
-import { isDirectory, isFile, normal, realPath, typedTwin } from './files.js';
+import { isDirectory, isFile, normal, realPath, typedTwin, untypedTwin } from './files.js';
 import { IMPORT, findPackage, legacyMain, resolveExports, resolveImports, splitName } from './packages.js';
 import { fileURLToPath } from './urls.js';
 
@@ -34,7 +34,7 @@ function notFound(what, importer, isPackage, near) {
 function finish(path, suffix, importer) {
   if (/%2f|%5c/i.test(path)) throw coded(TypeError, 'ERR_INVALID_MODULE_SPECIFIER', `Invalid module "${path}" must not include encoded "/" or "\\" characters imported from ${shown(importer)}`);
   if (!isFile(path)) {
-    const twin = typedTwin(path);
+    const twin = typedTwin(path) ?? (/\.[mc]?tsx?$/.test(importer) ? untypedTwin(path) : undefined);
     if (twin !== undefined) return realPath(twin) + suffix;
     if (isDirectory(path)) {
       const error = coded(Error, 'ERR_UNSUPPORTED_DIR_IMPORT', `Directory import '${path}' is not supported resolving ES modules imported from ${shown(importer)}`);
