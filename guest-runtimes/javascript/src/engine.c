@@ -142,8 +142,8 @@ __attribute__((noinline)) static JSValue js_iterator_wrap_next(JSContext *ctx, J
 
 // A stack trace is made by a function of the prelude, which at the limit needs some room beyond it: it is asked for only
 // there, and not again in what it calls.
-static void record_backtrace(JSContext *ctx, JSValueConst error, JSValueConst from, const char *file, int line, int column,
-                             int flags)
+__attribute__((noinline)) static void record_backtrace(JSContext *ctx, JSValueConst error, JSValueConst from,
+                                                       const char *file, int line, int column, int flags)
 {
     size_t room = ctx->rt->in_build_stack_trace ? 0 : ROOM_FOR_A_TRACE;
     ctx->rt->stack_limit -= room;
