@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the core module of lua.wasm from Lua's sources, ours, and the bindings: the same bytes wherever and whenever it is run.
 #
-#   build.sh CRATE BINDINGS OUT     CRATE: the unpacked folder, or the .crate file, of lua-src 551.1.0
+#   build.sh CRATE BINDINGS OUT     CRATE: the folder with the sources of lua-src 551.1.0
 #                                   BINDINGS: the folder with what wit-bindgen made of the contract for C
 #                                   OUT: where the core module goes, of which a component is still to be made
 #
@@ -13,15 +13,9 @@ crate=${1:?"$usage"}
 bindings=${2:?"$usage"}
 out=${3:?"$usage"}
 here=$(cd "$(dirname "$0")" && pwd)
-python=${PYTHON:-$here/.venv/bin/python}
+python=${PYTHON:-python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-if [ -f "$crate" ]; then
-    echo "41d22b201501a536c0f5a96c7589b268b559172b20fb029064434e38ddcecb1f  $crate" | sha256sum -c --quiet
-    tar xzf "$crate" -C "$work"
-    crate=$work/lua-src-551.1.0
-fi
 
 # Everything is compiled from one folder by relative names, so that no path gets into the result.
 mkdir "$work/build"

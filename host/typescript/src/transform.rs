@@ -22,7 +22,7 @@ fn source_type(file: &str) -> SourceType {
 }
 
 pub(crate) fn parse_only(file: &str, text: &str) -> bool {
-    let allocator = arena::for_text(text.len()).unwrap_or_default();
+    let Some(allocator) = arena::for_text(text.len()) else { return false };
     let parsed = Parser::new(&allocator, text, source_type(file)).parse();
     !parsed.panicked && !parsed.diagnostics.has_errors()
 }
