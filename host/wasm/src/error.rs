@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use codebox_files::FilesError;
+
 /// A failure of the fast path that says nothing about the guest's program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -74,5 +76,13 @@ impl WasmError {
 
     pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), reason: reason.into() }
+    }
+}
+
+impl From<FilesError> for WasmError {
+    fn from(error: FilesError) -> Self {
+        match error {
+            FilesError::Io { doing, path, source } => Self::Io { doing, path, source },
+        }
     }
 }

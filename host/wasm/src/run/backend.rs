@@ -8,13 +8,13 @@ use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, Instance, InstanceSpec, Isolation, Language,
     LimitKind, Support, Unavailable,
 };
+use codebox_files::Scratch;
 
 use crate::code::CodeImage;
 use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::region::RegionPool;
 use crate::run::exec::WasmInstance;
-use crate::run::scratch::Scratch;
 use crate::store::Store;
 
 /// The name of this backend.
@@ -213,7 +213,7 @@ impl Backend for WasmBackend {
             let first = described.image.first().map_or(described.name.as_str(), |recipe| recipe.name.as_str());
             let image = spec.image.as_deref().unwrap_or(first);
             let loaded = self.load(runtime, image).map_err(failed)?;
-            let scratch = self.scratch.instance().map_err(failed)?;
+            let scratch = self.scratch.instance().map_err(|e| failed(e.into()))?;
             let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone());
             Ok(Box::new(instance.map_err(failed)?) as Box<dyn Instance>)
         })();

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::Dir;
 use codebox_core::path::{MappedPath, settle};
 use codebox_core::{
     Access, BackendError, BoxFuture, Denial, DenialKind, Enforcement, ExecIo, FileChanges, Grants, GuestError,
     GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, Outcome, Provenance, RunReport,
     Stdin as JobStdin, Usage,
 };
-
-use sha2::{Digest, Sha256};
+use codebox_files::{Before, Budget, InstanceScratch, Left, collect, put_file};
 
 use crate::error::WasmError;
 use crate::guest::{Channel, Output, Quota, Stdin, Told};
@@ -21,13 +20,9 @@ use crate::interrupt::Interrupt;
 use crate::launch::Setup;
 use crate::mounts::Mount;
 use crate::run::backend::{ENGINE, ID, Loaded, Start, backend_error, held};
-use crate::run::budget::Budget;
-use crate::run::changes::{Before, changes};
 use crate::run::message::message;
-use crate::run::outputs::bring_out;
-use crate::run::scratch::InstanceScratch;
 use crate::run::turn::{self, Turn};
-use crate::store::{ROOT_PLACES, Store, hex};
+use crate::store::{ROOT_PLACES, Store};
 
 /// Where a program that is in no granted directory is put when /work is the user's.
 const PROGRAM_DIR: &str = "/run/codebox";
@@ -144,25 +139,12 @@ impl WasmInstance {
         let mut before = Before::new();
         for file in &job.files {
             let (dir, rest) = self.private_place(&file.path)?;
-            let (name, parents) = match rest.split_last() {
-                Some(split) => split,
-                None => return Err(WasmError::Limit(format!("{} is a directory", file.path))),
-            };
-            let put = || -> std::io::Result<()> {
-                let mut dir = dir;
-                for parent in parents {
-                    let _ = dir.create_dir(parent);
-                    dir = crate::run::changes::open_dir(&dir, parent.as_ref())?;
-                }
-                // A later job of a session may bring the same file again: what stands there is replaced, a link with
-                // it, and never written through.
-                let _ = dir.remove_file(name);
-                let mut options = OpenOptions::new();
-                options.write(true).create_new(true);
-                std::io::Write::write_all(&mut dir.open_with(name, &options)?, &file.content)
-            };
-            put().map_err(WasmError::io("put in", file.path.as_str().as_ref()))?;
-            before.insert(file.path.as_str().to_owned(), hex(&Sha256::digest(&file.content)));
+            if rest.is_empty() {
+                return Err(WasmError::Limit(format!("{} is a directory", file.path)));
+            }
+            let put = put_file(&dir, &rest, &file.content);
+            let digest = put.map_err(WasmError::io("put in", file.path.as_str().as_ref()))?;
+            before.insert(file.path.as_str().to_owned(), digest);
         }
         Ok(before)
     }
@@ -193,21 +175,12 @@ impl WasmInstance {
     }
 
     /// What the job changed in its working directory, brought out where the job says so.
-    fn collect(&self, job: &Job, since: SystemTime, before: &Before, mut budget: Budget) -> FileChanges {
+    fn collect(&self, job: &Job, since: SystemTime, before: &Before, budget: Budget) -> FileChanges {
         let at = GuestPath::work();
         let Some(mount) = self.mounts.iter().find(|mount| mount.guest == at) else { return FileChanges::default() };
         let Ok(work) = open(&mount.host) else { return FileChanges::default() };
-        let mut found = changes(&work, &at, since, before, &mut budget.clone());
-        if let Some(to) = &job.out {
-            match open(&to.to_path_buf()) {
-                Ok(out) => bring_out(&mut found, &work, &at, (&out, to), &mut budget),
-                Err(e) => found.skipped.push(codebox_core::SkippedFile {
-                    name: to.as_str().as_bytes().to_vec(),
-                    reason: format!("cannot be opened: {e}"),
-                }),
-            }
-        }
-        found
+        let left = Left { dir: &work, at: &at, since, before };
+        collect(&left, job.out.as_ref(), budget)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use codebox_core::Job;
+use codebox_files::file_time;
 
 use crate::code::CodeImage;
 use crate::component::{self, ComponentCode};
@@ -13,7 +14,6 @@ use crate::interrupt::Interrupt;
 use crate::launch::{Live, Setup};
 use crate::region::RegionPool;
 use crate::run::classify::{End, Evidence, classify};
-use crate::sys::file_time;
 
 /// How long a stalled reader is waited for after a job was stopped.
 const LAST_WORDS: Duration = Duration::from_millis(500);

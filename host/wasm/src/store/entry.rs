@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use codebox_core::{Access, GuestPath};
+use codebox_files::{hex, private_dir};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -15,9 +16,9 @@ use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::image::{ImageFacts, MemoryImage};
 use crate::mounts::Mount;
+use crate::store::RuntimeSpec;
 use crate::store::install::data_dir;
 use crate::store::seal::{Seal, ours_above, ours_alone, write_whole};
-use crate::store::{RuntimeSpec, hex, private_dir};
 
 /// The directories that a store keeps things in.
 #[derive(Debug, Clone, PartialEq, Eq)]

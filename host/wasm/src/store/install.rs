@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use codebox_files::private_dir;
+
 use crate::code::{CodeImage, split};
 use crate::component::ComponentCode;
 use crate::error::WasmError;
@@ -11,7 +13,7 @@ use crate::image::{ImageFacts, Maker};
 use crate::store::entry::{CODE, INITIAL, Manifest, image_file};
 use crate::store::lock::StoreLock;
 use crate::store::seal::{Seal, write_whole};
-use crate::store::{RuntimeState, Store, private_dir};
+use crate::store::{RuntimeState, Store};
 use crate::sys::make_private;
 
 /// Hears what a long operation is doing.

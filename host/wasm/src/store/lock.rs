@@ -3,8 +3,9 @@
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
+use codebox_files::private_dir;
+
 use crate::error::WasmError;
-use crate::store::private_dir;
 
 /// Holds the store's lock until it is dropped; the system drops it with a process that dies.
 pub(crate) struct StoreLock(#[expect(dead_code, reason = "the open file is the lock")] File);

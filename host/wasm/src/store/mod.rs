@@ -18,18 +18,5 @@ pub(crate) use install::ROOT_PLACES;
 pub use install::Steps;
 pub use registry::Registry;
 pub use runtime::{BuiltIn, ComponentFile, DataArchive, ImageRecipe, Package, RuntimeSpec};
-pub(crate) use seal::{hex, write_sparse};
+pub(crate) use seal::write_sparse;
 pub use seal::{sha256_of, sha256_of_file};
-
-use std::fs;
-use std::io;
-use std::path::Path;
-
-use crate::sys::build_private;
-
-/// Makes a directory, and its parents, that only this user can enter.
-pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    build_private(builder.recursive(true));
-    builder.create(path)
-}

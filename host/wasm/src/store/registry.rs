@@ -6,10 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use codebox_core::RuntimeName;
+use codebox_files::private_dir;
 
 use crate::error::WasmError;
 use crate::store::seal::write_whole;
-use crate::store::{RuntimeSpec, StoreDirs, private_dir};
+use crate::store::{RuntimeSpec, StoreDirs};
 
 /// Descriptions of added runtimes: a `runtime.toml` for each, under its name.
 #[derive(Debug, Clone)]

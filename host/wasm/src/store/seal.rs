@@ -10,11 +10,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
+use codebox_files::{hex, open_itself};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::WasmError;
-use crate::sys::{self, not_ours, open_itself};
+use crate::sys::{self, not_ours};
 
 /// What a sealed file was when its digest was last known to be right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,14 +100,6 @@ fn digest(file: &mut File) -> io::Result<String> {
         }
     }
     Ok(hex(&hasher.finalize()))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn open(path: &Path) -> Result<File, WasmError> {

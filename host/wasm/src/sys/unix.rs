@@ -1,11 +1,11 @@
 //! Address space, private file mappings, clocks and what the system knows of files, on Unix.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use rustix::mm::{Advice, madvise};
@@ -114,43 +114,12 @@ pub(crate) fn thread_cpu_time() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The time that the file system gives to a change made now: never later than a change made afterwards.
-#[cfg(target_os = "linux")]
-pub(crate) fn file_time() -> SystemTime {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// The time that the file system gives to a change made now, less the widest step that such a clock moves in.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn file_time() -> SystemTime {
-    SystemTime::now() - Duration::from_millis(10)
-}
-
-/// Lets an open follow no link at the path's end and wait for nobody: not for a FIFO's other end either.
-pub(crate) fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW | libc::O_NONBLOCK)
-}
-
-/// Lets an open below a directory handle wait for nobody.
-pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
-    cap_std::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK)
-}
-
 /// What the system tells a file by: device, number, and the times of the last change of content and of anything.
 ///
 /// The last of them moves whenever content, owner, mode or name change, and no unprivileged program can set it.
 pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
     use std::os::unix::fs::MetadataExt;
     (meta.dev(), meta.ino(), (meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()))
-}
-
-/// When the system last saw a file change, which no program can set.
-pub(crate) fn changed_at(meta: &cap_std::fs::Metadata) -> SystemTime {
-    use cap_std::fs::MetadataExt;
-    let seconds = u64::try_from(meta.ctime()).unwrap_or(0);
-    SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(meta.ctime_nsec()).unwrap_or(0))
 }
 
 /// Why a file or directory cannot be taken for this user's alone, or nothing when it can.
@@ -167,9 +136,4 @@ pub(crate) fn not_ours(meta: &Metadata) -> Option<String> {
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o400))
-}
-
-/// Makes what is built with this only this user's to enter.
-pub(crate) fn build_private(builder: &mut DirBuilder) -> &mut DirBuilder {
-    std::os::unix::fs::DirBuilderExt::mode(builder, 0o700)
 }

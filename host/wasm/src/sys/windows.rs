@@ -1,13 +1,13 @@
 //! Address space, clocks and what the system knows of files, on Windows. Images are read into memory, as there is no private file mapping at a fixed
 //! place inside a reservation.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::windows::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::ptr::NonNull;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Memory::{
@@ -107,32 +107,9 @@ pub(crate) fn thread_cpu_time() -> Duration {
     Duration::from_nanos((ticks(kernel) + ticks(user)) * 100)
 }
 
-/// The time that the file system gives to a change made now, less the widest step that such a clock moves in.
-pub(crate) fn file_time() -> SystemTime {
-    SystemTime::now() - Duration::from_millis(20)
-}
-
-/// The flag of an open that takes a link for itself.
-const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
-
-/// Lets an open follow no link at the path's end.
-pub(crate) fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
-    std::os::windows::fs::OpenOptionsExt::custom_flags(options, OPEN_REPARSE_POINT)
-}
-
-/// Nothing in a directory makes an open wait here.
-pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
-    options
-}
-
 /// What the system tells a file by, as far as it says without another call: the times of making and of writing.
 pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
     (0, meta.creation_time(), (meta.last_write_time() as i64, 0), (0, 0))
-}
-
-/// When a file was last written, which a program can set; the system tells nothing better here.
-pub(crate) fn changed_at(meta: &cap_std::fs::Metadata) -> SystemTime {
-    meta.modified().map_or(SystemTime::UNIX_EPOCH, cap_std::time::SystemTime::into_std)
 }
 
 /// A user's directories are closed to others by what they inherit from the profile.
@@ -143,9 +120,4 @@ pub(crate) fn not_ours(_meta: &Metadata) -> Option<String> {
 /// Files inherit who may read them from the user's profile.
 pub(crate) fn make_private(_path: &Path) -> io::Result<()> {
     Ok(())
-}
-
-/// Directories inherit who may enter them from the user's profile.
-pub(crate) fn build_private(builder: &mut DirBuilder) -> &mut DirBuilder {
-    builder
 }

@@ -4,23 +4,19 @@ use std::io::{self, Read, Write};
 
 use cap_std::fs::{Dir, OpenOptions};
 use codebox_core::path::MappedPath;
-use codebox_core::{FileChanges, FileKind, GuestPath, HostPath, OutFile, SkippedFile};
+use codebox_core::{FileChanges, FileKind, HostPath, OutFile, SkippedFile};
 
-use crate::run::budget::Budget;
-use crate::run::changes::{open_dir, open_file};
+use crate::budget::Budget;
+use crate::collect::Left;
+use crate::open::{make_dirs, open_dir, open_file};
 
-/// Copies every regular file of `changes` from `work` to `out`, which is the host's `to`.
+/// Copies every regular file of `changes` from where a job left it to `out`, which is the host's `to`.
 ///
 /// Files are written beside their place under another name and then renamed, so that nobody sees half a file and a
 /// link that stands in the way is replaced and not followed. What cannot be brought, or would be more than `budget`, is
 /// named with the reason.
-pub(crate) fn bring_out(
-    changes: &mut FileChanges,
-    work: &Dir,
-    at: &GuestPath,
-    (out, to): (&Dir, &HostPath),
-    budget: &mut Budget,
-) {
+pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (&Dir, &HostPath), budget: &mut Budget) {
+    let Left { dir: work, at, .. } = left;
     let FileChanges { created, modified, skipped, .. } = changes;
     for file in created.iter_mut().chain(modified) {
         if file.kind != FileKind::Regular {
@@ -50,14 +46,7 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], budget: &mut Budget) -> io::Resul
     if !budget.take(len) {
         return Err(io::Error::other(budget.refusal()));
     }
-    let mut to = out.try_clone()?;
-    for parent in parents {
-        match to.create_dir(parent) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-            _ => {}
-        }
-        to = open_dir(&to, parent.as_ref())?;
-    }
+    let to = make_dirs(out, parents)?;
     // Short whatever the name is, and nobody's who writes to the same directory.
     let temp = format!(".codebox-{}-{:016x}", std::process::id(), rand::random::<u64>());
     let mut options = OpenOptions::new();

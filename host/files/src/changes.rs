@@ -5,14 +5,16 @@ use std::io::{self, Read};
 use std::time::SystemTime;
 
 use cap_fs_ext::MetadataExt;
-use cap_std::fs::{Dir, File, FileType, OpenOptions};
+use cap_std::fs::{Dir, File, FileType};
 use codebox_core::path::MappedPath;
 use codebox_core::{FileChanges, FileKind, GuestPath, OutFile, SkippedFile};
 use sha2::{Digest, Sha256};
 
-use crate::run::budget::Budget;
-use crate::store::hex;
-use crate::sys::{changed_at, open_without_waiting};
+use crate::budget::Budget;
+use crate::collect::Left;
+use crate::hex::hex;
+use crate::open::{open_dir, open_file};
+use crate::sys::changed_at;
 
 /// Most files listed; the rest are counted.
 const MAX_LISTED: usize = 10_000;
@@ -21,21 +23,16 @@ const MAX_DEPTH: usize = 64;
 /// Most bytes hashed in one file.
 const MAX_HASHED: u64 = 1 << 30;
 
-/// What stood in the working directory before the job, where that is known: put there by us.
-pub(crate) type Before = BTreeMap<String, String>;
+/// The sha256 of what stood in the working directory before the job, by guest path, where that is known: put there by us.
+pub type Before = BTreeMap<String, String>;
 
-/// Lists what changed below `dir`, which guests see as `at`, since `since`.
+/// Lists what a job changed below a directory.
 ///
 /// A directory that was granted is the user's and full of files that the job never saw; what changed in it is what
 /// the system says was changed since the job began. A link, a device or anything else that is no file or directory
 /// is named and not looked into.
-pub(crate) fn changes(
-    dir: &Dir,
-    at: &GuestPath,
-    since: SystemTime,
-    before: &Before,
-    budget: &mut Budget,
-) -> FileChanges {
+pub(crate) fn changes(left: &Left<'_>, budget: &mut Budget) -> FileChanges {
+    let &Left { dir, at, since, before } = left;
     let mut walk = Walk { since, before, budget, digests: BTreeMap::new(), found: FileChanges::default() };
     walk.directory(dir, at, 0);
     let by_path = |files: &mut Vec<OutFile>| files.sort_by(|a, b| a.guest.as_str().cmp(b.guest.as_str()));
@@ -152,24 +149,6 @@ impl Walk<'_> {
             self.found.dropped += 1;
         }
     }
-}
-
-/// Opens a directory that is one, and no link to one.
-pub(crate) fn open_dir(dir: &Dir, name: &std::ffi::OsStr) -> io::Result<Dir> {
-    use cap_fs_ext::DirExt;
-    dir.open_dir_nofollow(name)
-}
-
-/// Opens a regular file that is one, and no link to one; never waits for a FIFO's other end.
-pub(crate) fn open_file(dir: &Dir, name: &std::ffi::OsStr) -> io::Result<File> {
-    use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
-    let mut options = OpenOptions::new();
-    open_without_waiting(options.read(true).follow(FollowSymlinks::No));
-    let file = dir.open_with(name, &options)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    Ok(file)
 }
 
 /// The sha256 of at most [`MAX_HASHED`] bytes, in hexadecimal.

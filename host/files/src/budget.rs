@@ -6,7 +6,7 @@ use codebox_core::CancelToken;
 ///
 /// Files can be far longer than what a guest was allowed to write: they have holes, and one file has many names.
 #[derive(Clone)]
-pub(crate) struct Budget {
+pub struct Budget {
     most: Option<u64>,
     left: u64,
     cancel: CancelToken,
@@ -14,7 +14,8 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// A budget of as many bytes as a job may write, or any number where that is unlimited.
-    pub(crate) fn new(most: Option<u64>, cancel: CancelToken) -> Self {
+    #[must_use]
+    pub fn new(most: Option<u64>, cancel: CancelToken) -> Self {
         Self { most, left: most.unwrap_or(u64::MAX), cancel }
     }
 

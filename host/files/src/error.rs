@@ -1,0 +1,27 @@
+//! What can go wrong with the host's files; what a job left in them is never an error.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A failure of the host's file system.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// A file or directory operation failed.
+    #[error("cannot {doing} {path}")]
+    Io {
+        /// What was being done, as a verb.
+        doing: &'static str,
+        /// The path it was done to.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl FilesError {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { doing, path, source }
+    }
+}

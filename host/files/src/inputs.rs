@@ -1,0 +1,68 @@
+//! Puts a job's files into its private directories.
+
+use std::io::{self, Write};
+
+use cap_std::fs::{Dir, OpenOptions};
+use sha2::{Digest, Sha256};
+
+use crate::hex::hex;
+use crate::open::make_dirs;
+
+/// Writes a file below `dir`, at the path of these components, and makes the directories that lead to it.
+///
+/// A later job of a session may bring the same file again: what stands there is replaced, a link with it, and never
+/// written through. A parent that is a link is an error. The answer is the content's sha256, for [`Before`](crate::Before).
+///
+/// # Errors
+/// The system's; [`io::ErrorKind::InvalidInput`] without a component.
+pub fn put_file(dir: &Dir, parts: &[&str], content: &[u8]) -> io::Result<String> {
+    let Some((name, parents)) = parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let dir = make_dirs(dir, parents)?;
+    let _ = dir.remove_file(name);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    dir.open_with(name, &options)?.write_all(content)?;
+    Ok(hex(&Sha256::digest(content)))
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Result;
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_put_in_with_its_parents_and_replaced() -> Result<()> {
+        let home = tempfile::tempdir()?;
+        let dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
+        put_file(&dir, &["a", "b", "c.txt"], b"one")?;
+        let digest = put_file(&dir, &["a", "b", "c.txt"], b"abc")?;
+        assert_eq!(dir.read("a/b/c.txt")?, b"abc");
+        assert_eq!(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(put_file(&dir, &[], b"").map_err(|e| e.kind()), Err(io::ErrorKind::InvalidInput));
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn p4_a_link_planted_where_an_input_goes_is_replaced_and_its_target_untouched() -> Result<()> {
+        let home = tempfile::tempdir()?;
+        let canary = home.path().join("canary");
+        std::fs::write(&canary, "untouched")?;
+        std::fs::create_dir(home.path().join("work"))?;
+        let dir = Dir::open_ambient_dir(home.path().join("work"), ambient_authority())?;
+        std::os::unix::fs::symlink(&canary, home.path().join("work/in"))?;
+        std::os::unix::fs::symlink(home.path(), home.path().join("work/sub"))?;
+        put_file(&dir, &["in"], b"input")?;
+        assert!(dir.symlink_metadata("in")?.is_file());
+        assert_eq!(dir.read("in")?, b"input");
+        assert!(put_file(&dir, &["sub", "canary"], b"input").is_err(), "no parent is a link");
+        assert_eq!(std::fs::read(&canary)?, b"untouched");
+        // A second name of the canary is taken away, and not written through.
+        std::fs::hard_link(&canary, home.path().join("work/hard"))?;
+        put_file(&dir, &["hard"], b"input")?;
+        assert_eq!(std::fs::read(&canary)?, b"untouched");
+        Ok(())
+    }
+}

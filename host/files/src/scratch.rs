@@ -1,0 +1,133 @@
+//! Private directories: one for a process, one below it for each instance, gone with them.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use crate::error::FilesError;
+use crate::private::private_dir;
+use crate::remove::remove_tree;
+
+mod instance;
+mod sweep;
+
+pub use instance::InstanceScratch;
+use sweep::sweep;
+
+/// The name of the file whose lock tells that a scratch directory's process lives.
+const LOCK: &str = "lock";
+
+/// The lock's name until it is held.
+const UNLOCKED: &str = "lock.new";
+
+/// The directory of this process; removed when the value is dropped.
+///
+/// A process that is killed leaves its directory behind. Nobody holds its lock any more then, so the next process
+/// that starts removes it.
+pub struct Scratch {
+    path: PathBuf,
+    parent: Dir,
+    name: String,
+    here: Dir,
+    count: AtomicU64,
+    /// Directories of ended instances that nothing was ever put into.
+    idle: Mutex<Vec<(String, Dir)>>,
+    _lock: File,
+}
+
+/// Most untouched directories kept for later instances.
+const MAX_IDLE: usize = 64;
+
+impl Scratch {
+    /// Makes this process's directory below `parent` and removes those of dead processes.
+    ///
+    /// # Errors
+    /// [`FilesError::Io`] when it cannot be made.
+    pub fn new(parent: &Path) -> Result<Self, FilesError> {
+        let failed = |e| FilesError::io("create a scratch directory in", parent)(e);
+        private_dir(parent).map_err(failed)?;
+        let dir = Dir::open_ambient_dir(parent, ambient_authority()).map_err(failed)?;
+        sweep(&dir, parent);
+        let made = tempfile::Builder::new().prefix("run-").tempdir_in(parent).map_err(failed)?;
+        // The lock appears under its name only when it is held: another process that finds it free takes its owner
+        // for dead.
+        let unlocked = made.path().join(UNLOCKED);
+        let lock = File::create(&unlocked).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        fs::rename(&unlocked, made.path().join(LOCK)).map_err(failed)?;
+        let path = made.keep();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let here = dir.open_dir(&name).map_err(failed)?;
+        Ok(Self { path, parent: dir, name, here, count: AtomicU64::new(0), idle: Mutex::default(), _lock: lock })
+    }
+
+    /// The host's path to it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directories of one instance, empty: untouched ones of an earlier instance, or new ones.
+    ///
+    /// # Errors
+    /// [`FilesError::Io`] when they cannot be made.
+    pub fn instance(self: &Arc<Self>) -> Result<InstanceScratch, FilesError> {
+        let idle = self.idle().pop();
+        let (name, dir) = match idle {
+            Some(untouched) => untouched,
+            None => self.make()?,
+        };
+        let path = self.path.join(&name);
+        Ok(InstanceScratch { process: self.clone(), name, path, dir: Some(dir), touched: false })
+    }
+
+    fn make(&self) -> Result<(String, Dir), FilesError> {
+        let name = self.count.fetch_add(1, Ordering::Relaxed).to_string();
+        let make = || -> io::Result<Dir> {
+            self.here.create_dir(&name)?;
+            let dir = self.here.open_dir(&name)?;
+            dir.create_dir("work")?;
+            dir.create_dir("tmp")?;
+            Ok(dir)
+        };
+        let dir = make().map_err(FilesError::io("create", &self.path.join(&name)))?;
+        Ok((name, dir))
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(String, Dir)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove(&self, name: &str, dir: &Dir) {
+        // Plain removal first: most directories are empty.
+        for inner in ["work", "tmp"] {
+            let _ = dir.remove_dir(inner);
+        }
+        if self.here.remove_dir(name).is_err() {
+            let _ = remove_tree(&self.here, name.as_ref());
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.remove_all();
+    }
+}
+
+impl Scratch {
+    /// Removes the directory with all that instances left untouched.
+    pub fn remove_all(&self) {
+        for (name, dir) in std::mem::take(&mut *self.idle()) {
+            self.remove(&name, &dir);
+        }
+        // What cannot be removed now is removed by the next process: its lock goes with this one.
+        let _ = self.here.remove_file(LOCK);
+        let _ = self.parent.remove_dir(&self.name);
+    }
+}
