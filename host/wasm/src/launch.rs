@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use codebox_core::Access;
+use codebox_streams::{Delivery, Output, Sinks, Stdin};
 use rand::Rng as _;
 use wasmtime::{Instance, Memory, Store, TypedFunc, Val};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
 use crate::code::CodeImage;
 use crate::error::WasmError;
-use crate::guest::{Channel, Delivery, Guest, Listings, MemoryLimiter, Output, Quota, Sinks, Stdin};
+use crate::guest::{Channel, Guest, Listings, MemoryLimiter, Quota};
 use crate::image::{GlobalValue, ImageFacts};
 use crate::interrupt::Running;
 use crate::mounts::{Mount, MountTable};

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use codebox_core::{Access, Job};
+use codebox_streams::Delivery;
 use wasmtime::Store;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::WasiCtx;
@@ -15,7 +16,7 @@ use crate::component::job::told;
 use crate::component::state::State;
 use crate::component::stdio::Stdio;
 use crate::error::WasmError;
-use crate::guest::{Delivery, MemoryLimiter, Told};
+use crate::guest::{MemoryLimiter, Told};
 use crate::interrupt::Running;
 use crate::launch::{MAX_RANDOM, Setup, TABLE_ROOM};
 

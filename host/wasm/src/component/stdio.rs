@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use codebox_core::Captured;
+use codebox_streams::{Delivery, Output, Stdin, WriteFailed};
 use tokio::io::{AsyncRead, AsyncWrite};
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdinStream, StdoutStream};
 use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-use crate::guest::{Delivery, Flood, Output, Stdin, WriteFailed};
+use crate::guest::Flood;
 
 /// Bytes that one write may hold, and one read gives.
 const PIECE: usize = 64 << 10;

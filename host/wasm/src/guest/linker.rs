@@ -3,6 +3,7 @@
 //! A shadow decides (which mount, which quota, which stream) and then delegates to the generated function it stands
 //! in front of; none of them touches the host's files itself.
 
+use codebox_streams::WriteFailed;
 use wasmtime::{Caller, Linker};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p1::{self, wasi_snapshot_preview1 as wasi};
@@ -11,7 +12,6 @@ use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::guest::errno;
 use crate::guest::memory::{Shortened, memory, range, split, vectors};
-use crate::guest::output::WriteFailed;
 use crate::guest::{Guest, channel, listing, paths};
 
 /// The module that preview 1's functions are imported from.

@@ -1,28 +1,23 @@
 //! One guest as the host sees it: its state, its system interface and its limits.
 
 mod channel;
-mod delivery;
 mod errno;
 mod limiter;
 mod linker;
 mod listing;
 mod memory;
-mod output;
 mod paths;
 mod quota;
-mod stdin;
 mod strip;
 
 pub(crate) use channel::{Channel, Missing, SeedHint, Uncaught};
-pub(crate) use delivery::{Delivery, Sinks};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::{Flood, linker};
 pub(crate) use listing::Listings;
-pub(crate) use output::{Output, WriteFailed};
 pub(crate) use quota::Quota;
-pub(crate) use stdin::Stdin;
 
 use codebox_core::Captured;
+use codebox_streams::{Delivery, Output, Stdin};
 use wasmtime_wasi::p1::WasiP1Ctx;
 
 use crate::mounts::MountTable;

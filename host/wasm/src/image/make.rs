@@ -8,12 +8,13 @@ use codebox_core::{Access, GuestPath, Limit};
 
 use crate::code::CodeImage;
 use crate::error::WasmError;
-use crate::guest::{Channel, Output, Quota, SeedHint, Stdin};
+use crate::guest::{Channel, Quota, SeedHint};
 use crate::image::{ImageFacts, MemoryImage};
 use crate::launch::{Live, Setup};
 use crate::mounts::Mount;
 use crate::region::RegionPool;
 use crate::store::Store;
+use codebox_streams::{Output, Stdin};
 
 /// What the entry's text says; the prelude has taken the reactor's turn over and does not look at it.
 const ENTRY: &[u8] = b"0";

@@ -9,13 +9,13 @@ use cap_std::fs::Dir;
 use codebox_core::path::{MappedPath, settle};
 use codebox_core::{
     Access, BackendError, BoxFuture, Denial, DenialKind, Enforcement, ExecIo, FileChanges, Grants, GuestError,
-    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, Outcome, Provenance, RunReport,
-    Stdin as JobStdin, Usage,
+    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, Outcome, Provenance, RunReport, Usage,
 };
 use codebox_files::{Before, Budget, InstanceScratch, Left, collect, put_file};
+use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
-use crate::guest::{Channel, Output, Quota, Stdin, Told};
+use crate::guest::{Channel, Quota, Told};
 use crate::interrupt::Interrupt;
 use crate::launch::Setup;
 use crate::mounts::Mount;
@@ -72,11 +72,6 @@ impl WasmInstance {
         let text = message(job).ok_or_else(|| WasmError::Limit("this tier runs programs, not commands".into()))?;
         let before = self.put_files(job)?;
         let Limits { wall, cpu, memory, output, disk, files, open_files, processes: _, fuel: _ } = job.limits;
-        let stdin = match &job.stdin {
-            JobStdin::Empty => Stdin::bytes(Vec::new()),
-            JobStdin::Bytes(bytes) => Stdin::bytes(bytes.clone()),
-            JobStdin::Streamed => io.stdin.take().map_or_else(|| Stdin::bytes(Vec::new()), Stdin::stream),
-        };
         let setup = Setup {
             root: &self.root,
             mounts: &self.mounts,
@@ -86,7 +81,7 @@ impl WasmInstance {
                 files.at().map(u64::from),
                 open_files.at().map(|n| u64::from(n.get())),
             ),
-            stdin,
+            stdin: Stdin::of(&job.stdin, io),
             stdout: Output::new(output),
             stderr: Output::new(output),
             sinks: [io.stdout.take(), io.stderr.take()],

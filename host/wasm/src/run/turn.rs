@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use codebox_core::Job;
 use codebox_files::file_time;
+use codebox_streams::LAST_WORDS;
 
 use crate::code::CodeImage;
 use crate::component::{self, ComponentCode};
@@ -14,9 +15,6 @@ use crate::interrupt::Interrupt;
 use crate::launch::{Live, Setup};
 use crate::region::RegionPool;
 use crate::run::classify::{End, Evidence, classify};
-
-/// How long a stalled reader is waited for after a job was stopped.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What came of a turn.
 pub(crate) struct Turn {

@@ -11,7 +11,7 @@ use codebox_core::{ByteSize, CappedSink, Captured, Kept, Limit};
 const GRACE: Duration = Duration::from_millis(500);
 
 /// One output stream.
-pub(crate) struct Output {
+pub struct Output {
     kept: CappedSink,
     room: Option<u64>,
     overflowed: Option<Instant>,
@@ -19,7 +19,7 @@ pub(crate) struct Output {
 
 /// The stream's reader is gone, or the guest has had its say.
 #[derive(Debug)]
-pub(crate) enum WriteFailed {
+pub enum WriteFailed {
     /// The receiver of live output does not take any more: a broken pipe.
     Closed,
     /// The guest kept on writing after its cap was reached.
@@ -28,12 +28,12 @@ pub(crate) enum WriteFailed {
 
 impl Output {
     /// A stream that keeps at most `cap` bytes and passes at most as many on.
-    pub(crate) fn new(cap: Limit<ByteSize>) -> Self {
+    pub fn new(cap: Limit<ByteSize>) -> Self {
         Self { kept: CappedSink::new(cap), room: cap.at().map(ByteSize::get), overflowed: None }
     }
 
     /// Takes what the guest wrote; tells how many of its first bytes are to be passed on.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, WriteFailed> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, WriteFailed> {
         let kept = self.kept.push(bytes);
         let fits = self.room.map_or(bytes.len(), |room| bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
         if let Some(room) = &mut self.room {
@@ -46,7 +46,7 @@ impl Output {
     }
 
     /// What was kept.
-    pub(crate) fn finish(self) -> Captured {
+    pub fn finish(self) -> Captured {
         self.kept.finish()
     }
 }

@@ -4,25 +4,29 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use codebox_core::OutputSink;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::guest::output::WriteFailed;
+use crate::output::WriteFailed;
 
 /// Most bytes in one piece.
 const PIECE: usize = 64 << 10;
 /// Most pieces that wait for the reader.
 const WAITING: usize = 16;
 
+/// How long a stalled reader is waited for after a job was stopped.
+pub const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// The two output streams, in the order of their descriptors.
-pub(crate) type Sinks = [Option<Box<dyn OutputSink>>; 2];
+pub type Sinks = [Option<Box<dyn OutputSink>>; 2];
 
 /// Which of the streams' receivers take no more.
 type Closed = Arc<[AtomicBool; 2]>;
 
 /// Output on its way to whoever watches; both streams in the order in which they were written.
-pub(crate) struct Delivery {
+pub struct Delivery {
     /// Until the first byte is on its way: most jobs have nobody watching, or nothing to say.
     sinks: Option<Sinks>,
     running: Option<Running>,
@@ -38,13 +42,13 @@ struct Running {
 
 impl Delivery {
     /// Output to these sinks, each of which may be nobody's.
-    pub(crate) fn new(sinks: Sinks) -> Self {
+    pub fn new(sinks: Sinks) -> Self {
         let watched = [sinks[0].is_some(), sinks[1].is_some()];
         Self { sinks: Some(sinks), running: None, watched, closed: Arc::default() }
     }
 
     /// Sends bytes of stream 0 or 1, waiting for room; does nothing when nobody watches it.
-    pub(crate) async fn send(&mut self, stream: usize, bytes: &[u8]) -> Result<(), WriteFailed> {
+    pub async fn send(&mut self, stream: usize, bytes: &[u8]) -> Result<(), WriteFailed> {
         if !self.watched[stream] || bytes.is_empty() {
             return Ok(());
         }
@@ -64,7 +68,7 @@ impl Delivery {
     /// Waits until everything sent has been taken and the sinks are dropped.
     ///
     /// The wait can be given up and taken up again.
-    pub(crate) async fn finish(&mut self) {
+    pub async fn finish(&mut self) {
         self.sinks = None;
         if let Some(running) = &mut self.running {
             running.queue = None;

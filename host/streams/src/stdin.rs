@@ -2,13 +2,14 @@
 
 use std::io::{self, Read};
 
+use codebox_core::ExecIo;
 use tokio::sync::mpsc;
 
 /// Bytes asked of a streamed input at once.
 const CHUNK: usize = 64 << 10;
 
 /// One input stream; reading past its end gives nothing.
-pub(crate) struct Stdin {
+pub struct Stdin {
     source: Source,
     ready: Vec<u8>,
     at: usize,
@@ -21,13 +22,22 @@ enum Source {
 }
 
 impl Stdin {
+    /// A job's input; a streamed one is taken from `io`.
+    pub fn of(stdin: &codebox_core::Stdin, io: &mut ExecIo) -> Self {
+        match stdin {
+            codebox_core::Stdin::Empty => Self::bytes(Vec::new()),
+            codebox_core::Stdin::Bytes(bytes) => Self::bytes(bytes.clone()),
+            codebox_core::Stdin::Streamed => io.stdin.take().map_or_else(|| Self::bytes(Vec::new()), Self::stream),
+        }
+    }
+
     /// An input that holds these bytes.
-    pub(crate) fn bytes(bytes: Vec<u8>) -> Self {
+    pub fn bytes(bytes: Vec<u8>) -> Self {
         Self { source: Source::Ended, ready: bytes, at: 0 }
     }
 
     /// An input that is read from `reader` as the guest asks for it, and not before.
-    pub(crate) fn stream(reader: Box<dyn Read + Send>) -> Self {
+    pub fn stream(reader: Box<dyn Read + Send>) -> Self {
         Self { source: Source::Waiting(reader), ready: Vec::new(), at: 0 }
     }
 
@@ -35,7 +45,7 @@ impl Stdin {
     ///
     /// The wait can be abandoned: the reading thread then stays in its read, holding no lock, until the reader
     /// gives it something or the process ends.
-    pub(crate) async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if into.is_empty() {
             return Ok(0);
         }
