@@ -1,0 +1,138 @@
+//! One job: its processes, its streams, its end.
+
+use std::io::{self, Read, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use codebox_agent::{Ended, Run, Status, Word};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+
+use crate::control_group;
+use crate::line::Line;
+use crate::oom_mark::OomMark;
+use crate::watch::Watch;
+
+/// What a job's input thread is given: bytes, or nothing more once the sender is gone.
+pub(crate) type Input = Receiver<Vec<u8>>;
+
+/// Runs a job to its end and says how it ended.
+pub(crate) fn run(run: &Run, input: Input, mark: &OomMark, line: &Line) {
+    let began = Instant::now();
+    let before = control_group::read();
+    let watch = Arc::new(Watch::default());
+    let (wall, cpu) = (run.wall_ms.map(Duration::from_millis), run.cpu_ms.map(Duration::from_millis));
+    let (status, pumps) = match start(run, mark) {
+        Ok(mut child) => {
+            line.send(&Word::Started);
+            let main = Pid::from_child(&child);
+            let watching = Arc::clone(&watch);
+            thread::spawn(move || watching.watch(wall, cpu));
+            let mut pumps = Vec::new();
+            if let Some(stdout) = child.stdout.take() {
+                pumps.push(pump(stdout, line.clone(), Word::Stdout));
+            }
+            if let Some(stderr) = child.stderr.take() {
+                pumps.push(pump(stderr, line.clone(), Word::Stderr));
+            }
+            if let Some(stdin) = child.stdin.take() {
+                let line = line.clone();
+                thread::spawn(move || feed(stdin, &input, &line));
+            }
+            (wait_for(main), pumps)
+        }
+        Err(error) => (Status::NotStarted(error.raw_os_error().unwrap_or(0)), Vec::new()),
+    };
+    let wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let stop = watch.over();
+    end_all();
+    // Every writer is gone, so every pump comes to its end.
+    for pump in pumps {
+        let _ = pump.join();
+    }
+    line.send(&Word::Ended(Ended { status, stop, wall_us, evidence: control_group::since(&before) }));
+}
+
+fn start(run: &Run, mark: &OomMark) -> io::Result<std::process::Child> {
+    let Some((program, args)) = run.argv.split_first() else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let mut command = Command::new(program);
+    command.args(args).env_clear();
+    for name in &run.from_image {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.envs(run.env.iter().map(|(name, value)| (name, value)));
+    command.current_dir(&run.cwd).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    mark.while_raised(|| command.spawn())
+}
+
+/// Passes a stream on until its last writer closed it.
+fn pump(mut from: impl Read + Send + 'static, line: Line, word: fn(Vec<u8>) -> Word) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) => line.send(&word(buffer[..count].to_vec())),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    })
+}
+
+/// Writes a job's input, asking for more as it is taken.
+fn feed(mut stdin: ChildStdin, input: &Input, line: &Line) {
+    while let Ok(bytes) = input.recv() {
+        if stdin.write_all(&bytes).is_err() {
+            // Nobody reads it any more.
+            return;
+        }
+        line.send(&Word::Wants(u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
+    }
+}
+
+/// Waits for the job's first process, and buries what others left on the way.
+fn wait_for(main: Pid) -> Status {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == main => return told(status),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return Status::NotStarted(0),
+        }
+    }
+}
+
+fn told(status: WaitStatus) -> Status {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Status::Exited(code),
+        (None, signal) => Status::Signalled(signal.unwrap_or(0)),
+    }
+}
+
+/// Sends a signal to everything in the container but the agent.
+pub(crate) fn signal_all(signal: Signal) {
+    // For the group of process 1 the kernel takes every process.
+    let _ = kill_process_group(Pid::INIT, signal);
+}
+
+pub(crate) fn kill_all() {
+    signal_all(Signal::KILL);
+}
+
+/// Kills everything but the agent, and returns when nothing is left of it.
+fn end_all() {
+    loop {
+        kill_all();
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => thread::sleep(Duration::from_micros(200)),
+            Err(_) => return,
+        }
+    }
+}

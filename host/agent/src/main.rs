@@ -1,0 +1,50 @@
+//! The program that lives inside a container; statically linked, so that it starts in any image.
+//!
+//! - `serve`, as the container's first process: takes orders on standard input, gives word on standard output.
+//! - `ask`, inside a job: passes standard input to the host as a question and prints the answer.
+//! - `hold`, on the host: stays in a user namespace of its own until its standard input ends, so that the host can use
+//!   the namespace for a mount.
+
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+mod ask;
+#[cfg(target_os = "linux")]
+mod control_group;
+#[cfg(target_os = "linux")]
+mod hold;
+#[cfg(target_os = "linux")]
+mod job;
+#[cfg(target_os = "linux")]
+mod line;
+#[cfg(target_os = "linux")]
+mod oom_mark;
+#[cfg(target_os = "linux")]
+mod serve;
+#[cfg(target_os = "linux")]
+mod watch;
+
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    let done = match std::env::args().nth(1).as_deref() {
+        Some("serve") => serve::serve(),
+        Some("ask") => ask::ask(),
+        Some("hold") => hold::hold(),
+        _ => Err(std::io::Error::other("use serve, ask or hold")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("codebox-agent: {error}");
+            ExitCode::from(125)
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    eprintln!("codebox-agent: it runs inside Linux containers only");
+    ExitCode::from(125)
+}

@@ -1,0 +1,68 @@
+//! Taking orders.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use codebox_agent::frame::Decoder;
+use codebox_agent::{Asks, Order, Word};
+use rustix::process::{DumpableBehavior, Signal, getpid, set_dumpable_behavior};
+
+use crate::ask::Questions;
+use crate::job;
+use crate::line::Line;
+use crate::oom_mark::OomMark;
+
+/// Serves until the host is gone, which ends everything in the container.
+pub(crate) fn serve() -> io::Result<()> {
+    if !getpid().is_init() {
+        // It kills everything it can when a job ends: elsewhere that would be the user's own processes.
+        return Err(io::Error::other("serve works as the first process of a container only"));
+    }
+    // Opened now, for what comes next gives this process's files in /proc to root.
+    let mark = OomMark::open();
+    // No process of a job may look into this one, whose user it shares.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let line = Line::of_stdout()?;
+    let mut orders = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    line.send(&Word::Ready);
+    let questions = Questions::default();
+    let mut input: Option<Sender<Vec<u8>>> = None;
+    let mut decoder = Decoder::new(Order::LONGEST);
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        while let Some(frame) = decoder.next_frame().map_err(io::Error::other)? {
+            match Order::decode(frame) {
+                Some(Order::Run(run)) => {
+                    let (sender, receiver) = channel();
+                    input = Some(sender);
+                    if run.asks == Asks::Questions {
+                        questions.listen(&line)?;
+                    }
+                    let (line, mark) = (line.clone(), mark.clone());
+                    thread::spawn(move || job::run(&run, receiver, &mark, &line));
+                }
+                Some(Order::Input(bytes)) => {
+                    if let Some(input) = &input {
+                        let _ = input.send(bytes);
+                    }
+                }
+                Some(Order::InputEnd) => input = None,
+                Some(Order::Signal(number)) => {
+                    if let Some(signal) = Signal::from_named_raw(i32::from(number)) {
+                        job::signal_all(signal);
+                    }
+                }
+                Some(Order::Answer(bytes)) => questions.answer(bytes),
+                None => return Err(io::Error::other("an order that is none")),
+            }
+        }
+        match orders.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => decoder.push(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{Frame, encode};
+
+/// What the agent tells its host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    /// It is there and waits for a job.
+    Ready,
+    /// The job's program runs.
+    Started,
+    /// The next bytes of the job's standard output.
+    Stdout(Vec<u8>),
+    /// The next bytes of the job's standard error.
+    Stderr(Vec<u8>),
+    /// This many more bytes of input may be sent.
+    Wants(u32),
+    /// The job asks for something; it waits for an [`Answer`](crate::Order::Answer).
+    Ask(Vec<u8>),
+    /// The job is over: all its processes are gone and all its output was sent.
+    Ended(Ended),
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// What became of its first process.
+    pub status: Status,
+    /// Why the agent killed it, if it did.
+    pub stop: Option<Stop>,
+    /// From its start to its end, in microseconds.
+    pub wall_us: u64,
+    /// What the kernel counted.
+    pub evidence: Evidence,
+}
+
+/// What became of a job's first process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// It ended by itself.
+    Exited(i32),
+    /// A signal ended it.
+    Signalled(i32),
+    /// It could not be started; the system's error number.
+    NotStarted(i32),
+}
+
+/// Why the agent killed a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stop {
+    /// Its time was over.
+    Wall,
+    /// Its processor time was used up.
+    Cpu,
+}
+
+/// What the kernel counted in the container's control group while the job ran; `None` where it does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Processes killed for want of memory.
+    pub oom_kills: Option<u64>,
+    /// The most memory held at one time, in bytes.
+    pub peak_memory: Option<u64>,
+    /// Processor time, in microseconds.
+    pub cpu_us: Option<u64>,
+    /// Processes and threads that were refused.
+    pub forks_refused: Option<u64>,
+}
+
+const READY: u8 = 16;
+const STARTED: u8 = 17;
+const STDOUT: u8 = 18;
+const STDERR: u8 = 19;
+const WANTS: u8 = 20;
+const ASK: u8 = 21;
+const ENDED: u8 = 22;
+
+impl Word {
+    /// The longest payload of a word.
+    pub const LONGEST: usize = crate::MAX_ASK + 1024;
+
+    /// The word as a frame.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Ready => encode(READY, &[]),
+            Self::Started => encode(STARTED, &[]),
+            Self::Stdout(bytes) => encode(STDOUT, bytes),
+            Self::Stderr(bytes) => encode(STDERR, bytes),
+            Self::Wants(count) => encode(WANTS, &count.to_be_bytes()),
+            Self::Ask(bytes) => encode(ASK, bytes),
+            // A value of numbers is always JSON.
+            Self::Ended(ended) => encode(ENDED, &serde_json::to_vec(ended).unwrap_or_default()),
+        }
+    }
+
+    /// The word in a frame, or nothing for one that is none.
+    #[must_use]
+    pub fn decode(frame: Frame) -> Option<Self> {
+        let Frame { kind, payload } = frame;
+        Some(match kind {
+            READY => Self::Ready,
+            STARTED => Self::Started,
+            STDOUT => Self::Stdout(payload),
+            STDERR => Self::Stderr(payload),
+            WANTS => Self::Wants(u32::from_be_bytes(payload.try_into().ok()?)),
+            ASK => Self::Ask(payload),
+            ENDED => Self::Ended(serde_json::from_slice(&payload).ok()?),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Decoder;
+    use crate::{Order, Run};
+
+    #[test]
+    fn words_and_orders_survive_the_wire() {
+        let ended = Ended {
+            status: Status::Signalled(9),
+            stop: Some(Stop::Wall),
+            wall_us: 5,
+            evidence: Evidence { oom_kills: Some(1), ..Evidence::default() },
+        };
+        for word in [Word::Ready, Word::Stdout(vec![0, 255]), Word::Wants(7), Word::Ask(vec![]), Word::Ended(ended)] {
+            let mut decoder = Decoder::new(Word::LONGEST);
+            decoder.push(&word.encode());
+            let frame = decoder.next_frame().expect("it is short").expect("it is whole");
+            assert_eq!(Word::decode(frame), Some(word));
+        }
+        let run = Run {
+            argv: vec!["a".into(), "ü\n".into()],
+            env: vec![("A".into(), "=".into())],
+            from_image: vec!["PATH".into()],
+            cwd: "/work".into(),
+            asks: crate::Asks::Questions,
+            wall_ms: None,
+            cpu_ms: Some(1),
+        };
+        for order in [Order::Run(run), Order::Input(vec![1]), Order::InputEnd, Order::Signal(2)] {
+            let mut decoder = Decoder::new(Order::LONGEST);
+            decoder.push(&order.encode());
+            let frame = decoder.next_frame().expect("it is short").expect("it is whole");
+            assert_eq!(Order::decode(frame), Some(order));
+        }
+    }
+
+    #[test]
+    fn what_is_no_word_is_nothing() {
+        for (kind, payload) in [(0, vec![]), (WANTS, vec![1]), (ENDED, b"{}".to_vec()), (ENDED, vec![0xff])] {
+            assert_eq!(Word::decode(Frame { kind, payload }), None);
+        }
+    }
+}
