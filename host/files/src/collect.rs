@@ -7,7 +7,8 @@ use cap_std::fs::Dir;
 use codebox_core::{FileChanges, GuestPath, HostPath, SkippedFile};
 
 use crate::budget::Budget;
-use crate::changes::{Before, changes};
+use crate::changes::changes;
+use crate::inputs::Before;
 use crate::outputs::bring_out;
 
 /// A directory as a job left it.
@@ -16,10 +17,21 @@ pub struct Left<'a> {
     pub dir: &'a Dir,
     /// Where guests see it.
     pub at: &'a GuestPath,
+    /// Whose it is.
+    pub owner: Owner,
     /// When the job began, as [`file_time`](crate::file_time) told it.
     pub since: SystemTime,
     /// What was put there for the job.
     pub before: &'a Before,
+}
+
+/// Whose directory a job worked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The job's: made for it, and holding nothing but what it was given and made.
+    Job,
+    /// The user's, who granted it; a file in it may well have another name elsewhere.
+    User,
 }
 
 /// Lists what a job changed below a directory and copies it to `out`, a directory of the host, where there is one.

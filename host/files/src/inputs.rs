@@ -1,5 +1,6 @@
 //! Puts a job's files into its private directories.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use cap_std::fs::{Dir, OpenOptions};
@@ -8,21 +9,33 @@ use sha2::{Digest, Sha256};
 use crate::hex::hex;
 use crate::open::make_dirs;
 
+/// What was put into a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    /// Its bytes.
+    pub size: u64,
+    /// Their sha256 in lower-case hexadecimal.
+    pub sha256: String,
+}
+
+/// What was put where for a job, by guest path.
+pub type Before = BTreeMap<String, Put>;
+
 /// Writes a file below `dir`, at the path of these components, and makes the directories that lead to it.
 ///
 /// A later job of a session may bring the same file again: what stands there is replaced, a link with it, and never
-/// written through. A parent that is a link is an error. The answer is the content's sha256, for [`Before`](crate::Before).
+/// written through. A parent that is a link is an error. The answer is for [`Before`].
 ///
 /// # Errors
 /// The system's; [`io::ErrorKind::InvalidInput`] without a component.
-pub fn put_file(dir: &Dir, parts: &[&str], content: &[u8]) -> io::Result<String> {
+pub fn put_file(dir: &Dir, parts: &[&str], content: &[u8]) -> io::Result<Put> {
     let Some((name, parents)) = parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let dir = make_dirs(dir, parents)?;
     let _ = dir.remove_file(name);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     dir.open_with(name, &options)?.write_all(content)?;
-    Ok(hex(&Sha256::digest(content)))
+    Ok(Put { size: content.len() as u64, sha256: hex(&Sha256::digest(content)) })
 }
 
 #[cfg(test)]
@@ -37,10 +50,11 @@ mod tests {
         let home = tempfile::tempdir()?;
         let dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
         put_file(&dir, &["a", "b", "c.txt"], b"one")?;
-        let digest = put_file(&dir, &["a", "b", "c.txt"], b"abc")?;
+        let put = put_file(&dir, &["a", "b", "c.txt"], b"abc")?;
         assert_eq!(dir.read("a/b/c.txt")?, b"abc");
-        assert_eq!(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        assert_eq!(put_file(&dir, &[], b"").map_err(|e| e.kind()), Err(io::ErrorKind::InvalidInput));
+        assert_eq!(put.size, 3);
+        assert_eq!(put.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert!(put_file(&dir, &[], b"").is_err(), "a directory is no file");
         Ok(())
     }
 

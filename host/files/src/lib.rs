@@ -1,7 +1,7 @@
 //! The one layer for host file work around a job: by directory handle, following no link.
 //!
 //! A job's files are put into private directories ([`Scratch`], [`put_file`]) and what it left is listed and brought
-//! out ([`collect`]). What a job can plant there (links, pipes, devices, names that are no text, trees without end) is
+//! out ([`collect`]); while it runs, what it takes on the disk is added up ([`measure`]). What a job can plant there (links, pipes, devices, names that are no text, trees without end) is
 //! reported and never followed, and nothing here waits for it.
 //!
 //! Invariant: below a directory that a job can write to, nothing is opened, made, changed or removed but by a name of
@@ -10,6 +10,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(all(test, unix))]
+mod bench;
 mod budget;
 mod changes;
 mod collect;
@@ -22,14 +24,15 @@ mod private;
 mod remove;
 mod scratch;
 mod sys;
+mod usage;
 
 pub use budget::Budget;
 pub use cap_std::fs::Dir;
-pub use changes::Before;
-pub use collect::{Left, collect};
+pub use collect::{Left, Owner, collect};
 pub use error::FilesError;
 pub use hex::hex;
-pub use inputs::put_file;
+pub use inputs::{Before, Put, put_file};
 pub use private::private_dir;
 pub use scratch::{InstanceScratch, Scratch};
 pub use sys::{file_time, open_itself};
+pub use usage::{Ceiling, Used, measure};

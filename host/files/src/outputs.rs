@@ -2,29 +2,41 @@
 
 use std::io::{self, Read, Write};
 
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use codebox_core::path::MappedPath;
 use codebox_core::{FileChanges, FileKind, HostPath, OutFile, SkippedFile};
+use sha2::{Digest, Sha256};
 
 use crate::budget::Budget;
 use crate::collect::Left;
-use crate::open::{make_dirs, open_dir, open_file};
+use crate::hex::hex;
+use crate::open::{make_dirs, open_below, parts_below};
+use crate::sys::{allocated, changed_at, is_runnable, make_runnable};
+
+/// Longest file that may be mostly holes.
+const MAX_HOLES: u64 = 1 << 30;
+/// How many times longer than what it holds a longer file may be; some file systems compress.
+const MAX_THIN: u64 = 64;
 
 /// Copies every regular file of `changes` from where a job left it to `out`, which is the host's `to`.
 ///
 /// Files are written beside their place under another name and then renamed, so that nobody sees half a file and a
-/// link that stands in the way is replaced and not followed. What cannot be brought, or would be more than `budget`, is
-/// named with the reason.
+/// link that stands in the way is replaced and not followed. Of a file's mode only whether its owner may run it comes
+/// along. What cannot be brought, changes meanwhile, or would be more than `budget`, is named with the reason.
 pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (&Dir, &HostPath), budget: &mut Budget) {
-    let Left { dir: work, at, .. } = left;
     let FileChanges { created, modified, skipped, .. } = changes;
     for file in created.iter_mut().chain(modified) {
-        if file.kind != FileKind::Regular {
-            skipped.push(skip(file, "links and special files stay inside"));
-            continue;
+        match file.kind {
+            FileKind::Regular => {}
+            // Named already, with what it is.
+            FileKind::Special => continue,
+            FileKind::Symlink | FileKind::Directory => {
+                skipped.push(skip(file, "links stay inside"));
+                continue;
+            }
         }
-        let parts: Vec<&str> = file.guest.components().skip(at.components().count()).collect();
-        match copy(work, out, &parts, budget) {
+        let parts = parts_below(&file.guest, left.at);
+        match copy(left.dir, out, &parts, file, budget) {
             Ok(()) => file.host = parts.iter().try_fold(to.clone(), |path, part| path.child(part)).ok(),
             Err(e) => skipped.push(skip(file, &format!("cannot be brought out: {e}"))),
         }
@@ -35,14 +47,14 @@ fn skip(file: &OutFile, reason: &str) -> SkippedFile {
     SkippedFile { name: file.guest.as_str().as_bytes().to_vec(), reason: reason.to_owned() }
 }
 
-fn copy(work: &Dir, out: &Dir, parts: &[&str], budget: &mut Budget) -> io::Result<()> {
+fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Budget) -> io::Result<()> {
     let Some((name, parents)) = parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let mut from = work.try_clone()?;
-    for parent in parents {
-        from = open_dir(&from, parent.as_ref())?;
+    let mut source = open_below(work, parts)?;
+    let meta = source.metadata()?;
+    let len = meta.len();
+    if len > MAX_HOLES && allocated(&meta) < len / MAX_THIN {
+        return Err(io::Error::other(format!("it is {len} bytes long and holds {}", allocated(&meta))));
     }
-    let source = open_file(&from, name.as_ref())?;
-    let len = source.metadata()?.len();
     if !budget.take(len) {
         return Err(io::Error::other(budget.refusal()));
     }
@@ -51,24 +63,45 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], budget: &mut Budget) -> io::Resul
     let temp = format!(".codebox-{}-{:016x}", std::process::id(), rand::random::<u64>());
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
+    if is_runnable(&meta) {
+        make_runnable(&mut options);
+    }
     let mut target = to.open_with(&temp, &options)?;
-    let copied = copy_bytes(source.take(len), &mut target, budget).and_then(|()| to.rename(&temp, &to, name));
+    let copied = copy_bytes((&mut source).take(len), &mut target, budget)
+        .and_then(|digest| unchanged(&source, &meta, listed, &digest))
+        .and_then(|()| to.rename(&temp, &to, name));
     if copied.is_err() {
         let _ = to.remove_file(&temp);
     }
     copied
 }
 
-/// Copies to the end, or until the caller wants no more.
-fn copy_bytes(mut source: impl Read, target: &mut impl Write, budget: &Budget) -> io::Result<()> {
+/// Checks that what was copied is one state of the file, and the one that was listed.
+fn unchanged(source: &File, before: &Metadata, listed: &OutFile, digest: &str) -> io::Result<()> {
+    let after = source.metadata()?;
+    let same = (after.len(), changed_at(&after)) == (before.len(), changed_at(before));
+    if same && listed.size == after.len() && listed.sha256.as_ref().is_none_or(|listed| listed == digest) {
+        return Ok(());
+    }
+    Err(io::Error::other("it changed meanwhile"))
+}
+
+/// Copies to the end, or until the caller wants no more; the answer is the sha256 of what was copied.
+fn copy_bytes(mut source: impl Read, target: &mut impl Write, budget: &Budget) -> io::Result<String> {
+    let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
         if budget.is_over() {
             return Err(io::Error::other(budget.refusal()));
         }
         match source.read(&mut buffer)? {
-            0 => return target.flush(),
-            count => target.write_all(&buffer[..count])?,
+            0 => break,
+            count => {
+                hasher.update(&buffer[..count]);
+                target.write_all(&buffer[..count])?;
+            }
         }
     }
+    target.flush()?;
+    Ok(hex(&hasher.finalize()))
 }

@@ -131,3 +131,45 @@ impl Scratch {
         let _ = self.parent.remove_dir(&self.name);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Result;
+
+    use super::*;
+
+    #[test]
+    fn an_instance_has_its_own_directories_and_takes_more() -> Result<()> {
+        let home = tempfile::tempdir()?;
+        let scratch = Arc::new(Scratch::new(&home.path().join("scratch"))?);
+        let mut instance = scratch.instance()?;
+        instance.open("work")?.write("file", "x")?;
+        instance.add("control")?;
+        let file = instance.put("request.json", b"{}")?;
+        instance.put("request.json", b"{\"again\":1}")?;
+        assert_eq!(fs::read(&file)?, b"{\"again\":1}");
+        assert!(instance.path("control").is_dir() && instance.path("tmp").is_dir());
+        let other = scratch.instance()?;
+        assert_ne!(instance.path("work"), other.path("work"));
+        let gone = instance.path("work");
+        drop(instance);
+        assert!(!gone.exists() && !file.exists());
+        Ok(())
+    }
+
+    #[test]
+    fn what_a_living_process_holds_is_not_swept() -> Result<()> {
+        let home = tempfile::tempdir()?;
+        let first = Scratch::new(home.path())?;
+        let second = Scratch::new(home.path())?;
+        assert!(first.path().is_dir() && second.path().is_dir());
+        // Killed processes leave their directories with a lock that nobody holds.
+        let dead = home.path().join("run-dead");
+        fs::create_dir_all(dead.join("0/work/left"))?;
+        fs::write(dead.join(LOCK), "")?;
+        let third = Scratch::new(home.path())?;
+        assert!(!dead.exists());
+        assert!(first.path().is_dir() && second.path().is_dir() && third.path().is_dir());
+        Ok(())
+    }
+}

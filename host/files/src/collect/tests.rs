@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -9,12 +8,18 @@ use super::*;
 use crate::inputs::put_file;
 use crate::sys::file_time;
 
+#[cfg(unix)]
+mod hostile;
+#[cfg(unix)]
+mod odd;
+
 /// A job's directory, the host's for what it leaves, and what was put in.
 struct Bench {
     home: tempfile::TempDir,
     work: Dir,
     since: SystemTime,
     before: Before,
+    owner: Owner,
 }
 
 impl Bench {
@@ -24,7 +29,7 @@ impl Bench {
             fs::create_dir(home.path().join(name))?;
         }
         let work = Dir::open_ambient_dir(home.path().join("work"), ambient_authority())?;
-        Ok(Self { home, work, since: file_time(), before: BTreeMap::new() })
+        Ok(Self { home, work, since: file_time(), before: Before::new(), owner: Owner::Job })
     }
 
     fn work(&self) -> std::path::PathBuf {
@@ -37,8 +42,8 @@ impl Bench {
 
     fn put(&mut self, path: &str, content: &[u8]) -> Result<()> {
         let parts: Vec<&str> = path.split('/').collect();
-        let digest = put_file(&self.work, &parts, content)?;
-        self.before.insert(format!("/work/{path}"), digest);
+        let put = put_file(&self.work, &parts, content)?;
+        self.before.insert(format!("/work/{path}"), put);
         Ok(())
     }
 
@@ -48,7 +53,7 @@ impl Bench {
 
     fn collect_within(&self, most: Option<u64>) -> Result<FileChanges> {
         let at = GuestPath::work();
-        let left = Left { dir: &self.work, at: &at, since: self.since, before: &self.before };
+        let left = Left { dir: &self.work, at: &at, owner: self.owner, since: self.since, before: &self.before };
         let out = HostPath::native(&self.out())?;
         Ok(collect(&left, Some(&out), Budget::new(most, CancelToken::new())))
     }
@@ -56,6 +61,12 @@ impl Bench {
 
 fn names(files: &[codebox_core::OutFile]) -> Vec<&str> {
     files.iter().map(|file| file.guest.as_str()).collect()
+}
+
+#[cfg(unix)]
+fn reason<'a>(found: &'a FileChanges, name: &str) -> Result<&'a str> {
+    let named = found.skipped.iter().find(|skipped| skipped.name == name.as_bytes());
+    Ok(named.with_context(|| format!("{name} is not named: {:?}", skipped(found)))?.reason.as_str())
 }
 
 fn skipped(found: &FileChanges) -> Vec<(String, &str)> {

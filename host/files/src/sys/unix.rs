@@ -1,9 +1,16 @@
-//! Times, and ways to open, on Unix.
+//! Times, ways to open, and what the system says of a file, on Unix.
 
 use std::fs::{DirBuilder, OpenOptions};
+use std::io;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::OFlags;
+use cap_std::fs::{Dir, FileType, FileTypeExt, Metadata, MetadataExt};
+use rustix::fs::{Mode, OFlags};
+
+/// The permission bits that matter here.
+const SETUID: u32 = 0o4000;
+const SETGID: u32 = 0o2000;
+const OWNER_MAY_RUN: u32 = 0o100;
 
 /// The time that the file system gives to a change made now: never later than a change made afterwards.
 #[cfg(target_os = "linux")]
@@ -32,8 +39,7 @@ pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &m
 }
 
 /// When the system last saw a file change, which no program can set.
-pub(crate) fn changed_at(meta: &cap_std::fs::Metadata) -> SystemTime {
-    use cap_std::fs::MetadataExt;
+pub(crate) fn changed_at(meta: &Metadata) -> SystemTime {
     let seconds = u64::try_from(meta.ctime()).unwrap_or(0);
     SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(meta.ctime_nsec()).unwrap_or(0))
 }
@@ -45,4 +51,65 @@ pub(crate) fn build_private(builder: &mut DirBuilder) -> &mut DirBuilder {
 
 fn flags(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
+}
+
+/// Lets a file that is made with this be run by whom the user's mask allows.
+pub(crate) fn make_runnable(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
+    cap_std::fs::OpenOptionsExt::mode(options, 0o777)
+}
+
+/// Whether a file's owner may run it.
+pub(crate) fn is_runnable(meta: &Metadata) -> bool {
+    meta.mode() & OWNER_MAY_RUN != 0
+}
+
+/// The bits that would lend its owner's or group's powers to whoever runs a file.
+pub(crate) fn lent_powers(meta: &Metadata) -> Option<&'static str> {
+    match meta.mode() & (SETUID | SETGID) {
+        0 => None,
+        SETUID => Some("setuid bit"),
+        SETGID => Some("setgid bit"),
+        _ => Some("setuid and setgid bits"),
+    }
+}
+
+/// What a file is that is no regular file, directory or symbolic link.
+pub(crate) fn special_kind(kind: FileType) -> &'static str {
+    match kind {
+        _ if kind.is_fifo() => "a FIFO",
+        _ if kind.is_socket() => "a socket",
+        _ if kind.is_block_device() || kind.is_char_device() => "a device",
+        _ => "a special file",
+    }
+}
+
+/// Bytes that a file or directory takes on the disk.
+pub(crate) fn allocated(meta: &Metadata) -> u64 {
+    meta.blocks().saturating_mul(512)
+}
+
+/// The directory that a directory is in now.
+pub(crate) fn above(dir: &Dir) -> io::Result<Dir> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let above = rustix::fs::openat(dir, "..", flags, Mode::empty())?;
+    Ok(Dir::from_std_file(std::fs::File::from(above)))
+}
+
+/// Gives its owner access to a directory that lacks it.
+///
+/// A handle on a directory that may not be read is one without access, and such a handle's mode is changed through the
+/// system's list of handles.
+pub(crate) fn take_access(dir: &Dir) -> io::Result<()> {
+    if Mode::from_raw_mode(rustix::fs::fstat(dir)?.st_mode).contains(Mode::RWXU) {
+        return Ok(());
+    }
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        let handles = rustix_linux_procfs::proc_self_fd()?;
+        rustix::fs::chmodat(handles, dir.as_raw_fd().to_string(), Mode::RWXU, rustix::fs::AtFlags::empty())?;
+    }
+    #[cfg(not(target_os = "linux"))]
+    rustix::fs::fchmod(dir, Mode::RWXU)?;
+    Ok(())
 }

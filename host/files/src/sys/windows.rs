@@ -1,7 +1,10 @@
 //! Times, and ways to open, on Windows.
 
 use std::fs::{DirBuilder, OpenOptions};
+use std::io;
 use std::time::{Duration, SystemTime};
+
+use cap_std::fs::{Dir, FileType, Metadata};
 
 /// The time that the file system gives to a change made now, less the widest step that such a clock moves in.
 #[must_use]
@@ -30,4 +33,50 @@ pub(crate) fn changed_at(meta: &cap_std::fs::Metadata) -> SystemTime {
 /// Directories inherit who may enter them from the user's profile.
 pub(crate) fn build_private(builder: &mut DirBuilder) -> &mut DirBuilder {
     builder
+}
+
+/// Files are run here by what they are called.
+pub(crate) fn make_runnable(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
+    options
+}
+
+/// Files are run here by what they are called.
+pub(crate) fn is_runnable(_meta: &Metadata) -> bool {
+    false
+}
+
+/// Nothing here lends its owner's powers.
+pub(crate) fn lent_powers(_meta: &Metadata) -> Option<&'static str> {
+    None
+}
+
+/// What a file is that is no regular file, directory or symbolic link.
+pub(crate) fn special_kind(_kind: FileType) -> &'static str {
+    "a special file"
+}
+
+/// A file's length: what it takes on the disk is not told without another call.
+pub(crate) fn allocated(meta: &Metadata) -> u64 {
+    meta.len()
+}
+
+/// No handle leads upwards here.
+pub(crate) fn above(_dir: &Dir) -> io::Result<Dir> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A mounted file system; not told apart, as what leads to another one here is a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mount;
+
+impl Mount {
+    /// The mount that an open directory is on.
+    pub(crate) fn of(_dir: &Dir) -> io::Result<Self> {
+        Ok(Self)
+    }
+}
+
+/// Access here is inherited, and a job cannot take it away.
+pub(crate) fn take_access(_dir: &Dir) -> io::Result<()> {
+    Ok(())
 }

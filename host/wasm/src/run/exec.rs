@@ -11,7 +11,7 @@ use codebox_core::{
     Access, BackendError, BoxFuture, Denial, DenialKind, Enforcement, ExecIo, FileChanges, Grants, GuestError,
     GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, Outcome, Provenance, RunReport, Usage,
 };
-use codebox_files::{Before, Budget, InstanceScratch, Left, collect, put_file};
+use codebox_files::{Before, Budget, InstanceScratch, Left, Owner, collect, put_file};
 use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
@@ -138,8 +138,8 @@ impl WasmInstance {
                 return Err(WasmError::Limit(format!("{} is a directory", file.path)));
             }
             let put = put_file(&dir, &rest, &file.content);
-            let digest = put.map_err(WasmError::io("put in", file.path.as_str().as_ref()))?;
-            before.insert(file.path.as_str().to_owned(), digest);
+            let put = put.map_err(WasmError::io("put in", file.path.as_str().as_ref()))?;
+            before.insert(file.path.as_str().to_owned(), put);
         }
         Ok(before)
     }
@@ -174,7 +174,8 @@ impl WasmInstance {
         let at = GuestPath::work();
         let Some(mount) = self.mounts.iter().find(|mount| mount.guest == at) else { return FileChanges::default() };
         let Ok(work) = open(&mount.host) else { return FileChanges::default() };
-        let left = Left { dir: &work, at: &at, since, before };
+        let owner = if mount.host == self.scratch.path("work") { Owner::Job } else { Owner::User };
+        let left = Left { dir: &work, at: &at, owner, since, before };
         collect(&left, job.out.as_ref(), budget)
     }
 }

@@ -1,0 +1,46 @@
+//! What several tests here need.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, anyhow};
+
+/// Ends a racing thread's loop when it is dropped, whatever becomes of the test.
+#[derive(Default)]
+pub(crate) struct Over(AtomicBool);
+
+impl Over {
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn on_drop(&self) -> impl Drop + '_ {
+        struct Ends<'a>(&'a AtomicBool);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        Ends(&self.0)
+    }
+}
+
+/// Runs `work` on a thread that gets no more access to files than their owner has, whoever runs the tests.
+#[cfg(target_os = "linux")]
+pub(crate) fn as_plain_owner(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            let mut sets = capabilities(None)?;
+            sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER;
+            set_capabilities(None, sets)?;
+            work()
+        });
+        thread.join().map_err(|_| anyhow!("the thread panicked"))?
+    })
+}
+
+/// Runs `work` as whoever runs the tests.
+#[cfg(all(unix, not(target_os = "linux")))]
+pub(crate) fn as_plain_owner(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    work()
+}

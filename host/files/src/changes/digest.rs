@@ -1,0 +1,51 @@
+//! What files hold, in one number.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use cap_fs_ext::MetadataExt;
+use cap_std::fs::{File, Metadata};
+use sha2::{Digest, Sha256};
+
+use super::found::MAX_LISTED;
+use crate::budget::Budget;
+use crate::hex::hex;
+
+/// Most bytes hashed in one file.
+pub(super) const MAX_HASHED: u64 = 1 << 30;
+
+/// What files with more than one name were found to hold, by device and number.
+#[derive(Default)]
+pub(super) struct Digests(BTreeMap<(u64, u64), Option<String>>);
+
+impl Digests {
+    /// A file's digest; nothing for one that is too long to be looked through.
+    pub(super) fn of(&mut self, file: &mut File, meta: &Metadata, budget: &mut Budget) -> Option<String> {
+        let key = (meta.dev(), meta.ino());
+        if let Some(known) = self.0.get(&key) {
+            return known.clone();
+        }
+        let fits = meta.len() <= MAX_HASHED && budget.take(meta.len());
+        let found = fits.then(|| digest(file, budget).ok()).flatten();
+        if meta.nlink() > 1 && self.0.len() < MAX_LISTED {
+            self.0.insert(key, found.clone());
+        }
+        found
+    }
+}
+
+/// The sha256 of at most [`MAX_HASHED`] bytes, in hexadecimal.
+fn digest(file: &mut File, budget: &Budget) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
+    let mut taken = file.take(MAX_HASHED);
+    loop {
+        if budget.is_over() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        match taken.read(&mut buffer)? {
+            0 => return Ok(hex(&hasher.finalize())),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What was found, within a bound.
+
+use codebox_core::{FileChanges, OutFile, SkippedFile};
+
+/// Most files listed, and most named as skipped; the rest are counted.
+pub(super) const MAX_LISTED: usize = 10_000;
+
+/// Changes, as many as are listed.
+#[derive(Default)]
+pub(super) struct Found(pub(super) FileChanges);
+
+impl Found {
+    pub(super) fn list(&mut self, file: OutFile, created: bool) {
+        let FileChanges { created: new, modified, dropped, .. } = &mut self.0;
+        if new.len() + modified.len() >= MAX_LISTED {
+            *dropped += 1;
+        } else if created {
+            new.push(file);
+        } else {
+            modified.push(file);
+        }
+    }
+
+    pub(super) fn skip(&mut self, name: &[u8], reason: &str) {
+        if self.0.skipped.len() < MAX_LISTED {
+            self.0.skipped.push(SkippedFile { name: name.to_vec(), reason: reason.to_owned() });
+        } else {
+            self.0.dropped += 1;
+        }
+    }
+}

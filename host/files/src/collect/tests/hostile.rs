@@ -1,0 +1,177 @@
+//! What a job with a real kernel can leave in its directory.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::*;
+use crate::bench::{Over, as_plain_owner};
+
+fn mode(path: &Path) -> Result<u32> {
+    Ok(fs::symlink_metadata(path)?.permissions().mode() & 0o7777)
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
+}
+
+#[test]
+fn p2_a_link_in_the_out_directory_is_never_followed() -> Result<()> {
+    let bench = Bench::new()?;
+    let outside = bench.home.path().join("outside");
+    fs::create_dir(&outside)?;
+    fs::write(outside.join("canary"), "untouched")?;
+    fs::create_dir_all(bench.work().join("link/sub"))?;
+    fs::write(bench.work().join("link/new.txt"), "new")?;
+    fs::write(bench.work().join("link/sub/new.txt"), "new")?;
+    fs::write(bench.work().join("leaf"), "new")?;
+    fs::write(bench.work().join("gone"), "new")?;
+    symlink(&outside, bench.out().join("link"))?;
+    symlink(outside.join("canary"), bench.out().join("leaf"))?;
+    symlink(outside.join("made"), bench.out().join("gone"))?;
+    let found = bench.collect()?;
+    assert_eq!(entries(&outside)?, ["canary"], "nothing is made behind a link");
+    assert_eq!(fs::read(outside.join("canary"))?, b"untouched");
+    for name in ["/work/link/new.txt", "/work/link/sub/new.txt"] {
+        assert!(reason(&found, name)?.starts_with("cannot be brought out"));
+    }
+    for leaf in ["leaf", "gone"] {
+        let leaf = bench.out().join(leaf);
+        assert!(fs::symlink_metadata(&leaf)?.is_file(), "a link in the way is replaced");
+        assert_eq!(fs::read(&leaf)?, b"new");
+    }
+    Ok(())
+}
+
+#[test]
+fn p3_what_an_output_links_to_is_never_read() -> Result<()> {
+    let mut bench = Bench::new()?;
+    bench.put("kept", b"input")?;
+    let secret = bench.home.path().join("secret");
+    fs::write(&secret, "canary of another job")?;
+    let work = bench.work();
+    symlink(&secret, work.join("absolute"))?;
+    symlink("../secret", work.join("relative"))?;
+    symlink("relative", work.join("chain"))?;
+    symlink(bench.home.path(), work.join("dir"))?;
+    symlink("/proc/self/environ", work.join("environ"))?;
+    symlink("loop", work.join("loop"))?;
+    fs::remove_file(work.join("kept"))?;
+    symlink(&secret, work.join("kept"))?;
+    fs::hard_link(&secret, work.join("hard"))?;
+    let found = bench.collect()?;
+    for file in found.created.iter().chain(&found.modified) {
+        assert_eq!((file.kind, &file.sha256, &file.host), (codebox_core::FileKind::Symlink, &None, &None));
+        assert_eq!(reason(&found, file.guest.as_str())?, "links stay inside");
+    }
+    assert_eq!(names(&found.modified), ["/work/kept"]);
+    assert_eq!(found.created.len(), 6);
+    assert_eq!(reason(&found, "/work/hard")?, "it has another name, which is not in this directory");
+    assert_eq!(entries(&bench.out())?, Vec::<String>::new());
+    Ok(())
+}
+
+#[test]
+fn a_file_whose_names_are_all_the_jobs_is_an_output_under_each() -> Result<()> {
+    let bench = Bench::new()?;
+    fs::create_dir(bench.work().join("sub"))?;
+    fs::write(bench.work().join("one"), "content")?;
+    fs::hard_link(bench.work().join("one"), bench.work().join("sub/two"))?;
+    let found = bench.collect()?;
+    assert_eq!(names(&found.created), ["/work/one", "/work/sub/two"]);
+    assert_eq!(skipped(&found), []);
+    assert_eq!(fs::read(bench.out().join("sub/two"))?, b"content");
+    Ok(())
+}
+
+#[test]
+fn p5_modes_and_owners_stay_inside() -> Result<()> {
+    let bench = Bench::new()?;
+    for (name, bits) in [("setuid", 0o4755), ("setgid", 0o2755), ("both", 0o6777), ("plain", 0o644), ("closed", 0o600)]
+    {
+        fs::write(bench.work().join(name), name)?;
+        set_mode(&bench.work().join(name), bits)?;
+    }
+    let found = bench.collect()?;
+    for (name, bits, runs) in [
+        ("setuid", Some("its setuid bit;"), true),
+        ("setgid", Some("its setgid bit;"), true),
+        ("both", Some("its setuid and setgid bits;"), true),
+        ("plain", None, false),
+        ("closed", None, false),
+    ] {
+        let out = bench.out().join(name);
+        assert_eq!(fs::read(&out)?, name.as_bytes());
+        let got = mode(&out)?;
+        assert_eq!(got & 0o7000, 0, "{name}: {got:o}");
+        assert_eq!((got & 0o100 != 0, got & 0o600), (runs, 0o600), "{name}: {got:o}");
+        match bits {
+            Some(bits) => assert!(reason(&found, &format!("/work/{name}"))?.starts_with(bits)),
+            None => assert!(reason(&found, &format!("/work/{name}")).is_err()),
+        }
+    }
+    assert_eq!(mode(&bench.work().join("both"))?, 0o6777, "looking changed nothing inside");
+    Ok(())
+}
+
+#[test]
+fn p8_special_files_giants_and_closed_ones_are_named_and_nothing_waits() -> Result<()> {
+    let bench = Bench::new()?;
+    let work = bench.work();
+    mknodat(CWD, work.join("fifo"), FileType::Fifo, Mode::RWXU, 0)?;
+    let _socket = std::os::unix::net::UnixListener::bind(work.join("socket"))?;
+    fs::File::create(work.join("giant"))?.set_len(1 << 40)?;
+    as_plain_owner(|| {
+        fs::create_dir(work.join("closed"))?;
+        fs::write(work.join("closed/file"), "x")?;
+        fs::write(work.join("unreadable"), "x")?;
+        set_mode(&work.join("closed"), 0)?;
+        set_mode(&work.join("unreadable"), 0)?;
+        let found = bench.collect()?;
+        assert_eq!(reason(&found, "/work/fifo")?, "it is a FIFO, which is never opened");
+        assert_eq!(reason(&found, "/work/socket")?, "it is a socket, which is never opened");
+        assert!(reason(&found, "/work/closed")?.contains("Permission denied"));
+        assert!(reason(&found, "/work/unreadable")?.contains("Permission denied"));
+        assert!(reason(&found, "/work/giant")?.starts_with("its sha256: it is longer"));
+        let giant = found.skipped.iter().rfind(|skipped| skipped.name == b"/work/giant").context("it is named")?;
+        assert!(giant.reason.contains("bytes long and holds"), "{}", giant.reason);
+        assert_eq!(entries(&bench.out())?, Vec::<String>::new());
+        Ok(())
+    })
+}
+
+#[test]
+fn p8_a_file_that_changes_while_it_is_brought_out_is_whole_or_named() -> Result<()> {
+    let bench = Bench::new()?;
+    let path = bench.work().join("moving");
+    fs::write(&path, "start")?;
+    let over = Over::default();
+    std::thread::scope(|scope| -> Result<()> {
+        let ends = over.on_drop();
+        scope.spawn(|| {
+            for turn in 0u64.. {
+                if over.is_over() {
+                    return;
+                }
+                let len = usize::try_from(turn % 7).unwrap_or(0) * 100_000;
+                let _ = fs::write(&path, vec![b'a' + u8::try_from(turn % 26).unwrap_or(0); len]);
+            }
+        });
+        for _ in 0..100 {
+            let found = bench.collect()?;
+            let Some(file) = found.created.first() else { continue };
+            let Some(host) = &file.host else {
+                assert!(reason(&found, "/work/moving")?.starts_with("cannot be brought out"));
+                continue;
+            };
+            let content = fs::read(host.to_path_buf())?;
+            assert_eq!(content.len() as u64, file.size, "what is said of it is what came out");
+            use sha2::{Digest, Sha256};
+            assert_eq!(Some(crate::hex::hex(&Sha256::digest(&content))), file.sha256);
+        }
+        drop(ends);
+        Ok(())
+    })?;
+    assert!(entries(&bench.out())?.iter().all(|name| name == "moving"), "no half file is left");
+    Ok(())
+}
