@@ -1,1 +1,41 @@
-//! x
+//! Runs jobs in containers of Podman and Docker, which are two values of one code path.
+//!
+//! A job's container has one process of ours, the [agent](codebox_agent), which starts the job's program and passes its
+//! streams on. The container is made by [`harden`](crate::harden) with everything stated that an engine would otherwise
+//! choose by itself, and lives for one instance.
+//!
+//! Types of bollard appear in no public signature.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+mod agent_file;
+mod backend;
+mod caller;
+mod classify;
+mod command;
+mod discover;
+mod engine;
+mod error;
+mod exec;
+mod facts;
+mod gc;
+mod harden;
+mod images;
+mod instance;
+mod labels;
+mod mounts;
+#[cfg(target_os = "linux")]
+mod owners;
+mod questions;
+mod talk;
+mod uncaught;
+mod watch;
+
+pub use backend::{ContainerBackend, Settings};
+pub use discover::{Candidate, Place, Surroundings, candidates};
+pub use engine::Flavour;
+pub use error::ContainerError;
+pub use facts::{EngineFacts, Weakness};
+pub use gc::{Leftover, Swept};
+pub use images::{ImageName, ImageTable, LocalImage};

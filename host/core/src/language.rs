@@ -12,6 +12,8 @@ pub enum Language {
     JavaScript,
     /// TypeScript, run after its types are taken out.
     TypeScript,
+    /// None: a command line, whatever it runs.
+    Command,
     /// A registered runtime.
     Named(RuntimeName),
 }
@@ -24,6 +26,7 @@ impl Language {
             Self::Python => "python",
             Self::JavaScript => "javascript",
             Self::TypeScript => "typescript",
+            Self::Command => "command",
             Self::Named(name) => name.as_str(),
         }
     }

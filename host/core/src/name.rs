@@ -16,7 +16,9 @@ pub struct NameError {
 }
 
 impl NameError {
-    pub(crate) fn new(what: &'static str, text: &str, rule: &'static str) -> Self {
+    /// A fault of `text`, which was to be `what`, by `rule`.
+    #[must_use]
+    pub fn new(what: &'static str, text: &str, rule: &'static str) -> Self {
         let text = text.to_owned();
         Self { what, text, rule }
     }

@@ -33,6 +33,6 @@ pub use error::FilesError;
 pub use hex::hex;
 pub use inputs::{Before, Put, put_file};
 pub use private::private_dir;
-pub use scratch::{InstanceScratch, Scratch};
+pub use scratch::{InstanceScratch, Scratch, is_owned};
 pub use sys::{file_time, open_itself};
 pub use usage::{Ceiling, Used, measure};

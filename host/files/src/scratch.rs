@@ -17,6 +17,7 @@ mod instance;
 mod sweep;
 
 pub use instance::InstanceScratch;
+pub use sweep::is_owned;
 use sweep::sweep;
 
 /// The name of the file whose lock tells that a scratch directory's process lives.

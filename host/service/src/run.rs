@@ -159,6 +159,8 @@ pub fn backend_fix(error: &BackendError) -> Option<String> {
             "free some space or memory and run it again".to_owned()
         }
         BackendError::Interrupted { .. } => "run it again".to_owned(),
+        BackendError::EngineLost { .. } => "see codebox doctor, and run it again".to_owned(),
+        BackendError::ImageMissing { image, .. } => format!("fetch it: codebox image pull {image}"),
         BackendError::Grant { .. }
         | BackendError::Input { .. }
         | BackendError::Io { .. }

@@ -19,6 +19,7 @@ mod arena;
 mod error;
 mod merged;
 mod place;
+mod question;
 mod room;
 mod shape;
 mod tokens;
@@ -27,6 +28,7 @@ mod unsupported;
 
 pub use error::StripError;
 pub use place::Place;
+pub use question::Question;
 pub use room::LONGEST;
 
 /// JavaScript made of TypeScript.

@@ -91,6 +91,25 @@ pub enum BackendError {
         #[source]
         source: BoxedError,
     },
+    /// The engine went away, or did not answer in time.
+    #[error("{backend} was lost while it was to {action}")]
+    EngineLost {
+        /// The backend.
+        backend: BackendId,
+        /// What was asked of it: "start a container".
+        action: String,
+        /// What the connection said.
+        #[source]
+        source: BoxedError,
+    },
+    /// A container image is not there.
+    #[error("{backend} does not have the image {image}")]
+    ImageMissing {
+        /// The backend.
+        backend: BackendId,
+        /// The image's full name.
+        image: String,
+    },
     /// The run was stopped from outside before it could be said how the guest ended.
     #[error("interrupted while {during}")]
     Interrupted {
@@ -116,6 +135,8 @@ impl BackendError {
                 _ => ResultKind::InternalError,
             },
             Self::Engine { .. } => ResultKind::InternalError,
+            Self::EngineLost { .. } => ResultKind::EngineLost,
+            Self::ImageMissing { .. } => ResultKind::ImageError,
             Self::Interrupted { .. } => ResultKind::Interrupted,
         }
     }

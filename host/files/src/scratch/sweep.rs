@@ -32,3 +32,12 @@ pub(super) fn sweep(dir: &Dir, parent: &Path) {
 fn open_regular(path: &Path) -> io::Result<File> {
     open_itself(fs::OpenOptions::new().read(true)).open(path)
 }
+
+/// Whether the process that has its private directory at `path` lives: somebody holds its lock.
+///
+/// A directory that is being made has no lock yet; it is nobody's until then.
+#[must_use]
+pub fn is_owned(path: &Path) -> bool {
+    // A lock that is free is taken for a moment only: its owner never comes back.
+    open_regular(&path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_err())
+}

@@ -4,13 +4,14 @@
 //! itself allocates. What a guest says here is as hostile as what it prints: a forged message can only misreport the
 //! guest's own job.
 
+use codebox_typescript::Question;
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use wasmtime::{Caller, Extern, Linker};
 
 use crate::guest::Guest;
 use crate::guest::memory::{memory, range};
-use crate::guest::strip::{self, Typed};
+use crate::guest::strip;
 
 /// Longest request taken, in bytes.
 const MAX_REQUEST: i32 = 2 << 20;
@@ -79,7 +80,7 @@ enum Request {
     /// Tells of a power that the program lacked.
     Missing(Missing),
     /// Asks for a TypeScript text without its types.
-    Strip(Typed),
+    Strip(Question),
     /// Tells, while an image is made, what the interpreter is.
     Facts { facts: serde_json::Value },
     /// Tells, while an image is made, of a state that has to be random in every guest.

@@ -1,0 +1,239 @@
+//! Containers as codebox's other parts see them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use codebox_core::{
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, Instance, InstanceSpec, Isolation, LimitKind,
+    Support, Unavailable, Wall, WallState,
+};
+use codebox_files::Scratch;
+use tokio::sync::OnceCell;
+
+use crate::discover::Candidate;
+use crate::engine::{Engine, Flavour};
+use crate::error::ContainerError;
+use crate::facts::EngineFacts;
+use crate::gc::{self, Swept};
+use crate::images::{self, ImageFacts, ImageName, ImageTable, LocalImage};
+use crate::instance::ContainerInstance;
+use crate::labels::Owner;
+
+/// What the containers of both engines have in common.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where an engine may listen, in order.
+    pub candidates: Vec<Candidate>,
+    /// Which image a language starts from.
+    pub images: ImageTable,
+    /// This process's private directory; its lock tells others that this process lives.
+    pub scratch: Arc<Scratch>,
+    /// Where the agent is kept as a file.
+    pub folder: PathBuf,
+    /// The machine's certificate authorities in one file, for programs that speak TLS behind a proxy.
+    pub authorities: Option<PathBuf>,
+}
+
+/// What instances need of their backend.
+pub(crate) struct Shared {
+    pub candidates: Vec<Candidate>,
+    pub images: ImageTable,
+    pub scratch: Arc<Scratch>,
+    pub owner: Owner,
+    pub authorities: Option<PathBuf>,
+    folder: PathBuf,
+    agent: OnceLock<PathBuf>,
+}
+
+impl Shared {
+    /// The agent as a file of this machine.
+    pub(crate) fn agent(&self) -> Result<PathBuf, ContainerError> {
+        if let Some(agent) = self.agent.get() {
+            return Ok(agent.clone());
+        }
+        let agent = crate::agent_file::put(&self.folder)?;
+        Ok(self.agent.get_or_init(|| agent).clone())
+    }
+
+    /// Where mounts of granted directories are made: beside the private directories, and never below one, because what
+    /// is below those is removed.
+    pub(crate) fn points(&self) -> PathBuf {
+        points(self.scratch.path())
+    }
+}
+
+fn points(scratch: &Path) -> PathBuf {
+    let parent = scratch.parent().unwrap_or(scratch);
+    parent.with_file_name("mounts")
+}
+
+/// Runs jobs in containers of one engine.
+pub struct ContainerBackend {
+    flavour: Flavour,
+    shared: Arc<Shared>,
+    engine: OnceCell<Engine>,
+}
+
+impl ContainerBackend {
+    /// A backend for one engine. Nothing is looked for yet.
+    #[must_use]
+    pub fn new(flavour: Flavour, settings: Settings) -> Self {
+        let Settings { candidates, images, scratch, folder, authorities } = settings;
+        let owner = Owner::at(scratch.path());
+        let agent = OnceLock::new();
+        let shared = Shared { candidates, images, scratch, owner, authorities, folder, agent };
+        Self { flavour, shared: Arc::new(shared), engine: OnceCell::new() }
+    }
+
+    /// The engine, looked for once.
+    async fn engine(&self) -> Result<&Engine, ContainerError> {
+        self.engine.get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates)).await
+    }
+
+    /// What the engine says of itself.
+    ///
+    /// # Errors
+    /// When none answers.
+    pub async fn facts(&self) -> Result<EngineFacts, ContainerError> {
+        Ok(self.engine().await?.facts.clone())
+    }
+
+    /// The images that the engine has.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn images(&self) -> Result<Vec<LocalImage>, ContainerError> {
+        images::list(&self.engine().await?.client).await
+    }
+
+    /// The image that an instance would start from.
+    ///
+    /// # Errors
+    /// When a name is none, or the language has none.
+    pub fn image_name(&self, spec: &InstanceSpec) -> Result<ImageName, ContainerError> {
+        match &spec.image {
+            Some(name) => name.parse().map_err(|error: codebox_core::NameError| ContainerError::Input {
+                subject: "image".to_owned(),
+                why: error.to_string(),
+            }),
+            None => self.shared.images.of(&spec.language).cloned().ok_or_else(|| ContainerError::Input {
+                subject: format!("language {}", spec.language),
+                why: "no image runs it; name one with --image".to_owned(),
+            }),
+        }
+    }
+
+    /// Whether the engine has an image.
+    ///
+    /// # Errors
+    /// When it does not answer, or the image cannot be used on this machine.
+    pub async fn has(&self, name: &ImageName) -> Result<bool, ContainerError> {
+        match images::look_up(&self.engine().await?.client, name).await {
+            Ok(_) => Ok(true),
+            Err(ContainerError::NoImage(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Fetches an image, telling bytes done and, where known, of how many.
+    ///
+    /// # Errors
+    /// When the engine or the registry cannot.
+    pub async fn pull(&self, name: &ImageName, told: impl FnMut(u64, Option<u64>)) -> Result<(), ContainerError> {
+        images::pull(&self.engine().await?.client, name, told).await
+    }
+
+    /// Removes what dead owners of this user's codebox left with this engine, and mounts on this machine.
+    ///
+    /// # Errors
+    /// When the engine does not answer.
+    pub async fn sweep(&self, how: Swept) -> Result<Vec<gc::Leftover>, ContainerError> {
+        let scratch = self.shared.scratch.path();
+        let mut found = gc::mounts(&points(scratch), scratch.parent().unwrap_or(scratch), how);
+        let client = &self.engine().await?.client;
+        found.extend(gc::containers(client, &self.shared.owner, scratch.parent().unwrap_or(scratch), how).await?);
+        Ok(found)
+    }
+
+    async fn start(&self, spec: &InstanceSpec) -> Result<ContainerInstance, ContainerError> {
+        if spec.limits.fuel.at().is_some() {
+            return Err(ContainerError::Limit(LimitKind::Fuel));
+        }
+        let engine = self.engine().await?.clone();
+        let name = self.image_name(spec)?;
+        let image: ImageFacts = images::look_up(&engine.client, &name).await?;
+        ContainerInstance::open(&self.shared, engine, image, spec).await
+    }
+}
+
+/// How well each limit is held.
+pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
+    let if_so = |so: bool| if so { Held::Enforced } else { Held::Unsupported };
+    LimitKind::ALL
+        .into_iter()
+        .map(|kind| {
+            let held = match kind {
+                LimitKind::Wall | LimitKind::Output | LimitKind::OpenFiles => Held::Enforced,
+                // Looked at a hundred times a second, over all processes.
+                LimitKind::Cpu => Held::BestEffort,
+                LimitKind::Memory => if_so(facts.limits_memory),
+                LimitKind::Processes => if_so(facts.limits_processes),
+                // One file cannot grow beyond it; the sum of all is looked at while the job runs.
+                LimitKind::Disk | LimitKind::Files => Held::BestEffort,
+                LimitKind::Fuel => Held::Unsupported,
+            };
+            (kind, held)
+        })
+        .collect()
+}
+
+/// What stands between a job and the machine.
+pub(crate) fn walls(facts: &EngineFacts) -> Vec<Wall> {
+    let wall = |name: &str, state, detail: &str| Wall { name: name.to_owned(), state, detail: detail.to_owned() };
+    let user = if facts.rootless { "a user of the caller's own" } else { "a user without power on the host" };
+    vec![
+        wall("namespaces", WallState::Held, "own processes, files, names, messages, and no network"),
+        wall("capabilities", WallState::Held, &format!("none, as {user}, and no way to get any")),
+        match facts.seccomp {
+            true => wall("seccomp", WallState::Held, "the engine's own list of system calls"),
+            false => wall("seccomp", WallState::Unavailable, "the engine has no filter"),
+        },
+    ]
+}
+
+impl Backend for ContainerBackend {
+    fn id(&self) -> BackendId {
+        self.flavour.id()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
+        Box::pin(async move {
+            let facts = match self.engine().await {
+                Ok(engine) => &engine.facts,
+                Err(ContainerError::NoEngine { reason, fix }) => return Err(Unavailable { reason, fix }),
+                Err(error) => {
+                    let fix = "see codebox doctor".to_owned();
+                    return Err(Unavailable { reason: error.to_string(), fix });
+                }
+            };
+            Ok(Capabilities {
+                languages: self.shared.images.languages(),
+                isolation: Isolation::Container,
+                limits: held(facts),
+                snapshot: Support::No,
+                fork: Support::No,
+                network_filter: Support::No,
+                fuel: Support::No,
+                engine: Some(facts.phrase()),
+            })
+        })
+    }
+
+    fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
+        Box::pin(async move {
+            let instance = self.start(spec).await.map_err(|error| error.of(&self.flavour.id()))?;
+            Ok(Box::new(instance) as Box<dyn Instance>)
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! Where an engine's socket may be, in the order in which the engines' own tools would look.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// What tells where sockets are: values, so that nothing here reads the environment.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// `DOCKER_HOST`.
+    pub docker_host: Option<String>,
+    /// `DOCKER_CONTEXT`.
+    pub docker_context: Option<String>,
+    /// `DOCKER_CONFIG`, or nothing for `.docker` in the home directory.
+    pub docker_config: Option<PathBuf>,
+    /// `CONTAINER_HOST`.
+    pub container_host: Option<String>,
+    /// `CONTAINER_CONNECTION`.
+    pub container_connection: Option<String>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime_dir: Option<PathBuf>,
+    /// The home directory.
+    pub home: Option<PathBuf>,
+}
+
+/// Where an engine listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// At a socket of this machine.
+    Unix(PathBuf),
+    /// At an address of the network.
+    Tcp(String),
+    /// At an address that codebox cannot use; the reason.
+    Unusable(String),
+}
+
+/// A place to look at, and what names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The place.
+    pub place: Place,
+    /// What names it: `DOCKER_HOST`, "the docker context work", "Colima".
+    pub named_by: String,
+    /// Whether the user named it; such a place has to work or is told of.
+    pub chosen: Chosen,
+}
+
+/// Whether somebody asked for a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chosen {
+    /// The user, by a variable or a context.
+    ByUser,
+    /// Nobody: it is where such a socket often is.
+    ByHabit,
+}
+
+/// Every place where an engine may listen; the first that answers as the wanted engine is taken.
+#[must_use]
+pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    let mut named = |text: &Option<String>, by: &str| {
+        if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
+            found.push(Candidate { place: place(text), named_by: by.to_owned(), chosen: Chosen::ByUser });
+        }
+    };
+    named(&around.docker_host, "DOCKER_HOST");
+    named(&around.container_host, "CONTAINER_HOST");
+    if around.docker_host.is_none() {
+        found.extend(docker_context(around));
+    }
+    found.extend(podman_connection(around));
+    found.extend(habits(around).into_iter().map(|(path, name)| Candidate {
+        place: Place::Unix(path),
+        named_by: name.to_owned(),
+        chosen: Chosen::ByHabit,
+    }));
+    let mut seen = Vec::new();
+    found.retain(|candidate| {
+        let fresh = !seen.contains(&candidate.place);
+        seen.push(candidate.place.clone());
+        fresh
+    });
+    found
+}
+
+/// A place as the engines' tools write it.
+fn place(text: &str) -> Place {
+    match text.split_once("://") {
+        Some(("unix", path)) if path.starts_with('/') => Place::Unix(path.into()),
+        Some(("tcp" | "http", address)) => Place::Tcp(address.trim_end_matches('/').to_owned()),
+        Some(("ssh", _)) => Place::Unusable("it is reached by ssh, which codebox does not speak".to_owned()),
+        Some((scheme, _)) => Place::Unusable(format!("codebox does not speak {scheme}")),
+        None if text.starts_with('/') => Place::Unix(text.into()),
+        None => Place::Unusable(format!("{text:?} is no address; write unix:///PATH or tcp://HOST:PORT")),
+    }
+}
+
+/// Where sockets are without anybody saying so.
+fn habits(around: &Surroundings) -> Vec<(PathBuf, &'static str)> {
+    let mut found = Vec::new();
+    if let Some(runtime) = &around.runtime_dir {
+        found.push((runtime.join("docker.sock"), "rootless Docker"));
+        found.push((runtime.join("podman/podman.sock"), "rootless Podman"));
+    }
+    found.push(("/var/run/docker.sock".into(), "Docker"));
+    found.push(("/run/podman/podman.sock".into(), "Podman"));
+    if let Some(home) = &around.home {
+        let at = [
+            (".docker/run/docker.sock", "Docker Desktop"),
+            (".docker/desktop/docker.sock", "Docker Desktop"),
+            (".orbstack/run/docker.sock", "OrbStack"),
+            (".colima/default/docker.sock", "Colima"),
+            (".config/colima/default/docker.sock", "Colima"),
+            (".rd/docker.sock", "Rancher Desktop"),
+            (".lima/docker/sock/docker.sock", "Lima"),
+            (".lima/podman/sock/podman.sock", "Lima"),
+            (".local/share/containers/podman/machine/podman.sock", "Podman machine"),
+            (".local/share/containers/podman/machine/qemu/podman.sock", "Podman machine"),
+        ];
+        found.extend(at.map(|(path, name)| (home.join(path), name)));
+    }
+    found
+}
+
+/// Most bytes read of a tool's configuration.
+const LONGEST: u64 = 1 << 20;
+
+fn json(path: &Path) -> Option<Value> {
+    let meta = fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= LONGEST)?;
+    let text = fs::read(path).ok()?;
+    (text.len() as u64 <= LONGEST.max(meta.len())).then(|| serde_json::from_slice(&text).ok())?
+}
+
+/// The place of Docker's current context; its default context is none.
+fn docker_context(around: &Surroundings) -> Option<Candidate> {
+    let folder = around.docker_config.clone().or_else(|| Some(around.home.as_ref()?.join(".docker")))?;
+    let current = || json(&folder.join("config.json"))?.get("currentContext")?.as_str().map(str::to_owned);
+    let name = around.docker_context.clone().or_else(current).filter(|name| !name.is_empty() && name != "default")?;
+    let hash: String = Sha256::digest(&name).iter().map(|byte| format!("{byte:02x}")).collect();
+    let meta = json(&folder.join("contexts/meta").join(hash).join("meta.json"));
+    let host = meta.as_ref().and_then(|meta| meta.pointer("/Endpoints/docker/Host")?.as_str());
+    let place = host.map_or_else(|| Place::Unusable("it has no address".to_owned()), place);
+    Some(Candidate { place, named_by: format!("the docker context {name}"), chosen: Chosen::ByUser })
+}
+
+/// The place of Podman's default connection.
+fn podman_connection(around: &Surroundings) -> Option<Candidate> {
+    let file = json(&around.home.as_ref()?.join(".config/containers/podman-connections.json"))?;
+    let connections = file.get("Connection")?;
+    let name = around.container_connection.as_deref().or_else(|| connections.get("Default")?.as_str())?;
+    let uri = connections.get("Connections")?.get(name)?.get("URI")?.as_str()?;
+    let chosen = if around.container_connection.is_some() { Chosen::ByUser } else { Chosen::ByHabit };
+    Some(Candidate { place: place(uri), named_by: format!("the podman connection {name}"), chosen })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(around: &Surroundings) -> Vec<(String, Place)> {
+        candidates(around).into_iter().map(|candidate| (candidate.named_by, candidate.place)).collect()
+    }
+
+    #[test]
+    fn what_the_user_names_comes_first() {
+        let around = Surroundings {
+            docker_host: Some("tcp://127.0.0.1:2375".into()),
+            container_host: Some("ssh://core@host/run/podman.sock".into()),
+            ..Surroundings::default()
+        };
+        let found = named(&around);
+        assert_eq!(found[0], ("DOCKER_HOST".into(), Place::Tcp("127.0.0.1:2375".into())));
+        assert!(matches!(&found[1], (name, Place::Unusable(_)) if name == "CONTAINER_HOST"), "{found:?}");
+        assert!(found.iter().any(|(_, place)| *place == Place::Unix("/run/podman/podman.sock".into())));
+    }
+
+    #[test]
+    fn contexts_and_connections_are_read() {
+        let home = std::env::temp_dir().join(format!("codebox-discover-{}", std::process::id()));
+        let hash: String = Sha256::digest("work").iter().map(|byte| format!("{byte:02x}")).collect();
+        let meta = home.join(".docker/contexts/meta").join(hash);
+        let podman = home.join(".config/containers");
+        fs::create_dir_all(&meta).expect("room for a folder");
+        fs::create_dir_all(&podman).expect("room for a folder");
+        fs::write(home.join(".docker/config.json"), r#"{"currentContext":"work"}"#).expect("room for a file");
+        let text = r#"{"Name":"work","Endpoints":{"docker":{"Host":"unix:///a/b.sock"}}}"#;
+        fs::write(meta.join("meta.json"), text).expect("room for a file");
+        let text = r#"{"Connection":{"Default":"m","Connections":{"m":{"URI":"unix:///c/d.sock"}}}}"#;
+        fs::write(podman.join("podman-connections.json"), text).expect("room for a file");
+        let found = named(&Surroundings { home: Some(home.clone()), ..Surroundings::default() });
+        fs::remove_dir_all(&home).expect("it is ours");
+        assert_eq!(found[0], ("the docker context work".into(), Place::Unix("/a/b.sock".into())));
+        assert_eq!(found[1], ("the podman connection m".into(), Place::Unix("/c/d.sock".into())));
+    }
+
+    #[test]
+    fn a_place_is_an_address_or_says_why_not() {
+        assert_eq!(place("/x.sock"), Place::Unix("/x.sock".into()));
+        for bad in ["npipe:////./pipe/docker_engine", "x", "unix://x"] {
+            assert!(matches!(place(bad), Place::Unusable(_)), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! One engine: its connection, and what it said of itself.
+
+use std::fmt;
+use std::time::Duration;
+
+use bollard::{API_DEFAULT_VERSION, Docker};
+use codebox_core::BackendId;
+
+use crate::discover::{Candidate, Chosen, Place};
+use crate::error::ContainerError;
+use crate::facts::EngineFacts;
+
+/// How long an engine may take to answer a call that does no long work.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an engine may take for a call that makes or starts something.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Which engine answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Flavour {
+    /// Podman.
+    Podman,
+    /// Docker, or what behaves as it.
+    Docker,
+}
+
+impl Flavour {
+    /// Both, in the order of preference.
+    pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
+
+    /// The name in options and reports.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Podman => "podman",
+            Self::Docker => "docker",
+        }
+    }
+
+    /// The backend's name.
+    #[must_use]
+    pub const fn id(self) -> BackendId {
+        BackendId::new(self.as_str())
+    }
+}
+
+impl fmt::Display for Flavour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Flavour {
+    type Err = codebox_core::NameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.into_iter().find(|flavour| flavour.as_str() == text);
+        known.ok_or_else(|| codebox_core::NameError::new("engine", text, "use podman or docker"))
+    }
+}
+
+/// A connection that answered.
+#[derive(Clone)]
+pub(crate) struct Engine {
+    pub client: Docker,
+    pub facts: EngineFacts,
+}
+
+impl Engine {
+    /// The first of the places where an engine of this flavour answers. Starts nothing.
+    pub(crate) async fn find(flavour: Flavour, candidates: &[Candidate]) -> Result<Self, ContainerError> {
+        let mut reasons = Vec::new();
+        for candidate in candidates {
+            match Self::at(candidate).await {
+                Ok(Some(engine)) if engine.facts.flavour == flavour => return Ok(engine),
+                Ok(_) => {}
+                Err(why) => reasons.push(format!("{}: {why}", candidate.named_by)),
+            }
+        }
+        Err(none(flavour, &reasons))
+    }
+
+    /// Nothing where nothing is; an error where something is that does not answer.
+    async fn at(candidate: &Candidate) -> Result<Option<Self>, String> {
+        let seconds = LONG.as_secs();
+        let client = match &candidate.place {
+            Place::Unusable(why) => return Err(why.clone()),
+            Place::Unix(path) => {
+                let there = std::fs::symlink_metadata(path).is_ok();
+                if !there && candidate.chosen == Chosen::ByHabit {
+                    return Ok(None);
+                }
+                let text = path.to_str().ok_or("its path is not UTF-8")?;
+                Docker::connect_with_unix(text, seconds, API_DEFAULT_VERSION)
+            }
+            Place::Tcp(address) => Docker::connect_with_http(address, seconds, API_DEFAULT_VERSION),
+        };
+        let client = client.map_err(|error| error.to_string())?;
+        let asked = tokio::time::timeout(PATIENCE, async {
+            let client = client.negotiate_version().await?;
+            let facts = EngineFacts::ask(&client, candidate).await?;
+            Ok::<_, bollard::errors::Error>(Self { client, facts })
+        });
+        match asked.await {
+            Ok(Ok(engine)) => Ok(Some(engine)),
+            Ok(Err(error)) => Err(crate::error::one_line(&told(&error))),
+            Err(_) => Err(format!("it does not answer within {} s", PATIENCE.as_secs())),
+        }
+    }
+}
+
+/// An error with what lies below it, where a connection's own words are.
+fn told(error: &bollard::errors::Error) -> String {
+    let mut text = error.to_string();
+    let mut below = std::error::Error::source(error);
+    while let Some(error) = below {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        below = error.source();
+    }
+    text
+}
+
+fn none(flavour: Flavour, reasons: &[String]) -> ContainerError {
+    let fix = match flavour {
+        Flavour::Podman => "install podman and start it: systemctl --user enable --now podman.socket",
+        Flavour::Docker => "install docker and start it, or name its socket with DOCKER_HOST",
+    };
+    let reason = if reasons.is_empty() {
+        format!("no {flavour} socket is there")
+    } else {
+        format!("no {flavour} answers ({})", reasons.join("; "))
+    };
+    ContainerError::NoEngine { reason, fix: fix.to_owned() }
+}

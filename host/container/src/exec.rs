@@ -1,0 +1,254 @@
+//! One job in a container that is ready: started, fed, listened to, ended.
+
+use std::time::{Duration, Instant};
+
+use codebox_agent::{Ended, FIRST_INPUT, Order, Run, Word};
+use codebox_core::{CancelToken, Captured, LimitKind, Limits, OutputSink};
+use codebox_streams::{Delivery, LAST_WORDS, Output, Stdin, WriteFailed};
+use tokio::time::{sleep, sleep_until, timeout};
+
+use crate::classify::HostStop;
+use crate::error::ContainerError;
+use crate::questions;
+use crate::talk::Talk;
+use crate::watch::Watch;
+
+/// How much later than the agent the host ends a job whose time is over.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How long a job may take to end that was asked to, before it is killed.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// How long a killed job's agent may take to tell of the end.
+const LAST_WORD: Duration = Duration::from_secs(5);
+
+const SIGINT: u8 = 2;
+const SIGKILL: u8 = 9;
+
+/// Where a job's streams go and come from.
+pub(crate) struct Streams {
+    pub stdin: Stdin,
+    pub sinks: [Option<Box<dyn OutputSink>>; 2],
+    pub cancel: CancelToken,
+}
+
+/// What came of a job.
+pub(crate) struct Done {
+    /// The agent's word; nothing if it fell silent.
+    pub ended: Option<Ended>,
+    pub stop: Option<HostStop>,
+    pub captured: [Captured; 2],
+    pub began: Instant,
+}
+
+/// Runs a job to its end. What it wrote until then is kept however it ends.
+pub(crate) async fn run(
+    talk: &mut Talk,
+    order: Run,
+    limits: &Limits,
+    streams: Streams,
+    watch: Option<&Watch>,
+) -> Result<Done, ContainerError> {
+    let Streams { stdin, sinks, cancel } = streams;
+    let mut job = Job {
+        stdin: Some(stdin),
+        credit: FIRST_INPUT,
+        outputs: [Output::new(limits.output), Output::new(limits.output)],
+        delivery: Delivery::new(sinks),
+        delivering: true,
+        stop: None,
+        killed: None,
+    };
+    talk.order(&Order::Run(order)).await?;
+    let began = Instant::now();
+    let over = limits.wall.at().map(|wall| tokio::time::Instant::now() + wall + GRACE);
+    let ended = job.drive(talk, &cancel, over, watch).await;
+    // A program has ended when its output has been taken; one that was stopped waits a moment only.
+    let stopped = job.stop.is_some() || !matches!(ended, Ok(Some(Ended { stop: None, .. })));
+    if job.delivering && !stopped {
+        let finish = job.delivery.finish();
+        let until = async {
+            match over {
+                Some(over) => sleep_until(over).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = finish => {}
+            () = until => job.stop = Some(HostStop::Limit(LimitKind::Wall)),
+            () = cancel.cancelled() => job.stop = Some(HostStop::Cancelled),
+        }
+    }
+    let _ = timeout(LAST_WORDS, job.delivery.finish()).await;
+    let [stdout, stderr] = job.outputs;
+    Ok(Done { ended: ended?, stop: job.stop, captured: [stdout.finish(), stderr.finish()], began })
+}
+
+struct Job {
+    /// Nothing once its end was passed on.
+    stdin: Option<Stdin>,
+    /// Bytes of input that may be sent.
+    credit: u32,
+    outputs: [Output; 2],
+    delivery: Delivery,
+    delivering: bool,
+    stop: Option<HostStop>,
+    /// When it was killed.
+    killed: Option<tokio::time::Instant>,
+}
+
+enum Event {
+    Word(Result<Option<Word>, ContainerError>),
+    Input(std::io::Result<Vec<u8>>),
+    Cancelled,
+    Over,
+    Passed(LimitKind),
+    /// It was asked to end, or killed, and took too long over it.
+    Late,
+}
+
+impl Job {
+    async fn drive(
+        &mut self,
+        talk: &mut Talk,
+        cancel: &CancelToken,
+        over: Option<tokio::time::Instant>,
+        watch: Option<&Watch>,
+    ) -> Result<Option<Ended>, ContainerError> {
+        let mut asked: Option<tokio::time::Instant> = None;
+        loop {
+            let event = {
+                let late = match (self.killed, asked) {
+                    (Some(killed), _) => Some(killed + LAST_WORD),
+                    (None, Some(asked)) => Some(asked + FAREWELL),
+                    (None, None) => None,
+                };
+                let running = self.stop.is_none();
+                let credit = self.credit;
+                let passed = async {
+                    match watch {
+                        Some(watch) if running => watch.passed().await,
+                        _ => std::future::pending().await,
+                    }
+                };
+                let input = async {
+                    match &mut self.stdin {
+                        Some(stdin) if credit > 0 && running => {
+                            let mut buffer = vec![0; (credit as usize).min(32 << 10)];
+                            let count = stdin.read(&mut buffer).await?;
+                            buffer.truncate(count);
+                            Ok(buffer)
+                        }
+                        _ => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = cancel.cancelled(), if running => Event::Cancelled,
+                    () = at(over), if running => Event::Over,
+                    () = at(late) => Event::Late,
+                    word = talk.word() => Event::Word(word),
+                    kind = passed => Event::Passed(kind),
+                    bytes = input => Event::Input(bytes),
+                }
+            };
+            match event {
+                Event::Word(Ok(Some(Word::Ended(ended)))) => return Ok(Some(ended)),
+                Event::Word(Ok(Some(word))) => self.heard(word, talk, cancel, over).await?,
+                Event::Word(Ok(None)) => return Ok(None),
+                Event::Word(Err(error)) => return Err(error),
+                Event::Input(Ok(bytes)) if bytes.is_empty() => {
+                    self.stdin = None;
+                    talk.order(&Order::InputEnd).await?;
+                }
+                Event::Input(Ok(bytes)) => {
+                    self.credit = self.credit.saturating_sub(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+                    talk.order(&Order::Input(bytes)).await?;
+                }
+                // An input that cannot be read ends there, as a pipe does whose writer died.
+                Event::Input(Err(_)) => {
+                    self.stdin = None;
+                    talk.order(&Order::InputEnd).await?;
+                }
+                Event::Cancelled => {
+                    self.stop = Some(HostStop::Cancelled);
+                    asked = Some(tokio::time::Instant::now());
+                    talk.order(&Order::Signal(SIGINT)).await?;
+                }
+                Event::Over => self.kill(HostStop::Limit(LimitKind::Wall), talk).await?,
+                Event::Passed(kind) => self.kill(HostStop::Limit(kind), talk).await?,
+                Event::Late if self.killed.is_none() => self.kill(HostStop::Cancelled, talk).await?,
+                // The agent does not get to it; whoever removes the container ends it.
+                Event::Late => return Ok(None),
+            }
+        }
+    }
+
+    async fn kill(&mut self, why: HostStop, talk: &mut Talk) -> Result<(), ContainerError> {
+        self.stop.get_or_insert(why);
+        self.killed = Some(tokio::time::Instant::now());
+        talk.order(&Order::Signal(SIGKILL)).await
+    }
+
+    async fn heard(
+        &mut self,
+        word: Word,
+        talk: &mut Talk,
+        cancel: &CancelToken,
+        over: Option<tokio::time::Instant>,
+    ) -> Result<(), ContainerError> {
+        match word {
+            Word::Stdout(bytes) => self.output(0, &bytes, talk, cancel, over).await,
+            Word::Stderr(bytes) => self.output(1, &bytes, talk, cancel, over).await,
+            Word::Wants(count) => {
+                // Never more than at the beginning, whatever is asked for.
+                self.credit = self.credit.saturating_add(count).min(FIRST_INPUT);
+                Ok(())
+            }
+            Word::Ask(question) => talk.order(&Order::Answer(questions::answer(question).await)).await,
+            Word::Ready | Word::Started | Word::Ended(_) => Ok(()),
+        }
+    }
+
+    /// Keeps what was written and passes it on, for as long as whoever takes it may take.
+    async fn output(
+        &mut self,
+        stream: usize,
+        bytes: &[u8],
+        talk: &mut Talk,
+        cancel: &CancelToken,
+        over: Option<tokio::time::Instant>,
+    ) -> Result<(), ContainerError> {
+        let fits = match self.outputs[stream].write(bytes) {
+            Ok(fits) => fits,
+            Err(WriteFailed::Closed) => return Ok(()),
+            Err(WriteFailed::Flood) if self.killed.is_some() => return Ok(()),
+            Err(WriteFailed::Flood) => return self.kill(HostStop::Limit(LimitKind::Output), talk).await,
+        };
+        if !self.delivering {
+            return Ok(());
+        }
+        let running = self.stop.is_none();
+        let stop = tokio::select! {
+            biased;
+            // A reader that is gone is its own matter: the sink has told whoever it belongs to.
+            _sent = self.delivery.send(stream, &bytes[..fits]) => return Ok(()),
+            () = cancel.cancelled(), if running => Some(HostStop::Cancelled),
+            () = at(over), if running => Some(HostStop::Limit(LimitKind::Wall)),
+            // The agent ends a job at its time by itself, and its word to say so is behind what nobody takes.
+            () = sleep(LAST_WORDS), if !running => None,
+        };
+        self.delivering = false;
+        match stop {
+            Some(stop) => self.kill(stop, talk).await,
+            None => Ok(()),
+        }
+    }
+}
+
+async fn at(time: Option<tokio::time::Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

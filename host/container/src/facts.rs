@@ -1,0 +1,154 @@
+//! What an engine says of itself.
+
+use bollard::Docker;
+
+use crate::discover::{Candidate, Place};
+use crate::engine::Flavour;
+
+/// An engine as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineFacts {
+    /// Which engine.
+    pub flavour: Flavour,
+    /// Its version.
+    pub version: String,
+    /// The version of its interface.
+    pub api: String,
+    /// The runtime that makes its containers, and that one's version where it is told.
+    pub runtime: String,
+    /// Version 1 or 2 of the kernel's control groups.
+    pub cgroups: u8,
+    /// Whether it works without root.
+    pub rootless: bool,
+    /// Whether its containers have a filter of system calls by default.
+    pub seccomp: bool,
+    /// Whether swap is counted with memory.
+    pub counts_swap: bool,
+    /// Whether memory is limited at all.
+    pub limits_memory: bool,
+    /// Whether processes are limited at all.
+    pub limits_processes: bool,
+    /// Processors of its machine.
+    pub processors: i64,
+    /// Its machine's architecture.
+    pub architecture: String,
+    /// Where it was found.
+    pub place: String,
+    /// What names that place.
+    pub named_by: String,
+}
+
+/// A known weak spot of a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Weakness {
+    /// What it is.
+    pub what: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl EngineFacts {
+    pub(crate) async fn ask(client: &Docker, candidate: &Candidate) -> Result<Self, bollard::errors::Error> {
+        let (version, info) = futures_util::try_join!(client.version(), client.info())?;
+        let components = version.components.unwrap_or_default();
+        let is_podman = components.iter().any(|part| part.name.contains("Podman"));
+        let options = info.security_options.unwrap_or_default();
+        let has =
+            |name: &str| options.iter().any(|option| option.split(',').any(|part| part == format!("name={name}")));
+        let runtime_name = info.default_runtime.unwrap_or_default();
+        let runtime = components.iter().find(|part| part.name == "runc" || part.name == "crun");
+        let runtime = match runtime {
+            Some(part) => format!("{} {}", part.name, part.version),
+            None => runtime_name.rsplit('/').next().unwrap_or(&runtime_name).to_owned(),
+        };
+        Ok(Self {
+            flavour: if is_podman { Flavour::Podman } else { Flavour::Docker },
+            version: version.version.unwrap_or_default(),
+            api: version.api_version.unwrap_or_default(),
+            runtime,
+            cgroups: match info.cgroup_version.map(|version| version.to_string()).as_deref() {
+                Some("2") => 2,
+                _ => 1,
+            },
+            rootless: has("rootless"),
+            seccomp: has("seccomp"),
+            counts_swap: info.swap_limit.unwrap_or(false),
+            limits_memory: info.memory_limit.unwrap_or(true),
+            limits_processes: info.pids_limit.unwrap_or(true),
+            processors: info.ncpu.unwrap_or(1).max(1),
+            architecture: info.architecture.unwrap_or_default(),
+            place: match &candidate.place {
+                Place::Unix(path) => path.display().to_string(),
+                Place::Tcp(address) => address.clone(),
+                Place::Unusable(why) => why.clone(),
+            },
+            named_by: candidate.named_by.clone(),
+        })
+    }
+
+    /// The engine in one phrase, for reports: `podman 4.3.1 (runc, cgroups v1, rootful)`.
+    #[must_use]
+    pub fn phrase(&self) -> String {
+        let Self { flavour, version, runtime, cgroups, .. } = self;
+        let root = if self.rootless { "rootless" } else { "rootful" };
+        format!("{flavour} {version} ({runtime}, cgroups v{cgroups}, {root})")
+    }
+
+    /// What is known to be weak about this version, from its own numbers alone: a distribution may have mended it.
+    #[must_use]
+    pub fn weaknesses(&self) -> Vec<Weakness> {
+        let mut found = Vec::new();
+        let mut weak = |what: &str, fix: &str| found.push(Weakness { what: what.to_owned(), fix: fix.to_owned() });
+        if self.flavour == Flavour::Docker && older(&self.version, &[29, 5, 1]) {
+            weak(
+                "older than 29.5.1: compressed archives are unpacked by the image's own programs (CVE-2026-41567); codebox sends none",
+                "update Docker to 29.5.1 or later",
+            );
+        }
+        if let Some(version) = self.runtime.strip_prefix("runc ") {
+            if older(version, &[1, 1, 12]) {
+                weak("runc is older than 1.1.12 (CVE-2024-21626) unless your distribution mended it", "update runc");
+            } else if older(version, &[1, 2, 8]) {
+                weak(
+                    "runc is older than 1.2.8 (mounts of 2025: CVE-2025-31133, -52565, -52881) unless mended",
+                    "update runc",
+                );
+            }
+        }
+        if !self.seccomp {
+            weak("containers have no filter of system calls", "turn seccomp on in the engine's configuration");
+        }
+        found
+    }
+}
+
+/// Whether a version is lower than another; what is no number ends the comparison.
+fn older(version: &str, than: &[u64]) -> bool {
+    let numbers = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u64>);
+    for (have, want) in numbers.zip(than) {
+        match have {
+            Ok(have) if have == *want => {}
+            Ok(have) => return have < *want,
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number() {
+        for (version, than, expected) in [
+            ("20.10.24+dfsg1", &[29, 5, 1][..], true),
+            ("29.5.1", &[29, 5, 1], false),
+            ("29.10.0", &[29, 5, 1], false),
+            ("1.1.5+ds1", &[1, 1, 12], true),
+            ("", &[1], false),
+        ] {
+            assert_eq!(older(version, than), expected, "{version}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Removing what dead owners left: only what is provably ours and provably ownerless.
+//!
+//! A thing is ours if its label names our home, the directory below which this user's codebox keeps private directories.
+//! Its owner is dead if it is of an earlier boot, or if nobody holds the lock in the owner's private directory any more.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use bollard::Docker;
+use bollard::query_parameters::ListContainersOptionsBuilder;
+use codebox_files::is_owned;
+
+use crate::error::ContainerError;
+use crate::instance::remove;
+use crate::labels::{BOOT, HOME, OWNER, Owner};
+
+/// Whether leftovers are removed or only named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Swept {
+    /// They are removed.
+    Away,
+    /// They are left where they are.
+    NamedOnly,
+}
+
+/// Something that a dead owner left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// What it is: "container", "mount".
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Why it could not be removed, if it could not.
+    pub kept: Option<String>,
+}
+
+/// Containers of dead owners; `scratch` is the directory of the owners' private directories.
+pub(crate) async fn containers(
+    client: &Docker,
+    own: &Owner,
+    scratch: &Path,
+    how: Swept,
+) -> Result<Vec<Leftover>, ContainerError> {
+    let filters: HashMap<String, Vec<String>> =
+        [("label".to_owned(), vec![format!("{HOME}={}", own.home)])].into_iter().collect();
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let found = client.list_containers(Some(options)).await.map_err(ContainerError::call("list containers"))?;
+    let mut left = Vec::new();
+    for container in found {
+        let (Some(id), Some(labels)) = (container.id, container.labels) else { continue };
+        // An engine that does not filter is not believed either.
+        if labels.get(HOME) != Some(&own.home) || !is_ownerless(&labels, own, scratch) {
+            continue;
+        }
+        let name = container.names.and_then(|names| names.into_iter().next());
+        let name = name.map_or_else(|| id.clone(), |name| name.trim_start_matches('/').to_owned());
+        let kept = match how {
+            Swept::NamedOnly => None,
+            Swept::Away => remove(client, &id).await.err().map(|error| error.to_string()),
+        };
+        left.push(Leftover { kind: "container", name, kept });
+    }
+    Ok(left)
+}
+
+fn is_ownerless(labels: &HashMap<String, String>, own: &Owner, scratch: &Path) -> bool {
+    let (Some(owner), Some(boot)) = (labels.get(OWNER), labels.get(BOOT)) else { return false };
+    *boot != own.boot || (*owner != own.name && !is_alive(owner, scratch))
+}
+
+/// Whether an owner lives; a name that is no name of one is nobody's business.
+fn is_alive(owner: &str, scratch: &Path) -> bool {
+    let is_name = owner.strip_prefix("run-").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_alphanumeric()));
+    !is_name || is_owned(&scratch.join(owner))
+}
+
+/// Mounts of dead owners below `points`.
+pub(crate) fn mounts(points: &Path, scratch: &Path, how: Swept) -> Vec<Leftover> {
+    let mut left = Vec::new();
+    for entry in fs::read_dir(points).into_iter().flatten().flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        // `run-XXXXXX-NUMBER-COUNT`
+        let Some(owner) = name.rsplitn(3, '-').nth(2) else { continue };
+        if is_alive(owner, scratch) {
+            continue;
+        }
+        #[cfg(target_os = "linux")]
+        if how == Swept::Away {
+            crate::owners::undo(&entry.path());
+        }
+        let kept = (how == Swept::Away && entry.path().exists()).then(|| "it is still in use".to_owned());
+        left.push(Leftover { kind: "mount", name, kept });
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(owner: &str, boot: &str) -> HashMap<String, String> {
+        [(HOME, "h"), (OWNER, owner), (BOOT, boot)].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    }
+
+    #[test]
+    fn o3_only_what_has_no_owner_any_more_is_swept() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let own = Owner { home: "h".into(), name: "run-me".into(), boot: "b".into() };
+        let is = |owner: &str, boot: &str| is_ownerless(&labels(owner, boot), &own, scratch.path());
+        assert!(is("run-gone", "b"));
+        assert!(is("run-me", "an earlier one"));
+        assert!(!is("run-me", "b"));
+        // What is no name of an owner's leads nowhere on this machine.
+        assert!(!is("../../etc", "b") && !is("", "b"));
+        let living = scratch.path().join("run-living");
+        fs::create_dir(&living).expect("room for a folder");
+        let lock = fs::File::create(living.join("lock")).expect("room for a file");
+        lock.lock().expect("nobody else has it");
+        assert!(!is("run-living", "b"));
+        drop(lock);
+        assert!(is("run-living", "b"));
+        assert!(!is_ownerless(&HashMap::new(), &own, scratch.path()));
+    }
+}

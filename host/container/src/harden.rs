@@ -1,0 +1,169 @@
+//! A container as it is made: everything stated, nothing left to an engine's default.
+//!
+//! The list is the whole of what a container of ours may have. A request can choose the image, the directories and the
+//! limits; no value of it reaches any other field.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, ResourcesUlimits,
+};
+use codebox_agent::AGENT_PLACE;
+use codebox_core::{Access, Limits};
+
+use crate::caller::{JobUser, Owners};
+use crate::error::ContainerError;
+use crate::facts::EngineFacts;
+use crate::images::ImageFacts;
+use crate::mounts::Bind;
+
+/// Threads of the agent, which the kernel counts with the job's.
+const AGENT_THREADS: i64 = 8;
+
+/// Shared memory of a job, part of its memory.
+const SHARED_MEMORY: u64 = 64 << 20;
+
+/// The lowest memory limit that engines take.
+const LEAST_MEMORY: u64 = 6 << 20;
+
+/// What a container is made for.
+pub(crate) struct Wanted<'a> {
+    pub image: &'a ImageFacts,
+    pub user: &'a JobUser,
+    pub limits: &'a Limits,
+    pub binds: &'a [Bind],
+    pub labels: HashMap<String, String>,
+}
+
+/// The container for a job.
+pub(crate) fn container(wanted: Wanted<'_>, facts: &EngineFacts) -> Result<ContainerCreateBody, ContainerError> {
+    let Wanted { image, user, limits, binds, labels } = wanted;
+    let host = host(image, user, limits, binds, facts)?;
+    Ok(ContainerCreateBody {
+        image: Some(image.id.clone()),
+        user: Some(format!("{}:{}", user.uid, user.gid)),
+        // The image's own are overridden: none of its programs runs before the job's.
+        entrypoint: Some(vec![AGENT_PLACE.to_owned()]),
+        cmd: Some(vec!["serve".to_owned()]),
+        working_dir: Some("/".to_owned()),
+        env: Some(Vec::new()),
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+        hostname: Some("codebox".to_owned()),
+        // The agent's line to its host: open as long as the host holds it, and not a moment longer.
+        open_stdin: Some(true),
+        stdin_once: Some(true),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        // On a terminal one stream could forge the other's marks.
+        tty: Some(false),
+        labels: Some(labels),
+        host_config: Some(host),
+        ..ContainerCreateBody::default()
+    })
+}
+
+fn host(
+    image: &ImageFacts,
+    user: &JobUser,
+    limits: &Limits,
+    binds: &[Bind],
+    facts: &EngineFacts,
+) -> Result<HostConfig, ContainerError> {
+    // Time, output and files are held by the agent and the host.
+    let Limits { wall: _, cpu: _, memory, output: _, disk, files: _, open_files, processes, fuel: _ } = *limits;
+    let memory = match memory.at() {
+        Some(size) if size.get() < LEAST_MEMORY => {
+            let why = format!("an engine takes no less than {} MiB; raise --memory", LEAST_MEMORY >> 20);
+            return Err(ContainerError::Input { subject: "memory limit".to_owned(), why });
+        }
+        Some(size) => Some(signed(size.get())),
+        None => None,
+    };
+    let processes = processes.at().map(|count| i64::from(count.get()) + AGENT_THREADS);
+    let mut ulimits = vec![ulimit("core", Some(0))];
+    ulimits.push(ulimit("nofile", open_files.at().map(|count| i64::from(count.get())).or_else(|| ceiling("nofile"))));
+    ulimits.push(ulimit("nproc", processes.or_else(|| ceiling("nproc"))));
+    if let Some(size) = disk.at() {
+        ulimits.push(ulimit("fsize", Some(signed(size.get()))));
+    }
+    let shared = memory.map_or(SHARED_MEMORY, |most| SHARED_MEMORY.min(most.unsigned_abs()));
+    Ok(HostConfig {
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        cap_add: Some(Vec::new()),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        privileged: Some(false),
+        readonly_rootfs: Some(true),
+        network_mode: Some("none".to_owned()),
+        ipc_mode: Some("private".to_owned()),
+        pid_mode: None,
+        uts_mode: None,
+        cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
+        userns_mode: (user.owners == Owners::KeepId).then(|| "keep-id".to_owned()),
+        devices: Some(Vec::new()),
+        group_add: Some(Vec::new()),
+        // The agent is the first process and buries what others leave.
+        init: Some(false),
+        auto_remove: Some(false),
+        memory,
+        // With as much swap as memory there is none to have.
+        memory_swap: memory,
+        nano_cpus: Some(facts.processors.saturating_mul(1_000_000_000)),
+        pids_limit: Some(processes.unwrap_or(-1)),
+        ulimits: Some(ulimits),
+        shm_size: Some(signed(shared)),
+        // The engine keeps nothing of what a job prints.
+        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+        mounts: Some(binds.iter().map(Bind::lower).collect::<Result<_, _>>()?),
+        tmpfs: Some(volumes(image, binds)),
+        ..HostConfig::default()
+    })
+}
+
+/// Places that the image declares as volumes, which an engine would make writable and without a limit: empty and
+/// read-only instead.
+fn volumes(image: &ImageFacts, binds: &[Bind]) -> HashMap<String, String> {
+    let free = |place: &&String| binds.iter().all(|bind| bind.guest != **place);
+    let places = image.volumes.iter().filter(free).cloned();
+    places.map(|place| (place, "ro,nosuid,nodev,noexec,size=65536".to_owned())).collect()
+}
+
+fn ulimit(name: &str, most: Option<i64>) -> ResourcesUlimits {
+    ResourcesUlimits { name: Some(name.to_owned()), soft: most, hard: most }
+}
+
+/// The highest that this process may have, which an engine of its user may give: their own defaults can be beyond it.
+#[cfg(unix)]
+fn ceiling(name: &str) -> Option<i64> {
+    use rustix::process::{Resource, getrlimit};
+    let resource = match name {
+        "nofile" => Resource::Nofile,
+        _ => Resource::Nproc,
+    };
+    getrlimit(resource).maximum.map(signed)
+}
+
+#[cfg(not(unix))]
+fn ceiling(_name: &str) -> Option<i64> {
+    None
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// How long a container lives at the most: its job's time, and time to start and to be looked through.
+pub(crate) fn life(limits: &Limits) -> Option<Duration> {
+    Some(limits.wall.at()? + Duration::from_secs(60))
+}
+
+/// The binds that every container has besides granted directories.
+pub(crate) fn own_binds(agent: &std::path::Path, authorities: Option<&std::path::Path>) -> Vec<Bind> {
+    let mut binds = vec![Bind { host: agent.to_owned(), guest: AGENT_PLACE.to_owned(), access: Access::ReadOnly }];
+    if let Some(bundle) = authorities {
+        let guest = "/etc/ssl/certs/ca-certificates.crt".to_owned();
+        binds.push(Bind { host: bundle.to_owned(), guest, access: Access::ReadOnly });
+    }
+    binds
+}

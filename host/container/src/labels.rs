@@ -1,0 +1,56 @@
+//! What tells a container of ours from everybody else's, and whose it is.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest as _, Sha256};
+
+/// The place below which its owner keeps private directories: another user's codebox has another.
+pub(crate) const HOME: &str = "codebox.home";
+/// The owner: the name of its private directory, whose lock it holds as long as it lives.
+pub(crate) const OWNER: &str = "codebox.owner";
+/// The boot in which it was made: an owner of an earlier one is dead.
+pub(crate) const BOOT: &str = "codebox.boot";
+/// When it is over at the latest, in seconds since 1970, if ever.
+pub(crate) const DEADLINE: &str = "codebox.deadline";
+
+/// Whose containers are made and swept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub home: String,
+    pub name: String,
+    pub boot: String,
+}
+
+impl Owner {
+    /// The owner that has its private directory here.
+    pub(crate) fn at(scratch: &Path) -> Self {
+        let name = scratch.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Self { home: home_of(scratch.parent().unwrap_or(scratch)), name, boot: boot() }
+    }
+
+    /// The labels of a container that lives for at most `life`.
+    pub(crate) fn labels(&self, life: Option<Duration>) -> HashMap<String, String> {
+        let Self { home, name, boot } = self;
+        let mut labels: HashMap<String, String> =
+            [(HOME, home), (OWNER, name), (BOOT, boot)].map(|(key, value)| (key.to_owned(), value.clone())).into();
+        let until = life.and_then(|life| SystemTime::now().checked_add(life));
+        if let Some(since) = until.and_then(|until| until.duration_since(SystemTime::UNIX_EPOCH).ok()) {
+            labels.insert(DEADLINE.to_owned(), since.as_secs().to_string());
+        }
+        labels
+    }
+}
+
+/// A home's name in labels: no path of the host's is told to an engine.
+pub(crate) fn home_of(parent: &Path) -> String {
+    let canonical = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
+    let digest = Sha256::digest(canonical.as_os_str().as_encoded_bytes());
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The kernel's name of this boot; empty where there is none.
+pub(crate) fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}

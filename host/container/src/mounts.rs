@@ -1,0 +1,110 @@
+//! What of the host a container shows where.
+
+use std::path::{Path, PathBuf};
+
+use bollard::models::{Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType};
+use codebox_core::path::settle;
+use codebox_core::{Access, DirGrant, GuestPath};
+
+use crate::caller::{JobUser, Owners};
+use crate::error::ContainerError;
+#[cfg(target_os = "linux")]
+use crate::owners::{Mounted, Swap};
+
+/// Where a program that is in no granted directory is put when /work is the user's.
+pub(crate) const PROGRAM_DIR: &str = "/run/codebox";
+
+/// A file or directory of the host in a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bind {
+    pub host: PathBuf,
+    pub guest: String,
+    pub access: Access,
+}
+
+impl Bind {
+    /// As the engines take it: never as a text of parts, which a name with a colon would fall apart in.
+    pub(crate) fn lower(&self) -> Result<Mount, ContainerError> {
+        let not_text = || ContainerError::Grant { path: self.host.clone(), why: "its path is not UTF-8".to_owned() };
+        Ok(Mount {
+            typ: Some(MountType::BIND),
+            source: Some(self.host.to_str().ok_or_else(not_text)?.to_owned()),
+            target: Some(self.guest.clone()),
+            read_only: Some(self.access == Access::ReadOnly),
+            bind_options: Some(MountBindOptions {
+                propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+                ..MountBindOptions::default()
+            }),
+            ..Mount::default()
+        })
+    }
+}
+
+/// The granted directories as binds, and what keeps them so.
+#[derive(Default)]
+pub(crate) struct Granted {
+    pub binds: Vec<Bind>,
+    #[cfg(target_os = "linux")]
+    mounted: Vec<Mounted>,
+}
+
+impl Granted {
+    /// Makes granted directories ready for the job's user; `points` is where mounts may be made, and `name` a prefix that
+    /// nobody else uses there.
+    pub(crate) fn new(
+        dirs: &[DirGrant],
+        user: &JobUser,
+        (points, name): (&Path, &str),
+        agent: &Path,
+    ) -> Result<Self, ContainerError> {
+        let settled = settle(dirs)
+            .map_err(|error| ContainerError::Input { subject: "grants".to_owned(), why: error.to_string() })?;
+        let mut granted = Self::default();
+        if settled.is_empty() {
+            return Ok(granted);
+        }
+        #[cfg(target_os = "linux")]
+        if user.owners == Owners::Mapped {
+            return granted.mapped(settled, user, (points, name), agent);
+        }
+        let _ = (user, points, name, agent, Owners::Mapped);
+        granted.binds.extend(settled.into_iter().map(|grant| Bind {
+            host: grant.host.to_path_buf(),
+            guest: grant.guest.as_str().to_owned(),
+            access: grant.access,
+        }));
+        Ok(granted)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn mapped(
+        mut self,
+        settled: Vec<DirGrant>,
+        user: &JobUser,
+        (points, name): (&Path, &str),
+        agent: &Path,
+    ) -> Result<Self, ContainerError> {
+        codebox_files::private_dir(points).map_err(ContainerError::io("make", points))?;
+        let swap = Swap::with(user.uid, agent).map_err(ContainerError::io("make a user namespace with", agent))?;
+        for (count, grant) in settled.into_iter().enumerate() {
+            let host = grant.host.to_path_buf();
+            let mounted =
+                swap.mount(&host, &points.join(format!("{name}-{count}")), grant.access).map_err(|error| {
+                    let why = format!("root's files in it cannot be shown as the job's: {error}");
+                    ContainerError::Grant { path: host.clone(), why }
+                })?;
+            self.binds.push(Bind {
+                host: mounted.point().to_owned(),
+                guest: grant.guest.as_str().to_owned(),
+                access: grant.access,
+            });
+            self.mounted.push(mounted);
+        }
+        Ok(self)
+    }
+
+    /// Whether a granted directory appears at this very place.
+    pub(crate) fn covers(&self, guest: &GuestPath) -> bool {
+        self.binds.iter().any(|bind| bind.guest == guest.as_str())
+    }
+}

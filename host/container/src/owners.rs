@@ -1,0 +1,103 @@
+//! Mounts that show root's files as a job's: what the job makes there is root's outside.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use codebox_core::Access;
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
+
+/// A user namespace in which root and a job's user change places; used for mounts only.
+pub(crate) struct Swap(OwnedFd);
+
+impl Swap {
+    /// A namespace for the job's user. `agent` is the program that holds it while it is made.
+    pub(crate) fn with(user: u32, agent: &Path) -> io::Result<Self> {
+        let mut holder = Command::new(agent);
+        let mut holder = holder.arg("hold").env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let made = Self::of(&mut holder, user);
+        drop(holder.stdin.take());
+        let _ = holder.wait();
+        made
+    }
+
+    fn of(holder: &mut Child, user: u32) -> io::Result<Self> {
+        let mut byte = [0];
+        holder.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.read_exact(&mut byte)?;
+        let of = |file: &str| format!("/proc/{}/{file}", holder.id());
+        // On disk, inside the mount, how many: everybody but the two is who he is.
+        let rest = u32::MAX - user - 1;
+        let map = format!("0 {user} 1\n1 1 {}\n{user} 0 1\n{} {} {rest}\n", user - 1, user + 1, user + 1);
+        fs::write(of("uid_map"), &map)?;
+        fs::write(of("gid_map"), &map)?;
+        Ok(Self(fs::File::open(of("ns/user"))?.into()))
+    }
+
+    /// Mounts `directory` at `point`, an empty directory, with the two users changed about.
+    pub(crate) fn mount(&self, directory: &Path, point: &Path, access: Access) -> io::Result<Mounted> {
+        let flags =
+            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+        let tree = open_tree(CWD, directory, flags)?;
+        let mut set = libc::MOUNT_ATTR_IDMAP | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+        if access == Access::ReadOnly {
+            set |= libc::MOUNT_ATTR_RDONLY;
+        }
+        let namespace = u64::try_from(self.0.as_raw_fd()).map_err(io::Error::other)?;
+        let attributes =
+            libc::mount_attr { attr_set: set, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: namespace };
+        set_attributes(&tree, &attributes)?;
+        fs::create_dir(point)?;
+        let moved = move_mount(&tree, "", CWD, point, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
+        if let Err(error) = moved {
+            let _ = fs::remove_dir(point);
+            return Err(error.into());
+        }
+        Ok(Mounted { point: point.to_owned() })
+    }
+}
+
+/// Changes what a mount that nobody sees yet is like.
+#[expect(unsafe_code, reason = "no crate in use offers this call")]
+fn set_attributes(tree: &OwnedFd, attributes: &libc::mount_attr) -> io::Result<()> {
+    let tree: BorrowedFd<'_> = std::os::fd::AsFd::as_fd(tree);
+    // SAFETY: the descriptor is open for the call, the path is a terminated empty string, which with AT_EMPTY_PATH names
+    // the descriptor itself, and the structure is read only, for exactly the size that is told.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            std::ptr::from_ref(attributes),
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A mount of ours; undone when the value is dropped.
+pub(crate) struct Mounted {
+    point: PathBuf,
+}
+
+impl Mounted {
+    pub(crate) fn point(&self) -> &Path {
+        &self.point
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        undo(&self.point);
+    }
+}
+
+/// Takes a mount away and the empty directory that it was on. Never looks into it: it is the user's.
+pub(crate) fn undo(point: &Path) {
+    let _ = unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+    // Fails on a directory that still shows something.
+    let _ = fs::remove_dir(point);
+}

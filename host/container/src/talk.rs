@@ -1,0 +1,76 @@
+//! The line to an agent, carried by the engine.
+
+use std::pin::Pin;
+
+use bollard::container::{AttachContainerResults, LogOutput};
+use codebox_agent::frame::Decoder;
+use codebox_agent::{Order, Word};
+use futures_util::{Stream, StreamExt as _};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::time::timeout;
+
+use crate::engine::PATIENCE;
+use crate::error::{ContainerError, one_line};
+
+/// Most bytes kept of what the agent says on its standard error, which is why it ended.
+const MAX_COMPLAINT: usize = 4096;
+
+/// Both directions of an attached container.
+pub(crate) struct Talk {
+    output: Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
+    input: Pin<Box<dyn AsyncWrite + Send>>,
+    decoder: Decoder,
+    complaint: Vec<u8>,
+}
+
+impl Talk {
+    pub(crate) fn over(attached: AttachContainerResults) -> Self {
+        let AttachContainerResults { output, input } = attached;
+        Self { output, input, decoder: Decoder::new(Word::LONGEST), complaint: Vec::new() }
+    }
+
+    /// The agent's next word; nothing when the line has ended. The wait can be given up and taken up again.
+    pub(crate) async fn word(&mut self) -> Result<Option<Word>, ContainerError> {
+        loop {
+            match self.decoder.next_frame() {
+                Err(error) => return Err(ContainerError::Agent(error.to_string())),
+                Ok(Some(frame)) => {
+                    let kind = frame.kind;
+                    let none = || ContainerError::Agent(format!("a frame of kind {kind} is no word"));
+                    return Word::decode(frame).map(Some).ok_or_else(none);
+                }
+                Ok(None) => {}
+            }
+            match self.output.next().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(ContainerError::call("carry its streams")(error)),
+                Some(Ok(LogOutput::StdErr { message })) => {
+                    let room = MAX_COMPLAINT.saturating_sub(self.complaint.len());
+                    self.complaint.extend(message.iter().take(room));
+                }
+                Some(Ok(LogOutput::StdOut { message } | LogOutput::Console { message })) => self.decoder.push(&message),
+                Some(Ok(LogOutput::StdIn { .. })) => {}
+            }
+        }
+    }
+
+    /// Tells the agent something. One that does not take it in time is not listening any more.
+    pub(crate) async fn order(&mut self, order: &Order) -> Result<(), ContainerError> {
+        let frame = order.encode();
+        let sent = timeout(PATIENCE, async {
+            self.input.write_all(&frame).await?;
+            self.input.flush().await
+        });
+        let lost = |source: codebox_core::BoxedError| ContainerError::Lost { doing: "carry an order", source };
+        match sent.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(lost(Box::new(error))),
+            Err(late) => Err(lost(Box::new(late))),
+        }
+    }
+
+    /// Why the agent ended, in its own words.
+    pub(crate) fn complaint(&self) -> String {
+        one_line(&String::from_utf8_lossy(&self.complaint))
+    }
+}
