@@ -250,3 +250,6 @@ impl<'a> Visit<'a> for Look<'_> {
     }
 
 }
+
+#[cfg(test)]
+mod tests;

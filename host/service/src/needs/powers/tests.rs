@@ -132,7 +132,7 @@ fn what_is_caught_or_led_to_by_nothing_can_be_done_without() {
         ("try: import ssl\nexcept ValueError: pass", "module:ssl 1 import ssl"),
         ("try: import ssl\nexcept ImportError: raise SystemExit(1)", "module:ssl 1 import ssl"),
         ("import sys\ntry: import ssl\nexcept ImportError: sys.exit('no')", "module:ssl 2 import ssl"),
-        ("try: import json5\nexcept ImportError: import orjson", "module:orjson? 1 import orjson"),
+        ("try: import json5\nexcept ImportError: import orjson", "module:orjson? 2 import orjson"),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch", "module:torch? 3 import torch"),
         ("import typing\nif typing.TYPE_CHECKING: import torch", "module:torch? 2 import torch"),
         ("from contextlib import suppress\nwith suppress(ImportError): import torch", "module:torch? 2 import torch"),
