@@ -210,7 +210,7 @@ mod tests {
             wanted in prop::collection::btree_set("[abcd]", 0..4),
             imports in prop::collection::vec((prop::collection::vec("[abcd]", 0..4), 0u64..3), 0..5),
         ) {
-            let needs = Needs { imports: wanted, syntax_error: None };
+            let needs = Needs { imports: wanted, ..Needs::default() };
             let mut images: Vec<ImageFacts> = imports
                 .into_iter()
                 .enumerate()

@@ -1,7 +1,8 @@
 //! The way of a run through codebox, for front ends: command line, library, servers.
 //!
 //! [`admit`] turns what was asked for into what may be done, reading every host file it takes, once.
-//! [`plan`] chooses the backend and the image; both choices are pure and give their reasons. [`prepare`] opens
+//! [`look`] parses the program, once; [`choose`] takes a backend for what it needs and [`plan_of`] an image. Both choices
+//! are pure and give their reasons. [`prepare`] opens
 //! the guest, and [`Prepared::exec`] runs the program; what lies between the two is the caller's, who may
 //! confine the process there.
 //!
@@ -12,6 +13,7 @@
 
 pub mod admission;
 pub mod catalog;
+pub mod choice;
 pub mod config;
 pub mod doctor;
 pub mod image_choice;
@@ -26,9 +28,10 @@ pub use admission::{
 pub use catalog::{
     Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Progress, Removal, RuntimeEntry, Silent,
 };
+pub use choice::{Candidate, Escalation, Looked, Next, Terms, Wanted, choose, look, next};
 pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, worst};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
-pub use needs::{Needs, SyntaxFault};
-pub use router::{Choice, Demand, Network, NoRoute, Probed, Rejected, probe, route};
-pub use run::{Plan, PlanError, Prepared, backend_fix, plan, prepare, run};
+pub use needs::{Ask, BadAsk, Need, Needs, Neighbours, Power, SyntaxFault, Weight};
+pub use router::{Bound, Choice, Demand, Network, NoRoute, Probed, Rejected, probe, route};
+pub use run::{Plan, PlanError, Prepared, backend_fix, image_for, plan, plan_of, prepare, run};

@@ -6,11 +6,13 @@
 use std::fmt;
 
 use codebox_core::{
-    Backend, BackendId, Capabilities, Isolation, IsolationSet, Language, LimitKind, ResultKind, Support, Unavailable,
+    Backend, BackendId, Capabilities, Isolation, IsolationSet, Language, LimitKind, ResultKind, Source, Support,
+    Unavailable,
 };
 use thiserror::Error;
 
 use crate::admission::Admitted;
+use crate::needs::Need;
 
 /// A backend and what its probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +38,24 @@ pub enum Network {
     Hosts,
 }
 
+/// What ties a job to containers, whatever it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bound {
+    /// It is a command line.
+    Command,
+    /// It names a container's image.
+    Image(String),
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command => f.write_str("a command line"),
+            Self::Image(image) => write!(f, "the container image {image}"),
+        }
+    }
+}
+
 /// What a job demands of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
@@ -45,6 +65,16 @@ pub struct Demand {
     pub limits: Vec<LimitKind>,
     /// Whether it may reach the network.
     pub network: Network,
+    /// What ties it to containers.
+    pub bound: Option<Bound>,
+}
+
+impl Demand {
+    /// Whether the job is a command line, which has no language.
+    #[must_use]
+    pub fn is_command(&self) -> bool {
+        self.bound == Some(Bound::Command)
+    }
 }
 
 impl From<&Admitted> for Demand {
@@ -54,6 +84,7 @@ impl From<&Admitted> for Demand {
             language: job.language.clone(),
             limits: admitted.required_limits().to_vec(),
             network: if job.grants.net.is_empty() { Network::None } else { Network::Hosts },
+            bound: matches!(job.source, Source::Command(_)).then_some(Bound::Command),
         }
     }
 }
@@ -88,6 +119,8 @@ pub struct Choice {
     pub reason: String,
     /// What was passed over.
     pub rejected: Vec<Rejected>,
+    /// What the program cannot do without and will not have there.
+    pub would_need: Vec<Need>,
 }
 
 /// No backend can run the job.
@@ -137,7 +170,7 @@ pub fn route(demand: &Demand, probed: &[Probed], acceptable: IsolationSet) -> Re
     let mut rejected = Vec::new();
     let mut fitting = Vec::new();
     for candidate in probed {
-        match weigh(demand, candidate, acceptable) {
+        match weigh(demand, &candidate.backend, &candidate.found, acceptable) {
             Ok(isolation) => fitting.push((isolation, candidate)),
             Err(reason) => rejected.push(reason),
         }
@@ -153,6 +186,7 @@ pub fn route(demand: &Demand, probed: &[Probed], acceptable: IsolationSet) -> Re
         isolation: *isolation,
         reason: reason(*isolation, demand, acceptable),
         rejected,
+        would_need: Vec::new(),
     })
 }
 
@@ -165,11 +199,15 @@ fn reason(isolation: Isolation, demand: &Demand, acceptable: IsolationSet) -> St
 }
 
 /// The isolation that a candidate gives, or why it does not do.
-fn weigh(demand: &Demand, candidate: &Probed, acceptable: IsolationSet) -> Result<Isolation, Rejected> {
-    let against = |kind, reason: String, fix: String| {
-        Err(Rejected { candidate: candidate.backend.to_string(), kind, reason, fix })
-    };
-    let able = match &candidate.found {
+pub(crate) fn weigh(
+    demand: &Demand,
+    backend: &BackendId,
+    found: &Result<Capabilities, Unavailable>,
+    acceptable: IsolationSet,
+) -> Result<Isolation, Rejected> {
+    let against =
+        |kind, reason: String, fix: String| Err(Rejected { candidate: backend.to_string(), kind, reason, fix });
+    let able = match found {
         Ok(able) => able,
         Err(Unavailable { reason, fix }) => {
             return against(ResultKind::EngineUnavailable, reason.clone(), fix.clone());
@@ -177,14 +215,17 @@ fn weigh(demand: &Demand, candidate: &Probed, acceptable: IsolationSet) -> Resul
     };
     let isolation = able.isolation;
     if !acceptable.contains(isolation) {
+        return Err(Rejected::not_accepted(backend, isolation, acceptable));
+    }
+    let Demand { language, limits, network, bound } = demand;
+    if let Some(bound) = bound.as_ref().filter(|_| isolation == Isolation::Wasm) {
         return against(
-            ResultKind::EscalationRefused,
-            format!("it gives isolation {isolation}, and only {acceptable} is accepted"),
-            format!("use --isolation {isolation} or auto"),
+            ResultKind::InvalidRequest,
+            format!("{bound} needs a container"),
+            "use --isolation container or auto".to_owned(),
         );
     }
-    let Demand { language, limits, network } = demand;
-    if !able.languages.contains(language) {
+    if !demand.is_command() && !able.languages.contains(language) {
         return against(
             ResultKind::EngineUnavailable,
             format!("it does not run {language}"),
@@ -208,6 +249,28 @@ fn weigh(demand: &Demand, candidate: &Probed, acceptable: IsolationSet) -> Resul
     Ok(isolation)
 }
 
+impl Rejected {
+    /// A backend whose isolation nobody accepts.
+    pub(crate) fn not_accepted(backend: &BackendId, isolation: Isolation, acceptable: IsolationSet) -> Self {
+        Self {
+            candidate: backend.to_string(),
+            kind: ResultKind::EscalationRefused,
+            reason: format!("it gives isolation {isolation}, and only {acceptable} is accepted"),
+            fix: format!("use --isolation {isolation} or auto"),
+        }
+    }
+
+    /// An isolation that no backend of this build gives.
+    pub(crate) fn absent(isolation: Isolation) -> Self {
+        Self {
+            candidate: isolation.to_string(),
+            kind: ResultKind::EngineUnavailable,
+            reason: format!("no {isolation} backend in this build"),
+            fix: "use --isolation wasm or auto".to_owned(),
+        }
+    }
+}
+
 /// Isolations that are accepted and that no backend of this build gives.
 fn absent(probed: &[Probed], acceptable: IsolationSet) -> impl Iterator<Item = Rejected> {
     let offered: Vec<Isolation> =
@@ -223,12 +286,7 @@ fn absent(probed: &[Probed], acceptable: IsolationSet) -> impl Iterator<Item = R
             // A backend that could not be probed says for itself why it is missing.
             !offered.contains(isolation) && !unknown.contains(&isolation.as_str())
         })
-        .map(|isolation| Rejected {
-            candidate: isolation.to_string(),
-            kind: ResultKind::EngineUnavailable,
-            reason: format!("no {isolation} backend in this build"),
-            fix: "use --isolation wasm or auto".to_owned(),
-        })
+        .map(Rejected::absent)
         .collect::<Vec<_>>()
         .into_iter()
 }

@@ -4,8 +4,9 @@ use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Result
 use thiserror::Error;
 
 use crate::admission::Admitted;
+use crate::choice::Looked;
 use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
-use crate::needs::Needs;
+use crate::needs::{BadAsk, Needs};
 use crate::router::{Choice, Demand, NoRoute, Probed, route};
 
 /// What an admitted request runs on.
@@ -26,6 +27,9 @@ pub enum PlanError {
     /// The named image is not there.
     #[error(transparent)]
     NoImage(#[from] NoImage),
+    /// The program asks for something that cannot be understood.
+    #[error(transparent)]
+    BadAsk(#[from] BadAsk),
 }
 
 impl PlanError {
@@ -35,6 +39,7 @@ impl PlanError {
         match self {
             Self::NoRoute(error) => error.kind(),
             Self::NoImage(error) => error.kind(),
+            Self::BadAsk(error) => error.kind(),
         }
     }
 
@@ -44,25 +49,49 @@ impl PlanError {
         match self {
             Self::NoRoute(error) => error.fix(),
             Self::NoImage(error) => error.fix(),
+            Self::BadAsk(error) => error.fix(),
         }
     }
 }
 
-/// Chooses backend and image, of `images` which are the language's. Pure, and parses the program only if its imports can change the choice.
+/// Chooses backend and image, of `images` which are the language's, among backends that were asked already.
+///
+/// Goes by what was demanded alone; [`choose`](crate::choose) and [`plan_of`] go by what the program needs as well.
 ///
 /// # Errors
 /// When no backend fits, or the named image is not among `images`.
 pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Result<Plan, PlanError> {
     let choice = route(&Demand::from(admitted), probed, admitted.job().isolations)?;
-    let language = &admitted.job().language;
-    let image = match admitted.image() {
-        Some(asked) => named_image(asked, images)?,
-        None if images.iter().all(|image| image.name == default_image(language)) => {
-            choose_image(language, &Needs::default(), images)
-        }
-        None => choose_image(language, &Needs::of_job(admitted.job()), images),
+    let only_default = images.iter().all(|image| image.name == default_image(&admitted.job().language));
+    let needs = match admitted.image().is_some() || only_default {
+        true => Needs::default(),
+        false => Needs::of_job(admitted.job()),
     };
-    Ok(Plan { choice, image })
+    Ok(Plan { choice, image: image_for(admitted, &needs, images)? })
+}
+
+/// The plan that a choice of backend comes to, with the image that the program's needs suggest.
+///
+/// # Errors
+/// When the named image is not among `images`.
+pub fn plan_of(
+    admitted: &Admitted,
+    looked: &Looked,
+    choice: Choice,
+    images: &[ImageFacts],
+) -> Result<Plan, PlanError> {
+    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)? })
+}
+
+/// The WebAssembly image for a program: the one that was named, or the one that has most of what it imports.
+///
+/// # Errors
+/// When the named image is not among `images`.
+pub fn image_for(admitted: &Admitted, needs: &Needs, images: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
+    match admitted.image() {
+        Some(asked) => named_image(asked, images),
+        None => Ok(choose_image(&admitted.job().language, needs, images)),
+    }
 }
 
 /// A guest that is open and has run nothing of the program yet.

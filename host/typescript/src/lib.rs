@@ -1,4 +1,5 @@
-//! Takes the types out of TypeScript, so that what is left is the same program in JavaScript.
+//! Takes the types out of TypeScript, so that what is left is the same program in JavaScript, and tells what a program
+//! of either wants of an operating system ([`wants`]).
 //!
 //! Types, interfaces and declarations go; enums, namespaces and parameter properties become the code that they stand
 //! for; imports that only types need are left out. Nothing is checked but the syntax, and nothing is made older: the
@@ -25,11 +26,13 @@ mod shape;
 mod tokens;
 mod transform;
 mod unsupported;
+mod wants;
 
 pub use error::StripError;
 pub use place::Place;
 pub use question::Question;
 pub use room::LONGEST;
+pub use wants::{Lack, Sureness, Want};
 
 /// JavaScript made of TypeScript.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +52,27 @@ pub struct Stripped {
 /// [`StripError::Syntax`] where the text is no TypeScript, and others where it is not looked at.
 pub fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
     room::with_room(text, || transform::strip(file, text))?
+}
+
+/// What the program in `text`, the content of `file`, wants that a WebAssembly guest does not have.
+///
+/// The file's ending says whether it is TypeScript or JavaScript; a text with errors is read as far as it can be. The calling
+/// thread waits, as for [`strip`].
+///
+/// # Errors
+/// [`StripError`] where the text is not looked at.
+///
+/// # Examples
+/// ```
+/// let wants = codebox_typescript::wants("a.mjs", "import { spawn } from 'node:child_process';\nspawn('ls');")?;
+/// assert_eq!((wants[0].words.as_str(), wants[0].line), ("child_process.spawn", 2));
+/// # Ok::<(), codebox_typescript::StripError>(())
+/// ```
+pub fn wants(file: &str, text: &str) -> Result<Vec<Want>, StripError> {
+    if !wants::can_want(text) {
+        return Ok(Vec::new());
+    }
+    room::with_room(text, || wants::of(file, text))?
 }
 
 /// Only parses a text, for measuring what the rest of [`strip`] costs; tells whether it is TypeScript.

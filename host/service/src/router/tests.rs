@@ -19,7 +19,7 @@ fn capable(name: &'static str, isolation: Isolation) -> Probed {
 }
 
 fn demand() -> Demand {
-    Demand { language: Language::Python, limits: vec![LimitKind::Wall], network: Network::None }
+    Demand { language: Language::Python, limits: vec![LimitKind::Wall], network: Network::None, bound: None }
 }
 
 #[test]

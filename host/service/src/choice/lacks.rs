@@ -1,0 +1,50 @@
+//! What a tier does not have.
+
+use codebox_core::{Capabilities, Held, Isolation, LimitKind, Support};
+
+use crate::needs::Need;
+use crate::router::{Demand, Network};
+
+/// Whether a guest of this isolation has an operating system: threads, processes, sockets, native modules.
+#[must_use]
+pub const fn has(isolation: Isolation) -> bool {
+    match isolation {
+        Isolation::Wasm => false,
+        Isolation::Container | Isolation::Vm => true,
+    }
+}
+
+/// What a backend lacks of what could be asked of it, each in a few words, what the program needs first.
+#[must_use]
+pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String> {
+    let Capabilities { languages, isolation, limits: _, snapshot, fork, network_filter, fuel: _, engine: _ } = able;
+    let mut lacks = Vec::new();
+    let mut add = |what: String| {
+        if !lacks.contains(&what) {
+            lacks.push(what);
+        }
+    };
+    if !languages.contains(&demand.language) && !demand.is_command() {
+        add(format!("the language {}", demand.language));
+    }
+    if !has(*isolation) {
+        needs.iter().for_each(|need| add(need.power.to_string()));
+        ["threads", "processes", "sockets", "native modules"].iter().for_each(|what| add((*what).to_owned()));
+    }
+    for kind in LimitKind::ALL {
+        if able.holds(kind) == Held::Unsupported {
+            add(format!("the {kind} limit"));
+        }
+    }
+    let support = [
+        (*network_filter, if demand.network == Network::Hosts { "the granted hosts" } else { "network grants" }),
+        (*snapshot, "snapshots"),
+        (*fork, "forks"),
+    ];
+    for (support, what) in support {
+        if support == Support::No {
+            add(what.to_owned());
+        }
+    }
+    lacks
+}

@@ -1,0 +1,353 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use codebox_core::{
+    BackendError, BoxFuture, Held, Instance, InstanceSpec, IsolationSet, Language, LimitKind, ResultKind, Support,
+};
+
+use super::*;
+use crate::needs::{Need, Power, Weight};
+use crate::router::{Bound, Network};
+
+fn able(isolation: Isolation) -> Capabilities {
+    Capabilities {
+        languages: vec![Language::Python, Language::JavaScript],
+        isolation,
+        limits: BTreeMap::from([(LimitKind::Wall, Held::Enforced)]),
+        snapshot: Support::No,
+        fork: Support::No,
+        network_filter: Support::No,
+        fuel: Support::No,
+        engine: None,
+    }
+}
+
+fn candidate(name: &'static str, found: Option<Result<Capabilities, Unavailable>>) -> Candidate {
+    let isolation = name.parse().unwrap_or(Isolation::Container);
+    Candidate { backend: BackendId::new(name), isolation, found }
+}
+
+fn ready(name: &'static str) -> Candidate {
+    candidate(name, Some(Ok(able(name.parse().unwrap_or(Isolation::Container)))))
+}
+
+fn missing(name: &'static str) -> Candidate {
+    let why = Unavailable { reason: "no socket".to_owned(), fix: format!("start {name}") };
+    candidate(name, Some(Err(why)))
+}
+
+fn demand() -> Demand {
+    Demand { language: Language::Python, limits: vec![LimitKind::Wall], network: Network::None, bound: None }
+}
+
+fn needs(weights: &[Weight]) -> Needs {
+    let need = |weight: &Weight| Need {
+        power: Power::Threads,
+        weight: *weight,
+        line: 3,
+        words: "threading.Thread".to_owned(),
+    };
+    Needs { powers: weights.iter().map(need).collect(), ..Needs::default() }
+}
+
+const AUTO: Terms = Terms { acceptable: IsolationSet::auto(), escalation: Escalation::Allowed, ask: None };
+
+fn only(isolation: Isolation) -> Terms {
+    Terms { acceptable: IsolationSet::only(isolation), ..AUTO }
+}
+
+fn asking(isolation: Isolation) -> Terms {
+    Terms { ask: Some(Ask { isolation, line: 1 }), ..AUTO }
+}
+
+fn forbidden(terms: Terms) -> Terms {
+    Terms { escalation: Escalation::Forbidden, ..terms }
+}
+
+/// What becomes of it in the end, as `backend: reason` or `none: fix`.
+fn outcome(wanted: &Wanted, candidates: &[Candidate]) -> String {
+    match next(wanted, candidates) {
+        Next::Run(choice) => format!("{}: {}", choice.backend, choice.reason),
+        Next::Nothing(why) => format!("none: {} ({})", why.fix(), why.kind()),
+        Next::Probe(id) => format!("probe {id}"),
+    }
+}
+
+/// Every rule, one a line.
+#[test]
+fn the_rules() {
+    let plain = needs(&[Weight::Optional]);
+    let needy = needs(&[Weight::Optional, Weight::Required]);
+    let all = [ready("wasm"), ready("podman"), ready("docker")];
+    let docker = [ready("wasm"), missing("podman"), ready("docker")];
+    let engineless = [ready("wasm"), missing("podman"), missing("docker")];
+    let need = "line 3 needs threads (threading.Thread), which wasm does not have";
+    let none = "podman: no socket; docker: no socket";
+    let rules: Vec<(&str, &Needs, Terms, &[Candidate], String)> = vec![
+        (
+            "nothing needed",
+            &plain,
+            AUTO,
+            &all,
+            "wasm: wasm is the lightest isolation that can run this python program".into(),
+        ),
+        ("a need", &needy, AUTO, &all, format!("podman: {need}")),
+        ("a need, the second engine", &needy, AUTO, &docker, format!("docker: {need}")),
+        (
+            "a need and no engine",
+            &needy,
+            AUTO,
+            &engineless,
+            format!("wasm: {need}, but no container can be had: {none}"),
+        ),
+        (
+            "a need and no engine in the build",
+            &needy,
+            AUTO,
+            &engineless[..1],
+            format!("wasm: {need}, but no container can be had: this build has none"),
+        ),
+        (
+            "a need and a policy",
+            &needy,
+            forbidden(AUTO),
+            &all,
+            format!("wasm: {need}, but the policy forbids to leave wasm for that"),
+        ),
+        ("a need and wasm named", &needy, only(Isolation::Wasm), &all, "wasm: wasm is the only isolation accepted".into()),
+        (
+            "a container named",
+            &plain,
+            only(Isolation::Container),
+            &all,
+            "podman: container is the only isolation accepted".into(),
+        ),
+        (
+            "a container named, no engine",
+            &plain,
+            only(Isolation::Container),
+            &engineless,
+            format!("none: start podman ({})", ResultKind::EngineUnavailable),
+        ),
+        (
+            "a container named and escalation forbidden",
+            &needy,
+            forbidden(only(Isolation::Container)),
+            &all,
+            "podman: container is the only isolation accepted".into(),
+        ),
+        (
+            "it asks for less than it needs",
+            &needy,
+            asking(Isolation::Wasm),
+            &all,
+            "wasm: line 1 asks for isolation wasm".into(),
+        ),
+        (
+            "it asks for a container",
+            &plain,
+            asking(Isolation::Container),
+            &all,
+            "podman: line 1 asks for isolation container".into(),
+        ),
+        (
+            "it asks for a container, no engine",
+            &plain,
+            asking(Isolation::Container),
+            &engineless,
+            format!("wasm: line 1 asks for isolation container, and none can be had: {none}"),
+        ),
+        (
+            "it asks for a container against the policy",
+            &plain,
+            forbidden(asking(Isolation::Container)),
+            &all,
+            "wasm: the policy forbids to leave wasm at the program's word".into(),
+        ),
+        (
+            "it asks for a container, wasm is named",
+            &plain,
+            Terms { ask: asking(Isolation::Container).ask, ..only(Isolation::Wasm) },
+            &all,
+            "wasm: wasm is the only isolation accepted".into(),
+        ),
+        (
+            "it asks for wasm, a container is named",
+            &plain,
+            Terms { ask: asking(Isolation::Wasm).ask, ..only(Isolation::Container) },
+            &all,
+            "podman: container is the only isolation accepted".into(),
+        ),
+    ];
+    for (rule, needs, terms, candidates, expected) in rules {
+        let wanted = Wanted::of(demand(), needs, &terms);
+        assert_eq!(outcome(&wanted, candidates), expected, "{rule}");
+    }
+}
+
+#[test]
+fn what_is_bound_to_containers_never_runs_in_wasm() {
+    let all = [ready("wasm"), ready("podman")];
+    let engineless = [ready("wasm"), missing("podman")];
+    for (bound, reason) in [
+        (Bound::Command, "podman: a command line runs in a container only"),
+        (Bound::Image("node:22".to_owned()), "podman: the container image node:22 runs in a container only"),
+    ] {
+        // A command line has no language of its own.
+        let language = if bound == Bound::Command { "ruby".parse().expect("a name") } else { Language::Python };
+        let demand = Demand { bound: Some(bound), language, ..demand() };
+        for terms in [AUTO, forbidden(AUTO), asking(Isolation::Wasm)] {
+            let wanted = Wanted::of(demand.clone(), &Needs::default(), &terms);
+            assert_eq!(outcome(&wanted, &all), reason);
+            assert_eq!(outcome(&wanted, &engineless), format!("none: start podman ({})", ResultKind::EngineUnavailable));
+        }
+        let wanted = Wanted::of(demand, &Needs::default(), &only(Isolation::Wasm));
+        let fix = format!("none: use --isolation container or auto ({})", ResultKind::InvalidRequest);
+        assert_eq!(outcome(&wanted, &all), fix);
+    }
+}
+
+#[test]
+fn what_wasm_cannot_run_goes_to_a_container() {
+    let mut container = able(Isolation::Container);
+    container.languages.push(Language::TypeScript);
+    let candidates = [ready("wasm"), candidate("podman", Some(Ok(container)))];
+    let demand = Demand { language: Language::TypeScript, ..demand() };
+    let wanted = Wanted::of(demand.clone(), &Needs::default(), &forbidden(AUTO));
+    assert_eq!(outcome(&wanted, &candidates), "podman: wasm: it does not run typescript, and container can run it");
+    let none = outcome(&wanted, &candidates[..1]);
+    assert!(none.starts_with("none: see codebox runtime list"), "{none}");
+    let named = Wanted::of(demand, &Needs::default(), &only(Isolation::Wasm));
+    assert!(outcome(&named, &candidates).starts_with("none: "));
+}
+
+#[test]
+fn only_what_matters_is_asked() {
+    let unasked = [candidate("podman", None), candidate("wasm", None), candidate("docker", None)];
+    let plain = Wanted::of(demand(), &Needs::default(), &AUTO);
+    assert_eq!(outcome(&plain, &unasked), "probe wasm");
+    let with_wasm = [candidate("podman", None), ready("wasm"), candidate("docker", None)];
+    assert!(outcome(&plain, &with_wasm).starts_with("wasm: "));
+
+    let needy = Wanted::of(demand(), &needs(&[Weight::Required]), &AUTO);
+    assert_eq!(outcome(&needy, &unasked), "probe podman");
+    assert!(outcome(&needy, &[ready("podman"), candidate("wasm", None)]).starts_with("podman: "));
+    assert_eq!(outcome(&needy, &[missing("podman"), candidate("docker", None)]), "probe docker");
+    assert_eq!(outcome(&needy, &[missing("podman"), candidate("wasm", None)]), "probe wasm");
+}
+
+#[test]
+fn the_choice_says_what_it_lacks() {
+    let needy = needs(&[Weight::Optional, Weight::Required]);
+    let would_need = |terms: Terms, candidates: &[Candidate]| match next(&Wanted::of(demand(), &needy, &terms), candidates) {
+        Next::Run(choice) => choice.would_need.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(would_need(AUTO, &[ready("wasm"), ready("podman")]), 0);
+    assert_eq!(would_need(AUTO, &[ready("wasm"), missing("podman")]), 1);
+    assert_eq!(would_need(only(Isolation::Wasm), &[ready("wasm"), ready("podman")]), 1);
+
+    let said = lacks(&able(Isolation::Wasm), &demand(), &needy.powers);
+    assert_eq!(said[..2], ["threads", "processes"]);
+    assert!(said.contains(&"the memory limit".to_owned()) && !said.contains(&"the wall limit".to_owned()), "{said:?}");
+    let said = lacks(&able(Isolation::Container), &demand(), &needy.powers);
+    assert!(!said.contains(&"threads".to_owned()), "{said:?}");
+}
+
+struct Counted {
+    name: &'static str,
+    found: Result<Capabilities, Unavailable>,
+    probes: AtomicU32,
+}
+
+impl Counted {
+    fn new(candidate: Candidate, name: &'static str) -> Self {
+        Self { name, found: candidate.found.expect("it was asked"), probes: AtomicU32::new(0) }
+    }
+
+    fn probes(&self) -> u32 {
+        self.probes.load(Ordering::Relaxed)
+    }
+}
+
+impl Backend for Counted {
+    fn id(&self) -> BackendId {
+        BackendId::new(self.name)
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
+        self.probes.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async { self.found.clone() })
+    }
+
+    fn open<'a>(&'a self, _spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
+        Box::pin(async { Err(BackendError::Interrupted { during: "a test".to_owned() }) })
+    }
+}
+
+#[tokio::test]
+async fn engines_are_left_alone_until_they_are_needed() {
+    let wasm = Counted::new(ready("wasm"), "wasm");
+    let podman = Counted::new(missing("podman"), "podman");
+    let docker = Counted::new(ready("docker"), "docker");
+    let backends: [&dyn Backend; 3] = [&wasm, &podman, &docker];
+
+    let plain = Wanted::of(demand(), &Needs::default(), &AUTO);
+    let (candidates, chosen) = choose(&plain, &backends).await;
+    assert_eq!(chosen.expect("wasm can").backend.as_str(), "wasm");
+    assert_eq!((wasm.probes(), podman.probes(), docker.probes()), (1, 0, 0));
+    assert!(candidates[1].found.is_none());
+
+    let needy = Wanted::of(demand(), &needs(&[Weight::Required]), &AUTO);
+    let (_, chosen) = choose(&needy, &backends).await;
+    let chosen = chosen.expect("docker can");
+    assert_eq!(chosen.backend.as_str(), "docker");
+    assert_eq!(chosen.rejected[0].to_string(), "podman: no socket");
+    assert_eq!((wasm.probes(), podman.probes(), docker.probes()), (1, 1, 1));
+}
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn isolations() -> impl Strategy<Value = IsolationSet> {
+        let sets = prop::collection::vec(prop::sample::select(Isolation::ALL.to_vec()), 1..4);
+        sets.prop_map(|set| IsolationSet::of(set).expect("it has a member"))
+    }
+
+    fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
+        let made = |(name, there): (&'static str, bool)| if there { ready(name) } else { missing(name) };
+        prop::collection::vec((prop::sample::select(vec!["wasm", "podman", "docker", "vm"]), any::<bool>()), 0..5)
+            .prop_map(move |chosen| chosen.into_iter().map(made).collect())
+    }
+
+    proptest! {
+        /// Whatever a program needs or says, nothing outside of what was accepted is taken; and where escalation is
+        /// forbidden, needs and word do not move it out of a wasm that can run it.
+        #[test]
+        fn nothing_leaves_what_was_accepted(
+            acceptable in isolations(),
+            forbid in any::<bool>(),
+            ask in prop::option::of(prop::sample::select(vec![Isolation::Wasm, Isolation::Container])),
+            required in 0usize..3,
+            candidates in candidates(),
+        ) {
+            let escalation = if forbid { Escalation::Forbidden } else { Escalation::Allowed };
+            let ask = ask.map(|isolation| Ask { isolation, line: 1 });
+            let terms = Terms { acceptable, escalation, ask };
+            let wanted = Wanted::of(demand(), &needs(&vec![Weight::Required; required]), &terms);
+            let wasm = acceptable.contains(Isolation::Wasm)
+                && candidates.iter().any(|one| one.isolation == Isolation::Wasm && one.found.as_ref().is_some_and(Result::is_ok));
+            match next(&wanted, &candidates) {
+                Next::Run(choice) => {
+                    prop_assert!(acceptable.contains(choice.isolation));
+                    prop_assert!(!(forbid && wasm) || choice.isolation == Isolation::Wasm);
+                    prop_assert!(choice.isolation == Isolation::Wasm || choice.would_need.is_empty());
+                }
+                Next::Nothing(_) => prop_assert!(!wasm),
+                Next::Probe(id) => prop_assert!(false, "{id} was asked already"),
+            }
+        }
+    }
+}

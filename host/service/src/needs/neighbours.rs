@@ -1,0 +1,55 @@
+//! The modules of a program's own.
+
+use std::path::PathBuf;
+
+use codebox_core::{DirGrant, GuestPath, HostPath, Job, PathMap, Source};
+
+use crate::admission::Admitted;
+
+/// The directories of this machine from which a program in a guest imports before it asks the library.
+///
+/// They are looked at only for a name that the library lacks, and only whether it is there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Neighbours(Vec<PathBuf>);
+
+impl Neighbours {
+    /// None.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The directory of an admitted program, if a grant shows it, and the granted directories, which a program puts on
+    /// its path.
+    #[must_use]
+    pub fn of(admitted: &Admitted) -> Self {
+        let beside = beside(admitted.job(), admitted.path_map());
+        let granted = admitted.dirs().iter().map(|DirGrant { host, .. }| host.to_path_buf());
+        Self(beside.into_iter().chain(granted).collect())
+    }
+
+    /// Whether one of them has a module of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|dir| dir.join(format!("{name}.py")).exists() || dir.join(name).is_dir())
+    }
+}
+
+fn beside(job: &Job, map: &PathMap<HostPath, GuestPath>) -> Option<PathBuf> {
+    let Source::File { name, .. } = &job.source else { return None };
+    Some(map.to_host(name).ok()?.parent()?.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_directories_are_modules() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("torch.py"), "").expect("a file");
+        std::fs::create_dir(dir.path().join("cv2")).expect("a directory");
+        let neighbours = Neighbours(vec![dir.path().to_owned()]);
+        assert!(neighbours.has("torch") && neighbours.has("cv2") && !neighbours.has("numba"));
+        assert!(!Neighbours::none().has("torch"));
+    }
+}

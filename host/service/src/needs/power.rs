@@ -1,0 +1,115 @@
+//! What a program needs beyond computing, and where its text shows it.
+
+use std::fmt;
+
+/// Something of an operating system that a WebAssembly guest does not have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Power {
+    /// Threads.
+    Threads,
+    /// Further processes.
+    Processes,
+    /// Sockets: the network, and servers for others in the same guest.
+    Sockets,
+    /// A module that the language's WebAssembly runtime lacks, because it is native or stands for something native.
+    Module(String),
+}
+
+impl Power {
+    /// The word that reports use where a program lacked it: `threads`, `module:ssl`.
+    #[must_use]
+    pub fn as_word(&self) -> String {
+        match self {
+            Self::Threads => "threads".to_owned(),
+            Self::Processes => "processes".to_owned(),
+            Self::Sockets => "sockets".to_owned(),
+            Self::Module(name) => format!("module:{name}"),
+        }
+    }
+}
+
+impl fmt::Display for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Module(name) => write!(f, "the module {name}"),
+            other => f.write_str(&other.as_word()),
+        }
+    }
+}
+
+/// Whether a program can do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Weight {
+    /// It cannot: nothing around the place catches the failure.
+    Required,
+    /// It can: the failure is caught, or nothing in the text leads to the place.
+    Optional,
+}
+
+impl Weight {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::Optional => "optional",
+        }
+    }
+}
+
+/// A power that a program needs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Need {
+    /// The power.
+    pub power: Power,
+    /// Whether the program can do without.
+    pub weight: Weight,
+    /// The line that shows it, from 1.
+    pub line: u32,
+    /// What shows it, in codebox's own words and never the program's: `subprocess.run`, `import ssl`.
+    pub words: String,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} needs {} ({})", self.line, self.power, self.words)
+    }
+}
+
+/// Most needs of one weight that are kept: a hostile text may show as many as it has words.
+const MOST: usize = 32;
+
+/// Needs as they are found, each once.
+#[derive(Default)]
+pub(super) struct Gathered(Vec<(usize, Need)>);
+
+impl Gathered {
+    /// Adds what the text shows at a byte. What is required somewhere is required.
+    pub(super) fn add(&mut self, power: Power, words: String, weight: Weight, at: usize) {
+        let same = |(_, need): &&mut (usize, Need)| need.power == power && need.words == words;
+        if let Some((known_at, need)) = self.0.iter_mut().find(same) {
+            if weight < need.weight {
+                (*known_at, need.weight) = (at, weight);
+            }
+            return;
+        }
+        if self.0.iter().filter(|(_, need)| need.weight == weight).count() < MOST {
+            self.0.push((at, Need { power, weight, line: 0, words }));
+        }
+    }
+
+    /// The needs in the order of the text, with their lines.
+    pub(super) fn in_order(mut self, text: &str) -> Vec<Need> {
+        self.0.sort_by_key(|(at, _)| *at);
+        let (mut line, mut seen) = (1, 0);
+        let mut needs = Vec::with_capacity(self.0.len());
+        for (at, mut need) in self.0 {
+            let between = text.as_bytes().get(seen..at).unwrap_or_default();
+            line += between.iter().filter(|byte| **byte == b'\n').count();
+            seen = seen.max(at);
+            need.line = u32::try_from(line).unwrap_or(u32::MAX);
+            needs.push(need);
+        }
+        needs
+    }
+}

@@ -1,0 +1,75 @@
+//! Whether anything in a text leads to a function.
+
+use std::collections::HashSet;
+
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{Expr, ExprContext, Stmt, StmtClassDef, StmtFunctionDef};
+
+/// A function or class around a place.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    name: &'a str,
+    /// Whether others may call it without its name: a framework, or the language itself.
+    called: bool,
+}
+
+impl<'a> Around<'a> {
+    /// A function, in the class that it is a method of.
+    pub(super) fn function(function: &'a StmtFunctionDef, class: Option<&StmtClassDef>) -> Self {
+        let name = function.name.as_str();
+        let inherited = class.is_some_and(|class| class.arguments.is_some());
+        let called = inherited || !function.decorator_list.is_empty() || name.starts_with("__");
+        Self { name, called }
+    }
+
+    /// A class.
+    pub(super) fn class(class: &'a StmtClassDef) -> Self {
+        Self { name: class.name.as_str(), called: !class.decorator_list.is_empty() }
+    }
+}
+
+/// The names that a program uses, found when somebody first asks.
+pub(super) struct Used<'a> {
+    suite: &'a [Stmt],
+    names: Option<HashSet<&'a str>>,
+}
+
+impl<'a> Used<'a> {
+    pub(super) fn of(suite: &'a [Stmt]) -> Self {
+        Self { suite, names: None }
+    }
+
+    /// Whether something leads to the innermost of these.
+    pub(super) fn leads_to(&mut self, around: &[Around<'a>]) -> bool {
+        let suite = self.suite;
+        around.iter().filter(|each| !each.called).all(|each| {
+            let names = self.names.get_or_insert_with(|| {
+                let mut found = Found(HashSet::new());
+                found.visit_body(suite);
+                found.0
+            });
+            names.contains(each.name)
+        })
+    }
+}
+
+struct Found<'a>(HashSet<&'a str>);
+
+impl<'a> Visitor<'a> for Found<'a> {
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        match expression {
+            Expr::Name(name) if matches!(name.ctx, ExprContext::Load) => {
+                self.0.insert(name.id.as_str());
+            }
+            Expr::Attribute(attribute) => {
+                self.0.insert(attribute.attr.as_str());
+            }
+            // `getattr(self, "name")`, tables of commands.
+            Expr::StringLiteral(literal) => {
+                self.0.insert(literal.value.to_str());
+            }
+            _ => {}
+        }
+        visitor::walk_expr(self, expression);
+    }
+}

@@ -1,0 +1,255 @@
+//! What a program wants of an operating system, by its syntax tree.
+
+use oxc::ast::ast::{
+    Argument, CallExpression, Class, ExportAllDeclaration, ExportFromDeclaration, Expression,
+    Function, IdentifierReference, ImportDeclaration, ImportExpression, ImportOrExportKind, NewExpression, Statement,
+    TSImportEqualsDeclaration, TSModuleReference, TryStatement, VariableDeclarator,
+};
+use oxc::ast_visit::{Visit, walk};
+use oxc::parser::Parser;
+use oxc::semantic::{ScopeFlags, Scoping, SemanticBuilder, SymbolId};
+use oxc::span::SourceType;
+
+use crate::arena;
+use crate::error::StripError;
+use crate::place::Place;
+use names::Names;
+
+mod names;
+mod table;
+
+/// Something of an operating system that a WebAssembly guest does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lack {
+    /// Threads.
+    Threads,
+    /// Further processes.
+    Processes,
+    /// Sockets.
+    Sockets,
+    /// A module, or something global by the name of what gives it.
+    Module(&'static str),
+}
+
+/// Whether the program gets there for certain, as far as a text can tell, and fails without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sureness {
+    /// It does.
+    Certain,
+    /// A `catch` stands around it, or nothing leads to it.
+    Possible,
+}
+
+/// Something that a program wants and where it shows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Want {
+    /// What it wants.
+    pub lack: Lack,
+    /// Whether it fails without.
+    pub sureness: Sureness,
+    /// The line that shows it, from 1.
+    pub line: u32,
+    /// What shows it, in words of this crate's: `child_process.spawn`, `import sharp`.
+    pub words: String,
+}
+
+/// Most wants of one sureness that are kept.
+const MOST: usize = 32;
+
+/// Without any of these words a program has only the language itself.
+const WORDS: [&str; 9] =
+    ["import", "require", "fetch", "WebSocket", "EventSource", "Worker", "WebAssembly", "Stream(", " from "];
+
+pub(crate) fn can_want(text: &str) -> bool {
+    WORDS.iter().any(|word| text.contains(word))
+}
+
+/// The kind of source that a file is.
+fn source_type(file: &str) -> SourceType {
+    if file.ends_with(".cts") {
+        SourceType::ts().with_commonjs(true)
+    } else if file.ends_with(".ts") || file.ends_with(".mts") {
+        SourceType::ts().with_unambiguous(true)
+    } else if file.ends_with(".cjs") {
+        SourceType::cjs()
+    } else {
+        SourceType::unambiguous()
+    }
+}
+
+pub(crate) fn of(file: &str, text: &str) -> Result<Vec<Want>, StripError> {
+    let allocator = arena::for_text(text.len()).ok_or(StripError::NoRoom { length: text.len() })?;
+    let parsed = Parser::new(&allocator, text, source_type(file)).parse();
+    // Only the language itself tells of errors. What can be read in spite of them is.
+    if parsed.panicked {
+        return Ok(Vec::new());
+    }
+    let scoping = SemanticBuilder::new().build(&parsed.program).semantic.into_scoping();
+    let mut names = Names::new(&scoping);
+    names.visit_program(&parsed.program);
+    let mut look = Look { names: &names, scoping: &scoping, spare: 0, found: Vec::new() };
+    look.visit_program(&parsed.program);
+    Ok(in_order(text, look.found))
+}
+
+/// The wants in the order of the text, with their lines.
+fn in_order(text: &str, mut found: Vec<(u32, Want)>) -> Vec<Want> {
+    found.sort_by_key(|(at, _)| *at);
+    let line = |(at, want): (u32, Want)| Want { line: Place::of(text, at as usize).line, ..want };
+    found.into_iter().map(line).collect()
+}
+
+struct Look<'n> {
+    names: &'n Names<'n>,
+    scoping: &'n Scoping,
+    /// How many parts around the place may fail, or are led to by nothing.
+    spare: u32,
+    found: Vec<(u32, Want)>,
+}
+
+impl Look<'_> {
+    fn add(&mut self, lack: Lack, words: String, at: u32) {
+        let sureness = if self.spare > 0 { Sureness::Possible } else { Sureness::Certain };
+        let same = |(_, want): &&mut (u32, Want)| want.lack == lack && want.words == words;
+        if let Some((known_at, want)) = self.found.iter_mut().find(same) {
+            if sureness < want.sureness {
+                (*known_at, want.sureness) = (at, sureness);
+            }
+            return;
+        }
+        if self.found.iter().filter(|(_, want)| want.sureness == sureness).count() < MOST {
+            self.found.push((at, Want { lack, sureness, line: 0, words }));
+        }
+    }
+
+    fn module(&mut self, specifier: &str, at: u32) {
+        if let Some((lack, name)) = table::of_import(specifier) {
+            self.add(lack, format!("import {name}"), at);
+        }
+    }
+
+    fn called(&mut self, callee: &Expression<'_>, at: u32) {
+        if let Some(path) = self.names.path(callee)
+            && let Some(lack) = table::of_call(&path)
+        {
+            self.add(lack, path, at);
+        }
+    }
+
+    /// Visits something that nothing but `symbol` leads to.
+    fn led_to(&mut self, symbol: Option<SymbolId>, visit: impl FnOnce(&mut Self)) {
+        let spare = symbol.is_some_and(|symbol| self.scoping.symbol_is_unused(symbol));
+        self.spare += u32::from(spare);
+        visit(self);
+        self.spare -= u32::from(spare);
+    }
+}
+
+/// Whether the last statement of a handler throws, or ends the program.
+fn gives_up(body: &[Statement<'_>]) -> bool {
+    match body.last() {
+        Some(Statement::ThrowStatement(_)) => true,
+        Some(Statement::ExpressionStatement(statement)) => match &statement.expression {
+            Expression::CallExpression(call) => call.callee_name() == Some("exit"),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+impl<'a> Visit<'a> for Look<'_> {
+    fn visit_import_declaration(&mut self, import: &ImportDeclaration<'a>) {
+        if import.import_kind == ImportOrExportKind::Value {
+            self.module(import.source.value.as_str(), import.span.start);
+        }
+    }
+
+    fn visit_export_from_declaration(&mut self, export: &ExportFromDeclaration<'a>) {
+        if export.export_kind == ImportOrExportKind::Value {
+            self.module(export.source.value.as_str(), export.span.start);
+        }
+    }
+
+    fn visit_export_all_declaration(&mut self, export: &ExportAllDeclaration<'a>) {
+        self.module(export.source.value.as_str(), export.span.start);
+    }
+
+    fn visit_ts_import_equals_declaration(&mut self, import: &TSImportEqualsDeclaration<'a>) {
+        if let TSModuleReference::ExternalModuleReference(external) = &import.module_reference {
+            self.module(external.expression.value.as_str(), import.span.start);
+        }
+    }
+
+    fn visit_import_expression(&mut self, import: &ImportExpression<'a>) {
+        if let Expression::StringLiteral(specifier) = &import.source {
+            self.module(specifier.value.as_str(), import.span.start);
+        }
+        walk::walk_import_expression(self, import);
+    }
+
+    fn visit_call_expression(&mut self, call: &CallExpression<'a>) {
+        let at = call.span.start;
+        if let Some(specifier) = self.names.required(call) {
+            self.module(specifier, at);
+        } else {
+            self.called(&call.callee, at);
+        }
+        // `promisify(exec)` is made to be called.
+        if call.callee_name() == Some("promisify")
+            && let Some(function) = call.arguments.first().and_then(Argument::as_expression)
+        {
+            self.called(function, at);
+        }
+        walk::walk_call_expression(self, call);
+    }
+
+    fn visit_new_expression(&mut self, new: &NewExpression<'a>) {
+        self.called(&new.callee, new.span.start);
+        walk::walk_new_expression(self, new);
+    }
+
+    fn visit_identifier_reference(&mut self, name: &IdentifierReference<'a>) {
+        if name.name == "WebAssembly" && self.names.is_global(name) {
+            self.add(Lack::Module("WebAssembly"), "WebAssembly".to_owned(), name.span.start);
+        }
+    }
+
+    fn visit_try_statement(&mut self, attempt: &TryStatement<'a>) {
+        let caught = attempt.handler.as_ref().is_some_and(|handler| !gives_up(&handler.body.body));
+        self.spare += u32::from(caught);
+        self.visit_block_statement(&attempt.block);
+        self.spare -= u32::from(caught);
+        if let Some(handler) = &attempt.handler {
+            self.spare += 1;
+            self.visit_catch_clause(handler);
+            self.spare -= 1;
+        }
+        if let Some(last) = &attempt.finalizer {
+            self.visit_block_statement(last);
+        }
+    }
+
+    fn visit_function(&mut self, function: &Function<'a>, flags: ScopeFlags) {
+        // A function expression has a name only for itself.
+        let symbol = function.id.as_ref().filter(|_| function.is_declaration()).and_then(|id| id.symbol_id.get());
+        self.led_to(symbol, |look| walk::walk_function(look, function, flags));
+    }
+
+    fn visit_class(&mut self, class: &Class<'a>) {
+        let symbol = class.id.as_ref().filter(|_| class.is_declaration()).and_then(|id| id.symbol_id.get());
+        self.led_to(symbol, |look| walk::walk_class(look, class));
+    }
+
+    fn visit_variable_declarator(&mut self, declarator: &VariableDeclarator<'a>) {
+        let is_function = matches!(
+            &declarator.init,
+            Some(Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_) | Expression::ClassExpression(_))
+        );
+        let symbol = declarator.id.get_binding_identifier().filter(|_| is_function).and_then(|id| id.symbol_id.get());
+        self.led_to(symbol, |look| walk::walk_variable_declarator(look, declarator));
+    }
+
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! What calls and imports of JavaScript show.
+//!
+//! The runtime's modules for processes, threads and the network load and fail when they are used, so they count by calls.
+
+use super::Lack;
+
+/// What a call of this function or class takes.
+pub(super) fn of_call(path: &str) -> Option<Lack> {
+    let (module, name) = path.rsplit_once('.').unwrap_or(("", path));
+    Some(match (module, name) {
+        ("worker_threads" | "", "Worker") => Lack::Threads,
+        ("child_process", "exec" | "execFile" | "execFileSync" | "execSync" | "fork" | "spawn" | "spawnSync")
+        | ("cluster", "fork") => Lack::Processes,
+        ("" | "undici", "fetch")
+        | ("", "WebSocket" | "EventSource")
+        | ("net" | "tls", "connect" | "createConnection" | "createServer" | "Socket" | "Server" | "TLSSocket")
+        | ("http" | "https", "get" | "request" | "createServer" | "Server" | "ClientRequest")
+        | ("http2", "connect" | "createServer" | "createSecureServer")
+        | ("dgram", "createSocket" | "Socket")
+        | ("inspector", "open") => Lack::Sockets,
+        ("dns" | "dns.promises" | "dns/promises", name) if is_lookup(name) => Lack::Sockets,
+        ("", "ReadableStream" | "WritableStream" | "TransformStream") => Lack::Module("stream/web"),
+        _ => return None,
+    })
+}
+
+fn is_lookup(name: &str) -> bool {
+    name.starts_with("resolve") || matches!(name, "lookup" | "lookupService" | "reverse")
+}
+
+/// Whether a name that no program binds is looked at.
+pub(super) fn is_global(name: &str) -> bool {
+    of_call(name).is_some() || matches!(name, "globalThis" | "global" | "window" | "self")
+}
+
+/// What an import takes, and the name of what is imported; nothing if the runtime has it, or it is not known.
+pub(super) fn of_import(specifier: &str) -> Option<(Lack, &'static str)> {
+    let module = |name: &'static str| Some((Lack::Module(name), name));
+    if let Some(name) = specifier.strip_prefix("node:") {
+        return match name {
+            "sqlite" => module("node:sqlite"),
+            "sea" => module("node:sea"),
+            "test" | "test/reporters" => module("node:test"),
+            "stream/web" => module("stream/web"),
+            _ => None,
+        };
+    }
+    if specifier == "stream/web" {
+        return module("stream/web");
+    }
+    if specifier.ends_with(".node") {
+        return module("a .node file");
+    }
+    let package = package_of(specifier);
+    let known = |names: &[&'static str]| names.iter().find(|name| **name == package).copied();
+    if let Some(name) = known(&NATIVE) {
+        return module(name);
+    }
+    known(&FOR_SOCKETS).map(|name| (Lack::Sockets, name))
+}
+
+/// The package of a specifier: `a` of `a/b`, `@a/b` of `@a/b/c`.
+fn package_of(specifier: &str) -> &str {
+    let parts = if specifier.starts_with('@') { 2 } else { 1 };
+    let end = specifier.match_indices('/').nth(parts - 1).map_or(specifier.len(), |(at, _)| at);
+    &specifier[..end]
+}
+
+/// Packages with native code.
+const NATIVE: [&str; 48] = [
+    "@napi-rs/canvas",
+    "@node-rs/argon2",
+    "@node-rs/bcrypt",
+    "@parcel/watcher",
+    "@prisma/client",
+    "@swc/core",
+    "@tensorflow/tfjs-node",
+    "argon2",
+    "bcrypt",
+    "better-sqlite3",
+    "bufferutil",
+    "canvas",
+    "classic-level",
+    "cpu-features",
+    "deasync",
+    "duckdb",
+    "esbuild",
+    "ffi-napi",
+    "fsevents",
+    "gl",
+    "hnswlib-node",
+    "isolated-vm",
+    "keytar",
+    "leveldown",
+    "libsql",
+    "lightningcss",
+    "lmdb",
+    "lz4",
+    "microtime",
+    "node-gyp",
+    "node-pty",
+    "node-sass",
+    "nodegit",
+    "onnxruntime-node",
+    "oracledb",
+    "pg-native",
+    "re2",
+    "ref-napi",
+    "robotjs",
+    "rollup",
+    "serialport",
+    "sharp",
+    "snappy",
+    "sqlite3",
+    "usb",
+    "utf-8-validate",
+    "zeromq",
+    "zstd-napi",
+];
+
+/// Packages that do nothing without the network.
+const FOR_SOCKETS: [&str; 28] = [
+    "amqplib",
+    "axios",
+    "express",
+    "fastify",
+    "got",
+    "http-server",
+    "hapi",
+    "@hapi/hapi",
+    "ioredis",
+    "kafkajs",
+    "koa",
+    "mongodb",
+    "mongoose",
+    "mysql",
+    "mysql2",
+    "needle",
+    "node-fetch",
+    "nodemailer",
+    "pg",
+    "playwright",
+    "puppeteer",
+    "redis",
+    "request",
+    "socket.io",
+    "socket.io-client",
+    "superagent",
+    "undici",
+    "ws",
+];
