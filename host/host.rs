@@ -2,13 +2,18 @@
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use codebox_cli::{Confinement, Failure, Host};
 use codebox_confine::{Place, Rules};
+use codebox_container::ContainerBackend;
 use codebox_core::path::Protected;
-use codebox_core::{Access, Backend, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall, WallState};
+use codebox_core::{
+    Access, Backend, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall, WallState,
+};
+use codebox_files::Scratch;
 use codebox_service::catalog::Catalog;
+use codebox_service::catalog::Progress;
 use codebox_service::config::{Settings, narrow};
 use codebox_service::{Admitted, Check, Policy, Surroundings};
 use codebox_wasm::{Store, WasmBackend};
@@ -25,6 +30,8 @@ pub(crate) struct Process {
     surroundings: codebox_service::Process,
     shelf: OnceLock<Shelf>,
     wasm: OnceLock<WasmBackend>,
+    scratch: OnceLock<Arc<Scratch>>,
+    containers: OnceLock<Vec<ContainerBackend>>,
 }
 
 fn internal(error: &(dyn std::error::Error + 'static)) -> Failure {
@@ -48,11 +55,36 @@ impl Process {
         if let Some(wasm) = self.wasm.get() {
             return Ok(wasm);
         }
-        let scratch = self.places()?.scratch();
         let stores = self.shelf()?.stores().iter().cloned();
         // One process of the command line runs one job.
-        let wasm = WasmBackend::new(stores, &scratch, 0).map_err(|e| internal(&e))?;
+        let wasm = WasmBackend::new(stores, self.scratch()?.clone(), 0);
         Ok(self.wasm.get_or_init(|| wasm))
+    }
+
+    /// The private directory of this process.
+    fn scratch(&self) -> Result<&Arc<Scratch>, Failure> {
+        if let Some(scratch) = self.scratch.get() {
+            return Ok(scratch);
+        }
+        let scratch = Scratch::new(&self.places()?.scratch()).map_err(|e| internal(&e))?;
+        Ok(self.scratch.get_or_init(|| Arc::new(scratch)))
+    }
+
+    /// The engines of containers, the preferred one first. None is looked for before somebody asks.
+    pub(crate) fn containers(&self) -> Result<&[ContainerBackend], Failure> {
+        if let Some(containers) = self.containers.get() {
+            return Ok(containers);
+        }
+        let (places, settings) = (self.places()?, self.user_settings()?);
+        let containers = crate::containers::backends(&places, &settings, self.scratch()?);
+        Ok(self.containers.get_or_init(|| containers))
+    }
+
+    /// The user's settings, narrowed by the project's.
+    fn user_settings(&self) -> Result<Settings, Failure> {
+        let user = self.settings(self.places()?.config_file())?;
+        let project = self.settings(PathBuf::from(PROJECT_FILE))?;
+        Ok(narrow(&user, &project, Path::new(PROJECT_FILE))?)
     }
 
     fn settings(&self, path: PathBuf) -> Result<Settings, Failure> {
@@ -91,9 +123,7 @@ fn read_settings(path: &Path) -> io::Result<Option<String>> {
 impl Host for Process {
     fn policy(&self) -> Result<Policy, Failure> {
         let places = self.places()?;
-        let user = self.settings(places.config_file())?;
-        let project = self.settings(PathBuf::from(PROJECT_FILE))?;
-        let settings = narrow(&user, &project, Path::new(PROJECT_FILE))?;
+        let settings = self.user_settings()?;
         Ok(Policy { endings: self.shelf()?.endings(), ..settings.policy(protected(&places)) })
     }
 
@@ -105,8 +135,25 @@ impl Host for Process {
         Ok(self.shelf()?)
     }
 
-    fn backends(&self) -> Result<Vec<&dyn Backend>, Failure> {
-        Ok(vec![self.wasm()?])
+    fn backends(&self, engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure> {
+        let mut backends: Vec<&dyn Backend> = vec![self.wasm()?];
+        let engines = self.containers()?.iter();
+        let named = engines.filter(|backend| engine.is_none_or(|engine| backend.id().as_str() == engine));
+        backends.extend(named.map(|backend| backend as &dyn Backend));
+        Ok(backends)
+    }
+
+    fn ensure_image<'a>(
+        &'a self,
+        backend: &'a BackendId,
+        language: &'a Language,
+        image: Option<&'a str>,
+        progress: &'a dyn Progress,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            let Some(engine) = self.containers()?.iter().find(|engine| engine.id() == *backend) else { return Ok(()) };
+            crate::containers::ensure_image(engine, language, image, progress).await
+        })
     }
 
     fn confine(
@@ -136,8 +183,8 @@ impl Host for Process {
 impl Process {
     /// Removes what this process keeps on disk while it runs.
     pub(crate) fn leave(&self) {
-        if let Some(wasm) = self.wasm.get() {
-            wasm.remove_scratch();
+        if let Some(scratch) = self.scratch.get() {
+            scratch.remove_all();
         }
     }
 

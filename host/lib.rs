@@ -21,6 +21,7 @@ struct Readme;
 
 mod added;
 mod catalog;
+mod containers;
 mod doctor;
 mod host;
 mod places;

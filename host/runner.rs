@@ -2,8 +2,10 @@
 
 use std::cell::OnceCell;
 use std::path::Path;
+use std::sync::Arc;
 
 use codebox_core::{Backend, BackendError, ExecIo, InstanceSpec, Isolation, Job, Language, RunReport};
+use codebox_files::{FilesError, Scratch};
 use codebox_service::Needs;
 use codebox_service::catalog::{Catalog, CatalogError, Silent};
 use codebox_service::image_choice::{ImageFacts, choose_image, default_image};
@@ -55,6 +57,9 @@ pub enum RunnerError {
     /// The engine could not be set up.
     #[error(transparent)]
     Engine(#[from] WasmError),
+    /// Host files could not be used.
+    #[error(transparent)]
+    Files(#[from] FilesError),
     /// The runtime could not be installed.
     #[error(transparent)]
     Install(#[from] CatalogError),
@@ -92,7 +97,7 @@ impl Runner {
             let facts = shelf.images(Some(language))?.iter().map(|image| image.facts()).collect();
             images.push((language.clone(), facts));
         }
-        let wasm = WasmBackend::new(stores, &places.scratch(), IDLE_REGIONS)?;
+        let wasm = WasmBackend::new(stores, Arc::new(Scratch::new(&places.scratch())?), IDLE_REGIONS);
         Ok(Self { wasm, images })
     }
 

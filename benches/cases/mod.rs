@@ -3,9 +3,11 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use codebox::{Job, Language, Outcome, RunReport, Runner, Source};
 use codebox_core::{Backend, ExecIo, InstanceSpec, Isolation};
+use codebox_files::Scratch;
 use codebox_wasm::WasmBackend;
 
 /// A program and what it prints.
@@ -106,7 +108,8 @@ impl Cold {
             (language, store)
         });
         let scratch = home().join("cache/scratch");
-        let backend = WasmBackend::new(stores, &scratch, 0).expect("the scratch directory can be made");
+        let scratch = Scratch::new(&scratch).expect("the scratch directory can be made");
+        let backend = WasmBackend::new(stores, Arc::new(scratch), 0);
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor");
         let cold = Self { backend, executor };
         for case in [PRINT, NUMPY, LOG] {

@@ -1,5 +1,5 @@
-use codebox_core::{Backend, InstanceSpec, Wall};
-use codebox_service::catalog::Catalog;
+use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Wall};
+use codebox_service::catalog::{Catalog, Progress};
 use codebox_service::{Admitted, Check, Policy, Surroundings};
 
 use crate::failure::Failure;
@@ -23,11 +23,24 @@ pub trait Host {
     /// When their directories cannot be had.
     fn catalog(&self) -> Result<&dyn Catalog, Failure>;
 
-    /// Every way to run a job, the preferred one first.
+    /// Every way to run a job, the preferred one first; of container engines the named one alone, where one is named.
     ///
     /// # Errors
     /// When one cannot even be described, which is not the same as being unavailable.
-    fn backends(&self) -> Result<Vec<&dyn Backend>, Failure>;
+    fn backends(&self, engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure>;
+
+    /// Makes sure that a container backend has the image that a language, or a request, starts from; fetches it where it
+    /// is missing.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    fn ensure_image<'a>(
+        &'a self,
+        backend: &'a BackendId,
+        language: &'a Language,
+        image: Option<&'a str>,
+        progress: &'a dyn Progress,
+    ) -> BoxFuture<'a, Result<(), Failure>>;
 
     /// Gives up what the job does not need, until the process ends, and says what holds.
     ///

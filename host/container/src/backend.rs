@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, Instance, InstanceSpec, Isolation, LimitKind,
-    Support, Unavailable, Wall, WallState,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, ImageName, Instance, InstanceSpec, Isolation,
+    LimitKind, Support, Unavailable, Wall, WallState,
 };
 use codebox_files::Scratch;
 use tokio::sync::OnceCell;
@@ -16,7 +16,7 @@ use crate::engine::{Engine, Flavour};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::gc::{self, Swept};
-use crate::images::{self, ImageFacts, ImageName, ImageTable, LocalImage};
+use crate::images::{self, ImageFacts, ImageTable, LocalImage};
 use crate::instance::ContainerInstance;
 use crate::labels::Owner;
 
@@ -89,6 +89,12 @@ impl ContainerBackend {
     /// The engine, looked for once.
     async fn engine(&self) -> Result<&Engine, ContainerError> {
         self.engine.get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates)).await
+    }
+
+    /// An error of this backend's in the words that all backends share.
+    #[must_use]
+    pub fn told(&self, error: ContainerError) -> BackendError {
+        error.of(&self.flavour.id())
     }
 
     /// What the engine says of itself.

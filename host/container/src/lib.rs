@@ -38,4 +38,4 @@ pub use engine::Flavour;
 pub use error::ContainerError;
 pub use facts::{EngineFacts, Weakness};
 pub use gc::{Leftover, Swept};
-pub use images::{ImageName, ImageTable, LocalImage};
+pub use images::{ImageTable, LocalImage};

@@ -13,6 +13,7 @@
 mod backend;
 mod capped;
 mod grants;
+mod image;
 mod isolation;
 mod job;
 mod language;
@@ -29,6 +30,7 @@ pub use backend::{
 };
 pub use capped::{CappedSink, Kept};
 pub use grants::{Access, DirGrant, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, ToolName};
+pub use image::{ImageName, ImagePattern};
 pub use isolation::{Isolation, IsolationSet};
 pub use job::{InputFile, Job, Source, Stdin};
 pub use language::Language;

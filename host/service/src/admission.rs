@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use codebox_core::path::{Mount, PathMap, settle};
-use codebox_core::{DirGrant, Grants, GuestPath, HostPath, InputFile, Job, Language, LimitKind, ResultKind, Source};
+use codebox_core::{
+    DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Job, Language, LimitKind, ResultKind, Source,
+};
 
 mod ceilings;
 mod denied;
@@ -14,6 +16,7 @@ mod dirs;
 mod encoding;
 mod environment;
 mod guest_places;
+mod image;
 mod language;
 mod mounts;
 mod out;
@@ -24,6 +27,7 @@ mod script;
 mod surroundings;
 
 pub use denied::Denied;
+use image::Image;
 pub use place::SCRIPT_DIR;
 pub use policy::Policy;
 pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
@@ -34,7 +38,7 @@ pub use surroundings::{Process, Surroundings};
 #[derive(Debug, Clone)]
 pub struct Admitted {
     job: Job,
-    image: Option<String>,
+    image: Image,
     out: Option<HostPath>,
     required: Vec<LimitKind>,
     map: PathMap<HostPath, GuestPath>,
@@ -47,10 +51,22 @@ impl Admitted {
         &self.job
     }
 
-    /// The image that the request or the policy names.
+    /// The image of WebAssembly that the request or the policy names.
     #[must_use]
     pub fn image(&self) -> Option<&str> {
-        self.image.as_deref()
+        match &self.image {
+            Image::Memory(name) => Some(name),
+            Image::Container(_) | Image::Any => None,
+        }
+    }
+
+    /// The container image that the request names.
+    #[must_use]
+    pub fn container_image(&self) -> Option<&ImageName> {
+        match &self.image {
+            Image::Container(name) => Some(name),
+            Image::Memory(_) | Image::Any => None,
+        }
     }
 
     /// Where files are copied to: an existing directory, free of links.
@@ -101,6 +117,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
     let dirs = dirs::admit(dirs, &policy.protected, surroundings)?;
     let map = map_of(&dirs)?;
     let (source, language, file) = load(program, language, &policy.endings, (&dirs, &map), surroundings)?;
+    let image = image::admit(image, &language, isolations, policy)?;
     let out = match out {
         None => None,
         Some(path) => Some(out::admit(&path, &policy.protected, surroundings)?),
@@ -116,7 +133,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         isolations,
         ..Job::new(source, language)
     };
-    Ok(Admitted { job, image: image.or_else(|| policy.image.clone()), out, required: limits.required().collect(), map })
+    Ok(Admitted { job, image, out, required: limits.required().collect(), map })
 }
 
 /// The program as a job's source, with the file to put in for it.
@@ -133,6 +150,10 @@ fn load(
             let language = script.language.clone();
             let (source, file) = place::place(script, dirs, map)?;
             return Ok((source, language, file));
+        }
+        Program::Command(words) => {
+            let source = Source::Command(image::command(words)?);
+            return Ok((source, Language::Command, None));
         }
         Program::Inline(text) => (Source::Inline(text), "the program text"),
         Program::Stdin(text) => (Source::Stdin(text), "the program on standard input"),

@@ -13,8 +13,12 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::admission::Policy;
+use crate::choice::Escalation;
 
+mod images;
 mod limits;
+
+pub use images::Images;
 
 /// What a configuration file says, with every value checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,6 +31,12 @@ pub struct Settings {
     pub isolations: Option<IsolationSet>,
     /// The image of requests that name none.
     pub image: Option<String>,
+    /// Whether needs may lead a program to a container.
+    pub escalation: Option<Escalation>,
+    /// The container engine to prefer.
+    pub engine: Option<String>,
+    /// Container images.
+    pub images: Images,
 }
 
 /// Why a configuration file cannot be used.
@@ -63,6 +73,9 @@ struct File {
     ceilings: limits::Table,
     isolation: Option<String>,
     image: Option<String>,
+    escalation: Option<String>,
+    engine: Option<String>,
+    images: images::Table,
 }
 
 impl Settings {
@@ -76,7 +89,7 @@ impl Settings {
             let detail = format!("line {line}: {}", error.message().replace('\n', "; "));
             ConfigError::new(file, "", detail, "correct the file")
         })?;
-        let File { limits, ceilings, isolation, image } = written;
+        let File { limits, ceilings, isolation, image, escalation, engine, images } = written;
         let isolations = isolation.map(|text| text.parse()).transpose();
         Ok(Self {
             limits: limits.read("limits", file)?,
@@ -85,6 +98,9 @@ impl Settings {
                 ConfigError::new(file, "isolation", error, "use auto, or names separated by commas")
             })?,
             image,
+            escalation: escalation.map(|text| escalation_of(&text, file)).transpose()?,
+            engine: engine.map(|text| engine_of(text, file)).transpose()?,
+            images: images.read(file)?,
         })
     }
 
@@ -96,6 +112,10 @@ impl Settings {
             ceilings: self.ceilings.over(Limits::unlimited()),
             isolations: self.isolations.unwrap_or_default(),
             image: self.image.clone(),
+            escalation: self.escalation.unwrap_or_default(),
+            allowed_images: self.images.allowed.clone(),
+            language_images: self.images.of.clone(),
+            engine: self.engine.clone(),
             endings: BTreeMap::new(),
             protected,
         }
@@ -117,13 +137,37 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         let detail = format!("{theirs} is not among {ours}, which the user's configuration allows");
         ConfigError::new(file, "isolation", detail, "change one of the two files")
     })?;
+    let images = user.images.narrowed(&project.images, file)?;
+    // Whoever forbids it is heard.
+    let escalation = match (user.escalation, project.escalation) {
+        (Some(Escalation::Forbidden), _) | (_, Some(Escalation::Forbidden)) => Some(Escalation::Forbidden),
+        (ours, theirs) => ours.or(theirs),
+    };
     let said = user.isolations.is_some() || project.isolations.is_some();
     Ok(Settings {
         limits: limits::lower(&user.limits, &project.limits, &Limits::default()),
         ceilings: limits::lower(&user.ceilings, &project.ceilings, &Limits::unlimited()),
         isolations: said.then_some(isolations),
         image: user.image.clone().or_else(|| project.image.clone()),
+        escalation,
+        engine: user.engine.clone().or_else(|| project.engine.clone()),
+        images,
     })
+}
+
+fn escalation_of(text: &str, file: &Path) -> Result<Escalation, ConfigError> {
+    match text {
+        "allow" => Ok(Escalation::Allowed),
+        "forbid" => Ok(Escalation::Forbidden),
+        other => Err(ConfigError::new(file, "escalation", format!("{other:?} is neither"), "write allow or forbid")),
+    }
+}
+
+fn engine_of(text: String, file: &Path) -> Result<String, ConfigError> {
+    if matches!(text.as_str(), "podman" | "docker") {
+        return Ok(text);
+    }
+    Err(ConfigError::new(file, "engine", format!("{text:?} is neither"), "write podman or docker"))
 }
 
 fn line_of(text: &str, place: usize) -> usize {

@@ -13,6 +13,8 @@ pub fn default_image(language: &Language) -> &str {
     match language {
         Language::Python => "python",
         Language::JavaScript | Language::TypeScript => "javascript",
+        // A command line starts from no memory image.
+        Language::Command => "",
         Language::Named(name) => name.as_str(),
     }
 }

@@ -99,7 +99,7 @@ impl Needs {
             Language::JavaScript | Language::TypeScript => {
                 Self { powers: script::powers(&job.language, job.source.file_name(), &text), ..Self::default() }
             }
-            Language::Named(_) => Self::default(),
+            Language::Command | Language::Named(_) => Self::default(),
         }
     }
 

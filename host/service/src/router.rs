@@ -84,7 +84,11 @@ impl From<&Admitted> for Demand {
             language: job.language.clone(),
             limits: admitted.required_limits().to_vec(),
             network: if job.grants.net.is_empty() { Network::None } else { Network::Hosts },
-            bound: matches!(job.source, Source::Command(_)).then_some(Bound::Command),
+            bound: match (&job.source, admitted.container_image()) {
+                (Source::Command(_), _) => Some(Bound::Command),
+                (_, Some(image)) => Some(Bound::Image(image.to_string())),
+                _ => None,
+            },
         }
     }
 }

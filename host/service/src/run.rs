@@ -1,6 +1,6 @@
 //! From an admitted request to a report.
 
-use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, ResultKind, RunReport};
+use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, ResultKind, RunReport};
 use thiserror::Error;
 
 use crate::admission::Admitted;
@@ -74,12 +74,7 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
 ///
 /// # Errors
 /// When the named image is not among `images`.
-pub fn plan_of(
-    admitted: &Admitted,
-    looked: &Looked,
-    choice: Choice,
-    images: &[ImageFacts],
-) -> Result<Plan, PlanError> {
+pub fn plan_of(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[ImageFacts]) -> Result<Plan, PlanError> {
     Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)? })
 }
 
@@ -118,7 +113,10 @@ pub async fn prepare<'a>(
         language: job.language.clone(),
         grants: job.grants.clone(),
         limits: job.limits,
-        image: Some(plan.image.name.clone()),
+        image: match plan.choice.isolation {
+            Isolation::Wasm => Some(plan.image.name.clone()),
+            Isolation::Container | Isolation::Vm => admitted.container_image().map(|name| name.as_str().to_owned()),
+        },
         isolation: plan.choice.isolation,
     };
     let instance = backend.open(&spec).await?;

@@ -9,13 +9,13 @@ use codebox_core::{
 };
 use codebox_service::{EnvRequest, Preference};
 
-use super::values::{preference, small_count};
+use super::values::{engine, preference, small_count};
 use crate::failure::Failure;
 
 /// What `codebox run` was asked for.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "codebox run [OPTIONS] FILE [--] [ARGS]...\n       codebox run [OPTIONS] -c CODE [--] [ARGS]...\n       codebox run [OPTIONS] - [--] [ARGS]... < PROGRAM"
+    override_usage = "codebox run [OPTIONS] FILE [--] [ARGS]...\n       codebox run [OPTIONS] -c CODE [--] [ARGS]...\n       codebox run [OPTIONS] - [--] [ARGS]... < PROGRAM\n       codebox run [OPTIONS] -- COMMAND [ARGS]..."
 )]
 pub(crate) struct RunArgs {
     /// The program and its arguments: a file, or `-` to read the program from standard input
@@ -24,6 +24,10 @@ pub(crate) struct RunArgs {
     // One list instead of a file and a list: only so does clap leave every word after the first alone.
     #[arg(value_name = "FILE", trailing_var_arg = true)]
     pub words: Vec<OsString>,
+
+    /// Run a command line in a container, as `codebox run --image debian:stable -- ls -l`
+    #[arg(value_name = "COMMAND", last = true)]
+    pub command: Vec<OsString>,
 
     /// Run this text instead of a file; what follows is the program's arguments
     #[arg(short = 'c', value_name = "CODE", allow_hyphen_values = true)]
@@ -41,9 +45,13 @@ pub(crate) struct RunArgs {
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<EnvRequest>,
 
-    /// Start from this image instead of the one that the program's imports suggest
+    /// Start from this image: one of `codebox image list`, or a container's, such as node:22-slim
     #[arg(long, value_name = "NAME")]
     pub image: Option<String>,
+
+    /// The container engine to use where a container is used
+    #[arg(long, value_name = "ENGINE", value_parser = engine())]
+    pub engine: Option<String>,
 
     /// The program's language, where its file name does not tell
     #[arg(long, value_name = "LANGUAGE")]
@@ -97,12 +105,16 @@ pub(crate) struct LimitArgs {
     /// Files open at one time [default: 256]
     #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = small_count)]
     pub max_open_files: Option<Limit<NonZeroU32>>,
+
+    /// Processes and threads at one time [default: 64]
+    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = small_count)]
+    pub max_processes: Option<Limit<NonZeroU32>>,
 }
 
 impl LimitArgs {
     /// The same as values.
     pub(crate) fn overrides(&self) -> LimitOverrides {
-        let Self { timeout, cpu_time, memory, max_output, max_disk, max_files, max_open_files } = *self;
+        let Self { timeout, cpu_time, memory, max_output, max_disk, max_files, max_open_files, max_processes } = *self;
         LimitOverrides {
             wall: timeout,
             cpu: cpu_time,
@@ -111,7 +123,7 @@ impl LimitArgs {
             disk: max_disk,
             files: max_files,
             open_files: max_open_files,
-            processes: None,
+            processes: max_processes,
             fuel: None,
         }
     }
@@ -123,14 +135,18 @@ pub(crate) enum ProgramAt {
     Inline(String),
     Stdin,
     File(PathBuf),
+    Command,
 }
 
 impl RunArgs {
     /// Tells the program from its arguments.
     pub(crate) fn program(&self) -> Result<(ProgramAt, Vec<String>), Failure> {
         let (program, args) = match (&self.code, self.words.split_first()) {
+            // What stands after `--` is the program's only if there is one.
+            (Some(code), None) => (ProgramAt::Inline(code.clone()), self.command.as_slice()),
             (Some(code), _) => (ProgramAt::Inline(code.clone()), self.words.as_slice()),
-            (None, None) => return Err(no_program()),
+            (None, None) if self.command.is_empty() => return Err(no_program()),
+            (None, None) => (ProgramAt::Command, self.command.as_slice()),
             (None, Some((first, rest))) => {
                 let program = if first == "-" { ProgramAt::Stdin } else { ProgramAt::File(PathBuf::from(first)) };
                 (program, without_separator(rest))
@@ -157,5 +173,5 @@ fn text(word: &OsStr) -> Result<String, Failure> {
 
 fn no_program() -> Failure {
     Failure::new(ResultKind::InvalidRequest, "no program to run")
-        .with_fix("name a file, give the text with -c, or write - to read it from standard input")
+        .with_fix("name a file, give the text with -c, write - to read it from standard input, or a command after --")
 }

@@ -11,6 +11,11 @@ pub(super) fn preference() -> impl TypedValueParser<Value = Preference> {
     PossibleValuesParser::new(["auto", "wasm", "container", "vm"]).try_map(|text| text.parse::<Preference>())
 }
 
+/// Reads `--engine`.
+pub(super) fn engine() -> PossibleValuesParser {
+    PossibleValuesParser::new(["podman", "docker"])
+}
+
 /// Reads a count that has to fit 32 bits.
 pub(super) fn small_count(text: &str) -> Result<Limit<NonZeroU32>, LimitParseError> {
     let small = |count: NonZeroU64| {

@@ -5,8 +5,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use codebox_core::{BackendError, HostPath, Isolation, Outcome, ResultKind, RunReport, Stdin, exit, wire};
-use codebox_service::{Admitted, MAX_PROGRAM, Plan, Program, Request, admit, plan, prepare, probe};
+use codebox_core::{Backend, BackendError, HostPath, Isolation, Outcome, ResultKind, RunReport, Stdin, exit, wire};
+use codebox_service::{
+    Admitted, Escalation, MAX_PROGRAM, Plan, PlanError, Program, Request, Wanted, admit, choose, look, plan_of, prepare,
+};
 
 use crate::answer;
 use crate::args::{ProgramAt, RunArgs};
@@ -88,16 +90,25 @@ struct Done {
 /// Until the guest starts, `SIGINT` keeps its default: what a killed process leaves behind is swept at the next start.
 fn perform(args: RunArgs, mut streams: Streams, voice: Voice, host: &dyn Host) -> Result<Done, Failure> {
     let confinement = if args.no_confine { Confinement::Off } else { Confinement::On };
-    let request = request(args)?;
-    let admitted = admit(request, &host.policy()?, host.surroundings())?;
+    let policy = host.policy()?;
+    let engine = args.engine.clone().or_else(|| policy.engine.clone());
+    let admitted = admit(request(args)?, &policy, host.surroundings())?;
     // Has no thread of its own, so it can exist before the process confines itself.
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|error| no_runtime(&error))?;
-    let backends = host.backends()?;
-    let probed: Vec<_> = backends.iter().map(|backend| runtime.block_on(probe(*backend))).collect();
-    let plan = choose(&admitted, &probed, voice, host)?;
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| no_runtime(&error))?;
+    let backends = host.backends(engine.as_deref())?;
+    let plan = runtime.block_on(planned(&admitted, &backends, policy.escalation, voice, host))?;
     let backend =
         backends.iter().find(|backend| backend.id() == plan.choice.backend).ok_or_else(|| lost_backend(&plan))?;
+    if plan.choice.isolation == Isolation::Container {
+        let image = admitted.container_image().map(codebox_core::ImageName::as_str);
+        runtime.block_on(host.ensure_image(
+            &plan.choice.backend,
+            &admitted.job().language,
+            image,
+            progress(voice).as_ref(),
+        ))?;
+    }
     let prepared = runtime.block_on(prepare(&admitted, &plan, *backend))?;
     let walls = match host.confine(&admitted, prepared.spec(), confinement) {
         Ok(walls) => walls,
@@ -118,20 +129,27 @@ fn perform(args: RunArgs, mut streams: Streams, voice: Voice, host: &dyn Host) -
 }
 
 /// Chooses where and from what image to run, and gets what that takes.
-fn choose(
+async fn planned(
     admitted: &Admitted,
-    probed: &[codebox_service::Probed],
+    backends: &[&dyn Backend],
+    escalation: Escalation,
     voice: Voice,
     host: &dyn Host,
 ) -> Result<Plan, Failure> {
-    let catalog = host.catalog()?;
-    let images = catalog.images(Some(&admitted.job().language))?;
-    let facts: Vec<_> = images.iter().map(|image| image.facts()).collect();
-    let plan = plan(admitted, probed, &facts)?;
-    for other in &plan.choice.rejected {
+    let looked = look(admitted).map_err(PlanError::from)?;
+    let wanted = Wanted::of_admitted(admitted, &looked, escalation);
+    let (_, choice) = choose(&wanted, backends).await;
+    let choice = choice.map_err(PlanError::from)?;
+    for other in &choice.rejected {
         voice.explain(format!("not {}: {}", other.candidate, other.reason));
     }
-    // Other isolations bring their own runtimes.
+    let catalog = host.catalog()?;
+    let facts = match choice.isolation {
+        Isolation::Wasm => catalog.images(Some(&admitted.job().language))?.iter().map(|image| image.facts()).collect(),
+        // Other isolations bring their own runtimes.
+        Isolation::Container | Isolation::Vm => Vec::new(),
+    };
+    let plan = plan_of(admitted, &looked, choice, &facts)?;
     if plan.choice.isolation == Isolation::Wasm {
         catalog.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
     }
@@ -140,12 +158,13 @@ fn choose(
 
 /// What the user asked for, with the program read if it comes from standard input.
 fn request(args: RunArgs) -> Result<Request, Failure> {
-    let (program, words) = args.program()?;
+    let (program, mut words) = args.program()?;
     let limits = args.limits.overrides();
     let (program, stdin) = match program {
         ProgramAt::Inline(code) => (Program::Inline(code), Stdin::Streamed),
         ProgramAt::File(path) => (Program::File(path), Stdin::Streamed),
         ProgramAt::Stdin => (Program::Stdin(program_text(io::stdin())?), Stdin::Empty),
+        ProgramAt::Command => (Program::Command(std::mem::take(&mut words)), Stdin::Streamed),
     };
     Ok(Request {
         language: args.lang,

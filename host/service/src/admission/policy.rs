@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 
 use codebox_core::path::Protected;
-use codebox_core::{IsolationSet, Language, Limits};
+use codebox_core::{ImageName, ImagePattern, IsolationSet, Language, Limits};
+
+use crate::choice::Escalation;
 
 /// What the operator allows, and what holds where a request says nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +16,14 @@ pub struct Policy {
     pub isolations: IsolationSet,
     /// The image of a request that names none.
     pub image: Option<String>,
+    /// Whether a program's needs may lead it from WebAssembly to a container.
+    pub escalation: Escalation,
+    /// The container images that may be used; any, where there is no list.
+    pub allowed_images: Option<Vec<ImagePattern>>,
+    /// The container images of languages, where they are not the built-in ones.
+    pub language_images: BTreeMap<Language, ImageName>,
+    /// The engine to prefer.
+    pub engine: Option<String>,
     /// Languages of added runtimes by the endings of their files.
     pub endings: BTreeMap<String, Language>,
     /// Directories of this machine that no grant may expose: codebox's state, the home directory itself.
@@ -28,6 +38,10 @@ impl Default for Policy {
             ceilings: Limits::unlimited(),
             isolations: IsolationSet::auto(),
             image: None,
+            escalation: Escalation::Allowed,
+            allowed_images: None,
+            language_images: BTreeMap::new(),
+            engine: None,
             endings: BTreeMap::new(),
             protected: Vec::new(),
         }

@@ -22,7 +22,7 @@ pub struct Request {
     pub limits: LimitOverrides,
     /// What must stand between guest and host.
     pub isolation: Preference,
-    /// The image to start from; `None` takes the policy's, or the one that fits.
+    /// The image to start from, of WebAssembly or of a container; `None` takes the policy's, or the one that fits.
     pub image: Option<String>,
     /// Where files that the guest creates are copied to; made if it is missing.
     pub out: Option<PathBuf>,
@@ -58,6 +58,8 @@ pub enum Program {
     Stdin(String),
     /// A file of the host, exactly as the user typed it.
     File(PathBuf),
+    /// A command line, which is looked for in the container.
+    Command(Vec<String>),
 }
 
 /// The isolation that a user wants.

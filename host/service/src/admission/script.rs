@@ -79,7 +79,7 @@ fn check_encoding(text: &[u8], language: &Language, shown: &str) -> Result<(), D
     };
     let declared = match language {
         Language::Python => encoding::declared(text),
-        Language::JavaScript | Language::TypeScript | Language::Named(_) => None,
+        Language::JavaScript | Language::TypeScript | Language::Command | Language::Named(_) => None,
     };
     if declared.is_some_and(|encoding| !encoding::is_utf8(&encoding)) {
         return Ok(());
@@ -89,7 +89,7 @@ fn check_encoding(text: &[u8], language: &Language, shown: &str) -> Result<(), D
         Language::Python => {
             "save it as UTF-8, or declare its encoding in its first line, as in # -*- coding: latin-1 -*-"
         }
-        Language::JavaScript | Language::TypeScript | Language::Named(_) => "save it as UTF-8",
+        Language::JavaScript | Language::TypeScript | Language::Command | Language::Named(_) => "save it as UTF-8",
     };
     Err(refused(shown, &format!("line {line} is not UTF-8"), fix))
 }

@@ -54,7 +54,7 @@ impl Ask {
         let comment = match job.language {
             Language::Python => "#",
             Language::JavaScript | Language::TypeScript => "//",
-            Language::Named(_) => return Ok(None),
+            Language::Command | Language::Named(_) => return Ok(None),
         };
         job.source.text().map_or(Ok(None), |text| Self::read(text, comment))
     }

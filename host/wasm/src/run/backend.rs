@@ -65,33 +65,24 @@ impl Loaded {
 }
 
 impl WasmBackend {
-    /// A backend over these stores, one a language, with its private directories below `scratch`.
+    /// A backend over these stores, one a language, with its private directories in `scratch`.
     ///
     /// It keeps at most `idle_regions` memory regions of each image between jobs.
-    ///
-    /// # Errors
-    /// [`WasmError::Io`] when the scratch directory cannot be made.
     pub fn new(
         stores: impl IntoIterator<Item = (Language, Store)>,
-        scratch: &Path,
+        scratch: Arc<Scratch>,
         idle_regions: usize,
-    ) -> Result<Self, WasmError> {
+    ) -> Self {
         #[cfg(target_os = "linux")]
         let _ = crate::sys::Pagemap::get();
-        let scratch = Arc::new(Scratch::new(scratch)?);
         let runtime = |(language, store)| Runtime { language, store, code: OnceLock::new() };
         let runtimes = stores.into_iter().map(runtime).collect();
-        Ok(Self { runtimes, scratch, images: Mutex::default(), idle_regions })
+        Self { runtimes, scratch, images: Mutex::default(), idle_regions }
     }
 
     /// The directory that holds everything this backend writes while jobs run.
     pub fn scratch_dir(&self) -> &Path {
         self.scratch.path()
-    }
-
-    /// Removes that directory while the backend lives on unused, for a process that is about to end.
-    pub fn remove_scratch(&self) {
-        self.scratch.remove_all();
     }
 
     /// The store that a language runs from: TypeScript's is JavaScript's.

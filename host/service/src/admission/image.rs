@@ -1,0 +1,73 @@
+//! The image that a request starts from, and command lines, which only container images run.
+
+use codebox_core::{ImageName, Isolation, IsolationSet, Language, ResultKind};
+
+use super::denied::Denied;
+use super::policy::Policy;
+
+/// What a request starts from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Image {
+    /// A memory image of this name.
+    Memory(String),
+    /// A container image.
+    Container(ImageName),
+    /// Whatever fits.
+    Any,
+}
+
+/// Tells which kind of image is meant, and whether it may be used.
+///
+/// A name with a colon, a slash or an at sign is a container's, and so is any name where WebAssembly is not accepted; a
+/// memory image's is a plain word.
+pub(super) fn admit(
+    asked: Option<String>,
+    language: &Language,
+    isolations: IsolationSet,
+    policy: &Policy,
+) -> Result<Image, Denied> {
+    let in_container = *language == Language::Command || !isolations.contains(Isolation::Wasm);
+    if *language == Language::Command && !isolations.contains(Isolation::Container) {
+        return Err(Denied::new(
+            ResultKind::Denied,
+            ("run", "a command line"),
+            format!("it runs in a container, and only isolation {isolations} is accepted"),
+            "use --isolation container or auto",
+        ));
+    }
+    let image = match asked {
+        Some(name) if in_container || name.contains([':', '/', '@']) => Image::Container(parsed(&name)?),
+        Some(name) => Image::Memory(name),
+        None if in_container => Image::Any,
+        None => policy.image.clone().map_or(Image::Any, Image::Memory),
+    };
+    // Of an image that is chosen for the language the policy knows the name as well.
+    let checked = match &image {
+        Image::Container(name) => Some(name),
+        Image::Memory(_) | Image::Any => None,
+    };
+    match (checked, &policy.allowed_images) {
+        (Some(name), Some(allowed)) if !allowed.iter().any(|pattern| pattern.allows(name)) => Err(Denied::new(
+            ResultKind::Denied,
+            ("use image", name.as_str()),
+            "the configuration does not allow it",
+            "use an image that it allows, or add this one to images.allowed",
+        )),
+        _ => Ok(image),
+    }
+}
+
+fn parsed(name: &str) -> Result<ImageName, Denied> {
+    name.parse().map_err(|error: codebox_core::NameError| {
+        Denied::new(ResultKind::InvalidRequest, ("use image", format!("{name:?}")), "it is no image's name", error.rule)
+    })
+}
+
+/// A command line that can be started.
+pub(super) fn command(words: Vec<String>) -> Result<Vec<String>, Denied> {
+    if words.first().is_none_or(String::is_empty) {
+        let subject = ("run", "a command line");
+        return Err(Denied::new(ResultKind::InvalidRequest, subject, "it has no program", "give a command after --"));
+    }
+    Ok(words)
+}

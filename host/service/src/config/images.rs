@@ -1,0 +1,70 @@
+//! The table of container images in a configuration file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use codebox_core::{ImageName, ImagePattern, Language};
+use serde::Deserialize;
+
+use super::ConfigError;
+
+/// The table as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Table {
+    python: Option<String>,
+    javascript: Option<String>,
+    command: Option<String>,
+    allowed: Option<Vec<String>>,
+}
+
+/// Container images: which a language starts from, and which may be used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Images {
+    /// The images of languages that do not start from the built-in ones.
+    pub of: BTreeMap<Language, ImageName>,
+    /// The only ones that may be used; any, where there is no list.
+    pub allowed: Option<Vec<ImagePattern>>,
+}
+
+impl Table {
+    pub(super) fn read(self, file: &Path) -> Result<Images, ConfigError> {
+        let Self { python, javascript, command, allowed } = self;
+        let languages = [
+            (Language::Python, python, "images.python"),
+            (Language::JavaScript, javascript, "images.javascript"),
+            (Language::Command, command, "images.command"),
+        ];
+        let mut of = BTreeMap::new();
+        for (language, name, key) in languages {
+            if let Some(name) = name {
+                let name = name.parse().map_err(|error: codebox_core::NameError| fault(file, key, &error))?;
+                of.insert(language, name);
+            }
+        }
+        let read = |text: String| text.parse::<ImagePattern>().map_err(|error| fault(file, "images.allowed", &error));
+        let allowed = allowed.map(|texts| texts.into_iter().map(read).collect()).transpose()?;
+        Ok(Images { of, allowed })
+    }
+}
+
+fn fault(file: &Path, key: &str, error: &codebox_core::NameError) -> ConfigError {
+    ConfigError::new(file, key, format!("{:?} cannot be used", error.text), error.rule)
+}
+
+impl Images {
+    /// These, narrowed by a project's, which cannot say what is started: that runs on the user's machine.
+    pub(super) fn narrowed(&self, project: &Self, file: &Path) -> Result<Self, ConfigError> {
+        let fix = "leave it out, or put it into your own configuration";
+        if !project.of.is_empty() {
+            return Err(ConfigError::new(file, "images", "a project cannot choose the images of languages", fix));
+        }
+        match (&self.allowed, &project.allowed) {
+            (Some(_), Some(_)) => {
+                let detail = "your own configuration has a list already, and a project cannot change it";
+                Err(ConfigError::new(file, "images.allowed", detail, fix))
+            }
+            (ours, theirs) => Ok(Self { of: self.of.clone(), allowed: ours.clone().or_else(|| theirs.clone()) }),
+        }
+    }
+}
