@@ -74,12 +74,7 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
 ///
 /// # Errors
 /// When the named image is not among `images`.
-pub fn plan_of(
-    admitted: &Admitted,
-    looked: &Looked,
-    choice: Choice,
-    images: &[ImageFacts],
-) -> Result<Plan, PlanError> {
+pub fn plan_of(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[ImageFacts]) -> Result<Plan, PlanError> {
     Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)? })
 }
 

@@ -1,8 +1,8 @@
 //! What a program wants of an operating system, by its syntax tree.
 
 use oxc::ast::ast::{
-    Argument, CallExpression, Class, ExportAllDeclaration, ExportFromDeclaration, Expression,
-    Function, IdentifierReference, ImportDeclaration, ImportExpression, ImportOrExportKind, NewExpression, Statement,
+    Argument, CallExpression, Class, ExportAllDeclaration, ExportFromDeclaration, Expression, Function,
+    IdentifierReference, ImportDeclaration, ImportExpression, ImportOrExportKind, NewExpression, Statement,
     TSImportEqualsDeclaration, TSModuleReference, TryStatement, VariableDeclarator,
 };
 use oxc::ast_visit::{Visit, walk};
@@ -243,12 +243,15 @@ impl<'a> Visit<'a> for Look<'_> {
     fn visit_variable_declarator(&mut self, declarator: &VariableDeclarator<'a>) {
         let is_function = matches!(
             &declarator.init,
-            Some(Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_) | Expression::ClassExpression(_))
+            Some(
+                Expression::ArrowFunctionExpression(_)
+                    | Expression::FunctionExpression(_)
+                    | Expression::ClassExpression(_)
+            )
         );
         let symbol = declarator.id.get_binding_identifier().filter(|_| is_function).and_then(|id| id.symbol_id.get());
         self.led_to(symbol, |look| walk::walk_variable_declarator(look, declarator));
     }
-
 }
 
 #[cfg(test)]

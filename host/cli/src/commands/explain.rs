@@ -78,7 +78,10 @@ fn asked(host: &dyn Host) -> Result<Vec<Candidate>, Failure> {
         let line = format!("cannot ask the backends: {error}");
         Failure::new(ResultKind::InternalError, line)
     })?;
-    let ask = |backend| Candidate { found: Some(runtime.block_on(codebox_core::Backend::probe(backend))), ..Candidate::of(backend) };
+    let ask = |backend| Candidate {
+        found: Some(runtime.block_on(codebox_core::Backend::probe(backend))),
+        ..Candidate::of(backend)
+    };
     Ok(host.backends()?.into_iter().map(ask).collect())
 }
 

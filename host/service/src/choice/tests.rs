@@ -114,7 +114,13 @@ fn the_rules() {
             &all,
             format!("wasm: {need}, but the policy forbids to leave wasm for that"),
         ),
-        ("a need and wasm named", &needy, only(Isolation::Wasm), &all, "wasm: wasm is the only isolation accepted".into()),
+        (
+            "a need and wasm named",
+            &needy,
+            only(Isolation::Wasm),
+            &all,
+            "wasm: wasm is the only isolation accepted".into(),
+        ),
         (
             "a container named",
             &plain,
@@ -199,7 +205,10 @@ fn what_is_bound_to_containers_never_runs_in_wasm() {
         for terms in [AUTO, forbidden(AUTO), asking(Isolation::Wasm)] {
             let wanted = Wanted::of(demand.clone(), &Needs::default(), &terms);
             assert_eq!(outcome(&wanted, &all), reason);
-            assert_eq!(outcome(&wanted, &engineless), format!("none: start podman ({})", ResultKind::EngineUnavailable));
+            assert_eq!(
+                outcome(&wanted, &engineless),
+                format!("none: start podman ({})", ResultKind::EngineUnavailable)
+            );
         }
         let wanted = Wanted::of(demand, &Needs::default(), &only(Isolation::Wasm));
         let fix = format!("none: use --isolation container or auto ({})", ResultKind::InvalidRequest);
@@ -239,10 +248,11 @@ fn only_what_matters_is_asked() {
 #[test]
 fn the_choice_says_what_it_lacks() {
     let needy = needs(&[Weight::Optional, Weight::Required]);
-    let would_need = |terms: Terms, candidates: &[Candidate]| match next(&Wanted::of(demand(), &needy, &terms), candidates) {
-        Next::Run(choice) => choice.would_need.len(),
-        other => panic!("{other:?}"),
-    };
+    let would_need =
+        |terms: Terms, candidates: &[Candidate]| match next(&Wanted::of(demand(), &needy, &terms), candidates) {
+            Next::Run(choice) => choice.would_need.len(),
+            other => panic!("{other:?}"),
+        };
     assert_eq!(would_need(AUTO, &[ready("wasm"), ready("podman")]), 0);
     assert_eq!(would_need(AUTO, &[ready("wasm"), missing("podman")]), 1);
     assert_eq!(would_need(only(Isolation::Wasm), &[ready("wasm"), ready("podman")]), 1);

@@ -126,7 +126,9 @@ impl Wanted {
             }
             Why::Needs if has(isolation) => need,
             Why::Needs => format!("{need}, but no container can be had: {}", listed(against)),
-            Why::Forbidden if self.needs.is_empty() => "the policy forbids to leave wasm at the program's word".to_owned(),
+            Why::Forbidden if self.needs.is_empty() => {
+                "the policy forbids to leave wasm at the program's word".to_owned()
+            }
             Why::Forbidden => format!("{need}, but the policy forbids to leave wasm for that"),
         }
     }

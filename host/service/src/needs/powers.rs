@@ -65,8 +65,7 @@ struct Look<'a, 'l> {
 
 impl<'a> Look<'a, '_> {
     fn add(&mut self, power: Power, words: String, failing: Failing, at: usize) {
-        let optional =
-            self.spare > 0 || self.caught.catches(&power, failing) || !self.used.leads_to(&self.around);
+        let optional = self.spare > 0 || self.caught.catches(&power, failing) || !self.used.leads_to(&self.around);
         let weight = if optional { Weight::Optional } else { Weight::Required };
         self.found.add(power, words, weight, at);
     }

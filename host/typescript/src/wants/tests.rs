@@ -22,7 +22,10 @@ fn calls_show_what_a_program_wants() {
         ("import { Worker } from 'node:worker_threads';\nnew Worker('./w.js')", "threads 2: worker_threads.Worker"),
         ("import * as wt from 'worker_threads'; new wt.Worker(x)", "threads 1: worker_threads.Worker"),
         ("new Worker('./w.js')", "threads 1: Worker"),
-        ("import { Worker } from 'worker_threads'; class W extends Worker {}\nnew W()", "threads 2: worker_threads.Worker"),
+        (
+            "import { Worker } from 'worker_threads'; class W extends Worker {}\nnew W()",
+            "threads 2: worker_threads.Worker",
+        ),
         ("const cp = require('child_process')\ncp.execSync('ls')", "processes 2: child_process.execSync"),
         ("const { spawn: start } = require('node:child_process');\nstart('ls')", "processes 2: child_process.spawn"),
         ("const { exec = 1 } = require('child_process');\nexec('ls')", "processes 2: child_process.exec"),
@@ -51,7 +54,10 @@ fn calls_show_what_a_program_wants() {
             "import { createRequire } from 'module'; const require = createRequire(import.meta.url);\nrequire('child_process').exec('x')",
             "processes 2: child_process.exec",
         ),
-        ("import { spawn } from 'child_process';\nfunction f() { spawn('ls') }\nf()", "processes 2: child_process.spawn"),
+        (
+            "import { spawn } from 'child_process';\nfunction f() { spawn('ls') }\nf()",
+            "processes 2: child_process.spawn",
+        ),
         ("import { spawn } from 'child_process';\nspawn?.('ls')", "processes 2: child_process.spawn"),
     ] {
         assert_eq!(shown("main.js", text), [found], "{text}");
