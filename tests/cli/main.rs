@@ -2,6 +2,7 @@
 //!
 //! Output is compared with snapshots in which paths, digests, times and sizes are redacted.
 
+mod explain;
 mod failures;
 mod first_use;
 mod image;

@@ -8,6 +8,7 @@ use crate::reference::reference;
 use crate::voice::Voice;
 
 mod doctor;
+mod explain;
 mod image;
 mod run;
 mod runtime;
@@ -18,6 +19,7 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host) -> u8 {
     let done = match command {
         Command::Run(args) if args.json => return run::run_as_json(*args, voice, host),
         Command::Run(args) => run::run(*args, voice, host),
+        Command::Explain(args) => explain::explain(args, host),
         Command::Runtime(command) => runtime::runtime(command, voice, host),
         Command::Image(command) => image::image(command, voice, host),
         Command::Doctor => doctor::doctor(host),

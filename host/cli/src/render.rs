@@ -1,12 +1,14 @@
 //! Values as lines of text. Nothing here writes anything.
 
 mod escaped;
+mod explained;
 mod outcome;
 mod provenance;
 mod table;
 mod values;
 
 pub(crate) use escaped::{Escaped, escape_json};
+pub(crate) use explained::{Explained, Image, NeedLine, Tier};
 pub(crate) use outcome::notes;
 pub(crate) use provenance::explanation;
 pub(crate) use table::Table;

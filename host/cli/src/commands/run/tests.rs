@@ -44,8 +44,18 @@ impl Host for Fake {
         Ok(self)
     }
 
-    fn backends(&self) -> Result<Vec<&dyn Backend>, Failure> {
+    fn backends(&self, _engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure> {
         Ok(vec![self])
+    }
+
+    fn ensure_image<'a>(
+        &'a self,
+        _backend: &'a BackendId,
+        _language: &'a Language,
+        _image: Option<&'a str>,
+        _progress: &'a dyn Progress,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn confine(

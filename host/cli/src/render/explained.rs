@@ -1,0 +1,199 @@
+//! What `codebox explain` says.
+
+use std::fmt::{self, Display};
+
+use codebox_core::wire;
+use codebox_service::{Choice, Need};
+use serde::Serialize;
+
+use super::Escaped;
+use crate::failure::Failure;
+
+/// Where a program would run, why, and what stands against the other tiers.
+#[derive(Debug, Serialize)]
+pub(crate) struct Explained {
+    program: String,
+    isolation: Option<&'static str>,
+    backend: Option<String>,
+    reason: Option<String>,
+    image: Option<Image>,
+    needs: Vec<NeedLine>,
+    would_need: Vec<NeedLine>,
+    tiers: Vec<Tier>,
+    error: Option<wire::v1::ErrorReport>,
+    /// The same error, as the command fails with it.
+    #[serde(skip)]
+    pub failure: Option<Failure>,
+}
+
+/// The image of a WebAssembly run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Image {
+    pub name: String,
+    pub reason: String,
+}
+
+/// A need and where it shows.
+#[derive(Debug, Serialize)]
+pub(crate) struct NeedLine {
+    power: String,
+    weight: &'static str,
+    line: u32,
+    shown_by: String,
+}
+
+impl From<&Need> for NeedLine {
+    fn from(need: &Need) -> Self {
+        let Need { power, weight, line, words } = need;
+        Self { power: power.as_word(), weight: weight.as_str(), line: *line, shown_by: words.clone() }
+    }
+}
+
+/// A backend, and what it lacks.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tier {
+    pub backend: String,
+    pub isolation: &'static str,
+    pub chosen: bool,
+    pub available: bool,
+    pub against: Option<String>,
+    pub fix: Option<String>,
+    pub lacks: Vec<String>,
+}
+
+impl Explained {
+    pub(crate) fn new(
+        program: String,
+        choice: Option<Choice>,
+        failure: Option<Failure>,
+        image: Option<Image>,
+        needs: Vec<NeedLine>,
+        tiers: Vec<Tier>,
+    ) -> Self {
+        let would_need = choice.iter().flat_map(|choice| &choice.would_need).map(NeedLine::from).collect();
+        Self {
+            program,
+            isolation: choice.as_ref().map(|choice| choice.isolation.as_str()),
+            backend: choice.as_ref().map(|choice| choice.backend.to_string()),
+            reason: choice.map(|choice| choice.reason),
+            image,
+            needs,
+            would_need,
+            tiers,
+            error: failure.as_ref().map(Failure::to_wire),
+            failure,
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        match (self.isolation, &self.backend, &self.reason) {
+            (Some(isolation), Some(backend), Some(reason)) => {
+                let by = if backend == isolation { String::new() } else { format!(" ({backend})") };
+                lines.push(format!("{} would run in {isolation}{by}: {reason}", self.program));
+            }
+            _ => lines.push(format!("{} would not run", self.program)),
+        }
+        if let Some(Image { name, reason }) = &self.image {
+            lines.push(format!("it would start from the image {name}: {reason}"));
+        }
+        for NeedLine { power, weight, line, shown_by } in &self.needs {
+            let verb = if *weight == "required" { "needs" } else { "could use, and can do without," };
+            lines.push(format!("line {line} {verb} {power}: {shown_by}"));
+        }
+        lines.extend(self.tiers.iter().flat_map(Tier::lines));
+        lines
+    }
+}
+
+impl Tier {
+    fn lines(&self) -> Vec<String> {
+        let Self { backend, isolation, chosen, available, against, fix, lacks } = self;
+        let state = match (chosen, available, against) {
+            (true, ..) => "chosen".to_owned(),
+            (false, true, None) => "could run it too".to_owned(),
+            (false, true, Some(reason)) => format!("passed over: {reason}"),
+            (false, false, reason) => format!("not available: {}", reason.as_deref().unwrap_or("it was not asked")),
+        };
+        let name = if backend == isolation { backend.clone() } else { format!("{backend} ({isolation})") };
+        let mut lines = vec![format!("tier {name}: {state}")];
+        if !lacks.is_empty() {
+            lines.push(format!("  lacks {}", lacks.join(", ")));
+        }
+        if let Some(fix) = fix.as_ref().filter(|fix| !chosen && !fix.is_empty()) {
+            lines.push(format!("  fix: {fix}"));
+        }
+        lines
+    }
+}
+
+impl Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines().iter().try_for_each(|line| writeln!(f, "{}", Escaped(line)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codebox_core::{BackendId, Isolation, ResultKind};
+    use codebox_service::{Power, Weight};
+
+    use super::*;
+
+    fn need(weight: Weight) -> Need {
+        Need { power: Power::Threads, weight, line: 3, words: "threading.Thread".to_owned() }
+    }
+
+    fn tier(backend: &str, isolation: &'static str) -> Tier {
+        Tier {
+            backend: backend.to_owned(),
+            isolation,
+            chosen: false,
+            available: true,
+            against: None,
+            fix: None,
+            lacks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn says_where_why_and_what_is_lacking() {
+        let choice = Choice {
+            backend: BackendId::new("podman"),
+            isolation: Isolation::Container,
+            reason: "line 3 needs threads".to_owned(),
+            rejected: Vec::new(),
+            would_need: Vec::new(),
+        };
+        let needs = [need(Weight::Required), need(Weight::Optional)].iter().map(NeedLine::from).collect();
+        let tiers = vec![
+            Tier { lacks: vec!["threads".to_owned(), "processes".to_owned()], ..tier("wasm", "wasm") },
+            Tier { chosen: true, fix: Some("no fix is needed".to_owned()), ..tier("podman", "container") },
+            Tier {
+                available: false,
+                against: Some("no\nsocket".to_owned()),
+                fix: Some("start dockerd".to_owned()),
+                ..tier("docker", "container")
+            },
+        ];
+        let explained = Explained::new("a.py".to_owned(), Some(choice), None, None, needs, tiers);
+        assert_eq!(
+            explained.to_string(),
+            "a.py would run in container (podman): line 3 needs threads\n\
+             line 3 needs threads: threading.Thread\n\
+             line 3 could use, and can do without, threads: threading.Thread\n\
+             tier wasm: could run it too\n  lacks threads, processes\n\
+             tier podman (container): chosen\n\
+             tier docker (container): not available: no\\nsocket\n  fix: start dockerd\n"
+        );
+    }
+
+    #[test]
+    fn what_cannot_run_has_its_error_in_the_document() {
+        let failure = Failure::new(ResultKind::EngineUnavailable, "no backend").with_fix("start podman");
+        let explained = Explained::new("a.py".to_owned(), None, Some(failure), None, Vec::new(), Vec::new());
+        assert_eq!(explained.to_string(), "a.py would not run\n");
+        let json = serde_json::to_value(&explained).expect("it is plain data");
+        assert!(json["isolation"].is_null() && json["error"].is_object(), "{json}");
+    }
+}
