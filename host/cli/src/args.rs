@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use codebox_core::Language;
 
-mod explain;
 mod run;
 mod values;
 
-pub(crate) use explain::ExplainArgs;
 pub(crate) use run::{ProgramAt, RunArgs};
 
 /// The runtime that commands speak of when the user names none.
@@ -45,11 +43,13 @@ pub(crate) enum Command {
     /// Behaves as `python FILE` does: arguments, standard streams and exit status pass through. The guest
     /// sees no file, no network and no environment of the host but what the options grant. `/work`, where it
     /// starts, and `/tmp` are private and empty.
+    #[command(override_usage = run::usage!("run"))]
     Run(Box<RunArgs>),
     /// Say where a program would run, and why
     ///
     /// Parses the program and asks every backend what it can do here. Nothing is run and nothing installed.
-    Explain(ExplainArgs),
+    #[command(override_usage = run::usage!("explain"))]
+    Explain(Box<RunArgs>),
     /// List, install, add, check or remove language runtimes
     #[command(subcommand, arg_required_else_help = true)]
     Runtime(RuntimeCommand),

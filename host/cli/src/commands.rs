@@ -19,7 +19,7 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host) -> u8 {
     let done = match command {
         Command::Run(args) if args.json => return run::run_as_json(*args, voice, host),
         Command::Run(args) => run::run(*args, voice, host),
-        Command::Explain(args) => explain::explain(args, host),
+        Command::Explain(args) => explain::explain(*args, host),
         Command::Runtime(command) => runtime::runtime(command, voice, host),
         Command::Image(command) => image::image(command, voice, host),
         Command::Doctor => doctor::doctor(host),

@@ -12,11 +12,29 @@ use codebox_service::{EnvRequest, Preference};
 use super::values::{engine, preference, small_count};
 use crate::failure::Failure;
 
+/// The ways to give a program to `run`, and to commands that take what it takes.
+macro_rules! usage {
+    ($command:literal) => {
+        concat!(
+            "codebox ",
+            $command,
+            " [OPTIONS] FILE [--] [ARGS]...\n",
+            "       codebox ",
+            $command,
+            " [OPTIONS] -c CODE [--] [ARGS]...\n",
+            "       codebox ",
+            $command,
+            " [OPTIONS] - [--] [ARGS]... < PROGRAM\n",
+            "       codebox ",
+            $command,
+            " [OPTIONS] -- COMMAND [ARGS]..."
+        )
+    };
+}
+pub(super) use usage;
+
 /// What `codebox run` was asked for.
 #[derive(Debug, Args)]
-#[command(
-    override_usage = "codebox run [OPTIONS] FILE [--] [ARGS]...\n       codebox run [OPTIONS] -c CODE [--] [ARGS]...\n       codebox run [OPTIONS] - [--] [ARGS]... < PROGRAM\n       codebox run [OPTIONS] -- COMMAND [ARGS]..."
-)]
 pub(crate) struct RunArgs {
     /// The program and its arguments: a file, or `-` to read the program from standard input
     ///

@@ -1,22 +1,21 @@
 //! `codebox explain`: where a program would run, and why, without running any of it.
 
-use std::io::{self, Read};
-
 use codebox_core::{Isolation, ResultKind};
 use codebox_service::choice::lacks;
 use codebox_service::{
-    Admitted, Candidate, Choice, Escalation, Looked, MAX_PROGRAM, Need, Next, NoRoute, PlanError, Program, Rejected,
-    Request, Wanted, admit, image_for, look, next,
+    Admitted, Candidate, Choice, Looked, Need, Next, NoRoute, PlanError, Program, Rejected, Wanted, admit, image_for,
+    look, next,
 };
 
 use crate::answer;
-use crate::args::{ExplainArgs, ProgramAt};
+use crate::args::RunArgs;
+use crate::commands::run::request;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::render::{Explained, Image, NeedLine, Tier};
 
 /// Prints the explanation. The status is that of a run which is refused, where none could be made.
-pub(super) fn explain(args: ExplainArgs, host: &dyn Host) -> Result<u8, Failure> {
+pub(super) fn explain(args: RunArgs, host: &dyn Host) -> Result<u8, Failure> {
     let json = args.json;
     let explained = match look_at(args, host) {
         Ok(explained) => explained,
@@ -35,23 +34,20 @@ pub(super) fn explain(args: ExplainArgs, host: &dyn Host) -> Result<u8, Failure>
     }
 }
 
-fn look_at(args: ExplainArgs, host: &dyn Host) -> Result<Explained, Failure> {
-    let program = match args.program() {
-        ProgramAt::Inline(code) => Program::Inline(code),
-        ProgramAt::File(path) => Program::File(path),
-        ProgramAt::Stdin => Program::Stdin(text(io::stdin())?),
-    };
-    let subject = match &program {
+fn look_at(args: RunArgs, host: &dyn Host) -> Result<Explained, Failure> {
+    let policy = host.policy()?;
+    let engine = args.engine.clone().or_else(|| policy.engine.clone());
+    let request = request(args)?;
+    let subject = match &request.program {
         Program::File(path) => path.display().to_string(),
         Program::Inline(_) => "this text".to_owned(),
         Program::Stdin(_) => "the program on standard input".to_owned(),
+        Program::Command(words) => words.join(" "),
     };
-    let ExplainArgs { isolation, dirs, lang: language, .. } = args;
-    let request = Request { isolation, dirs, language, ..Request::new(program) };
-    let admitted = admit(request, &host.policy()?, host.surroundings())?;
+    let admitted = admit(request, &policy, host.surroundings())?;
     let looked = look(&admitted).map_err(PlanError::from)?;
-    let wanted = Wanted::of_admitted(&admitted, &looked, Escalation::default());
-    let candidates = asked(host)?;
+    let wanted = Wanted::of_admitted(&admitted, &looked, policy.escalation);
+    let candidates = asked(host, engine.as_deref())?;
     let (choice, failure) = match next(&wanted, &candidates) {
         Next::Run(choice) => (Ok(choice), None),
         Next::Nothing(why) => {
@@ -73,7 +69,7 @@ fn look_at(args: ExplainArgs, host: &dyn Host) -> Result<Explained, Failure> {
 }
 
 /// Every backend and what it can do here: an explanation is about those, too, that a run would not ask.
-fn asked(host: &dyn Host) -> Result<Vec<Candidate>, Failure> {
+fn asked(host: &dyn Host, engine: Option<&str>) -> Result<Vec<Candidate>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         let line = format!("cannot ask the backends: {error}");
         Failure::new(ResultKind::InternalError, line)
@@ -82,7 +78,7 @@ fn asked(host: &dyn Host) -> Result<Vec<Candidate>, Failure> {
         found: Some(runtime.block_on(codebox_core::Backend::probe(backend))),
         ..Candidate::of(backend)
     };
-    Ok(host.backends()?.into_iter().map(ask).collect())
+    Ok(host.backends(engine)?.into_iter().map(ask).collect())
 }
 
 /// The image that it would start from. Nothing is made that is not there.
@@ -120,15 +116,4 @@ fn tier(candidate: &Candidate, choice: &Result<Choice, NoRoute>, wanted: &Wanted
         None => {}
     }
     tier
-}
-
-fn text(from: impl Read) -> Result<String, Failure> {
-    let mut text = String::new();
-    match from.take(MAX_PROGRAM.get() + 1).read_to_string(&mut text) {
-        Ok(_) => Ok(text),
-        Err(error) => {
-            let line = format!("cannot read the program from standard input: {error}");
-            Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("name a file, or give the text with -c"))
-        }
-    }
 }

@@ -157,7 +157,7 @@ async fn planned(
 }
 
 /// What the user asked for, with the program read if it comes from standard input.
-fn request(args: RunArgs) -> Result<Request, Failure> {
+pub(super) fn request(args: RunArgs) -> Result<Request, Failure> {
     let (program, mut words) = args.program()?;
     let limits = args.limits.overrides();
     let (program, stdin) = match program {
