@@ -32,7 +32,7 @@ pub(crate) fn backends(places: &Places, settings: &Settings, scratch: &Arc<Scrat
         candidates: candidates(&surroundings()),
         images: ImageTable::default().with(settings.images.of.clone()).allowing(allowed),
         scratch: Arc::clone(scratch),
-        folder: places.data.join("agent"),
+        folder: places.cache.join("containers"),
         authorities: AUTHORITIES.iter().find_map(|path| Path::new(path).canonicalize().ok()),
     };
     let mut flavours = Flavour::ALL;

@@ -24,7 +24,7 @@ pub fn run(kit: &Kit, backend: Backend, language: Language, case: &Case) -> Resu
     let expect = case.expect.and(&program.expect);
     let folder = kit.folder()?;
     let place = folder.path();
-    let run = kit.codebox().args(["run", "--json", "--isolation", backend.name()]).folder(place);
+    let run = kit.codebox().args(["run", "--json"]).args(backend.options().iter().copied()).folder(place);
     let run = granted(run, case, program, place)?;
     let ran = given(run, case, program, language, place)?.run()?;
     ensure!(!ran.hung, "it hung");

@@ -26,7 +26,7 @@ fn main() {
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let mut trials = Vec::new();
     for backend in Backend::ALL {
-        for language in Language::ALL {
+        for language in Language::ALL.into_iter().filter(|language| backend.runs(*language)) {
             let ready = Arc::new(backend.lazily_ready(language, kit.clone()));
             let cases = cases::all().into_iter().filter(|case| case.program(language).is_some());
             trials.extend(cases.map(|case| trial(&kit, backend, language, case, &ready)));

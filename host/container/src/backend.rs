@@ -19,6 +19,7 @@ use crate::gc::{self, Swept};
 use crate::images::{self, ImageFacts, ImageTable, LocalImage};
 use crate::instance::ContainerInstance;
 use crate::labels::Owner;
+use crate::notes::Notes;
 
 /// What the containers of both engines have in common.
 #[derive(Clone)]
@@ -29,7 +30,7 @@ pub struct Settings {
     pub images: ImageTable,
     /// This process's private directory; its lock tells others that this process lives.
     pub scratch: Arc<Scratch>,
-    /// Where the agent is kept as a file.
+    /// Where the agent is kept as a file, and what engines said of themselves.
     pub folder: PathBuf,
     /// The machine's certificate authorities in one file, for programs that speak TLS behind a proxy.
     pub authorities: Option<PathBuf>,
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub scratch: Arc<Scratch>,
     pub owner: Owner,
     pub authorities: Option<PathBuf>,
+    pub notes: Notes,
     folder: PathBuf,
     agent: OnceLock<PathBuf>,
 }
@@ -81,14 +83,14 @@ impl ContainerBackend {
     pub fn new(flavour: Flavour, settings: Settings) -> Self {
         let Settings { candidates, images, scratch, folder, authorities } = settings;
         let owner = Owner::at(scratch.path());
-        let agent = OnceLock::new();
-        let shared = Shared { candidates, images, scratch, owner, authorities, folder, agent };
+        let (agent, notes) = (OnceLock::new(), Notes::below(folder.join("engines")));
+        let shared = Shared { candidates, images, scratch, owner, authorities, notes, folder, agent };
         Self { flavour, shared: Arc::new(shared), engine: OnceCell::new() }
     }
 
     /// The engine, looked for once.
     async fn engine(&self) -> Result<&Engine, ContainerError> {
-        self.engine.get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates)).await
+        self.engine.get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, &self.shared.notes)).await
     }
 
     /// An error of this backend's in the words that all backends share.

@@ -9,6 +9,7 @@ use codebox_core::BackendId;
 use crate::discover::{Candidate, Chosen, Place};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
+use crate::notes::Notes;
 
 /// How long an engine may take to answer a call that does no long work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -17,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Which engine answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Flavour {
     /// Podman.
     Podman,
@@ -69,10 +70,14 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// The first of the places where an engine of this flavour answers. Starts nothing.
-    pub(crate) async fn find(flavour: Flavour, candidates: &[Candidate]) -> Result<Self, ContainerError> {
+    pub(crate) async fn find(
+        flavour: Flavour,
+        candidates: &[Candidate],
+        notes: &Notes,
+    ) -> Result<Self, ContainerError> {
         let mut reasons = Vec::new();
         for candidate in candidates {
-            match Self::at(candidate).await {
+            match Self::at(candidate, notes).await {
                 Ok(Some(engine)) if engine.facts.flavour == flavour => return Ok(engine),
                 Ok(_) => {}
                 Err(why) => reasons.push(format!("{}: {why}", candidate.named_by)),
@@ -82,7 +87,7 @@ impl Engine {
     }
 
     /// Nothing where nothing is; an error where something is that does not answer.
-    async fn at(candidate: &Candidate) -> Result<Option<Self>, String> {
+    async fn at(candidate: &Candidate, notes: &Notes) -> Result<Option<Self>, String> {
         let seconds = LONG.as_secs();
         let client = match &candidate.place {
             Place::Unusable(why) => return Err(why.clone()),
@@ -99,7 +104,7 @@ impl Engine {
         let client = client.map_err(|error| error.to_string())?;
         let asked = tokio::time::timeout(PATIENCE, async {
             let client = client.negotiate_version().await?;
-            let facts = EngineFacts::ask(&client, candidate).await?;
+            let facts = EngineFacts::ask(&client, candidate, notes).await?;
             Ok::<_, bollard::errors::Error>(Self { client, facts })
         });
         match asked.await {

@@ -88,7 +88,8 @@ impl ContainerError {
     /// For `map_err` on calls of the engine.
     pub(crate) fn call(doing: &'static str) -> impl FnOnce(bollard::errors::Error) -> Self {
         move |error| match error {
-            bollard::errors::Error::DockerResponseServerError { message, .. } => {
+            bollard::errors::Error::DockerResponseServerError { message, .. }
+            | bollard::errors::Error::DockerStreamError { error: message } => {
                 Self::Refused { doing, said: one_line(&message) }
             }
             other => Self::Lost { doing, source: Box::new(other) },
@@ -105,7 +106,7 @@ impl ContainerError {
                 BackendError::EngineLost { backend: backend.clone(), action: doing.to_owned(), source }
             }
             Self::NoImage(image) => BackendError::ImageMissing { backend: backend.clone(), image },
-            Self::BadImage { name, why } => BackendError::RuntimeCorrupt { runtime: name, detail: why, source: None },
+            Self::BadImage { name, why } => BackendError::Image { image: name, detail: why },
             Self::Grant { path, why } => {
                 BackendError::Grant { subject: path.display().to_string(), detail: why, source: None }
             }

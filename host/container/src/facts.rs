@@ -1,12 +1,15 @@
 //! What an engine says of itself.
 
 use bollard::Docker;
+use bollard::models::{SystemInfo, SystemVersion};
+use serde::{Deserialize, Serialize};
 
 use crate::discover::{Candidate, Place};
 use crate::engine::Flavour;
+use crate::notes::Notes;
 
 /// An engine as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineFacts {
     /// Which engine.
     pub flavour: Flavour,
@@ -48,8 +51,28 @@ pub struct Weakness {
 }
 
 impl EngineFacts {
-    pub(crate) async fn ask(client: &Docker, candidate: &Candidate) -> Result<Self, bollard::errors::Error> {
-        let (version, info) = futures_util::try_join!(client.version(), client.info())?;
+    /// Asks an engine what it is. What takes it long to tell, and stays as it is while it runs, is kept in `notes`.
+    pub(crate) async fn ask(
+        client: &Docker,
+        candidate: &Candidate,
+        notes: &Notes,
+    ) -> Result<Self, bollard::errors::Error> {
+        let version = client.version().await?;
+        let place = match &candidate.place {
+            Place::Unix(path) => path.display().to_string(),
+            Place::Tcp(address) => address.clone(),
+            Place::Unusable(why) => why.clone(),
+        };
+        let told = format!("{version:?}");
+        if let Some(facts) = notes.read(&place, &told) {
+            return Ok(Self { named_by: candidate.named_by.clone(), ..facts });
+        }
+        let facts = Self::of(version, client.info().await?, place, candidate);
+        notes.write(&facts, &told);
+        Ok(facts)
+    }
+
+    fn of(version: SystemVersion, info: SystemInfo, place: String, candidate: &Candidate) -> Self {
         let components = version.components.unwrap_or_default();
         let is_podman = components.iter().any(|part| part.name.contains("Podman"));
         let options = info.security_options.unwrap_or_default();
@@ -61,7 +84,7 @@ impl EngineFacts {
             Some(part) => format!("{} {}", part.name, part.version),
             None => runtime_name.rsplit('/').next().unwrap_or(&runtime_name).to_owned(),
         };
-        Ok(Self {
+        Self {
             flavour: if is_podman { Flavour::Podman } else { Flavour::Docker },
             version: version.version.unwrap_or_default(),
             api: version.api_version.unwrap_or_default(),
@@ -77,13 +100,9 @@ impl EngineFacts {
             limits_processes: info.pids_limit.unwrap_or(true),
             processors: info.ncpu.unwrap_or(1).max(1),
             architecture: info.architecture.unwrap_or_default(),
-            place: match &candidate.place {
-                Place::Unix(path) => path.display().to_string(),
-                Place::Tcp(address) => address.clone(),
-                Place::Unusable(why) => why.clone(),
-            },
+            place,
             named_by: candidate.named_by.clone(),
-        })
+        }
     }
 
     /// The engine in one phrase, for reports: `podman 4.3.1 (runc, cgroups v1, rootful)`.

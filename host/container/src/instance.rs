@@ -345,7 +345,7 @@ fn chown(dir: &Dir, user: &JobUser) -> std::io::Result<()> {
     use crate::caller::Owners;
     if user.owners == Owners::Mapped {
         let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
-        rustix::fs::fchown(dir, Some(uid), Some(gid))?;
+        rustix::fs::chownat(dir, "", Some(uid), Some(gid), rustix::fs::AtFlags::EMPTY_PATH)?;
     }
     Ok(())
 }

@@ -25,6 +25,7 @@ mod images;
 mod instance;
 mod labels;
 mod mounts;
+mod notes;
 #[cfg(target_os = "linux")]
 mod owners;
 mod questions;

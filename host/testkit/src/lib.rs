@@ -10,6 +10,7 @@
 mod canary;
 mod child;
 mod codebox;
+mod engine;
 mod fixture;
 mod guest;
 mod inventory;
@@ -23,6 +24,7 @@ mod vendored;
 pub use canary::Canaries;
 pub use child::{Input, Ran};
 pub use codebox::Codebox;
+pub use engine::{BASE_IMAGE, HOSTILE_IMAGE, engine_answers};
 pub use fixture::{Header, compat_dir, corpus_dir, fixtures, programs_in, pyperformance_dir};
 pub use guest::Guest;
 pub use inventory::Inventory;

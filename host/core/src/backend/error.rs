@@ -110,6 +110,14 @@ pub enum BackendError {
         /// The image's full name.
         image: String,
     },
+    /// A container image cannot be used, or not be fetched.
+    #[error("cannot use the image {image}: {detail}")]
+    Image {
+        /// The image's full name.
+        image: String,
+        /// Why.
+        detail: String,
+    },
     /// The run was stopped from outside before it could be said how the guest ended.
     #[error("interrupted while {during}")]
     Interrupted {
@@ -136,7 +144,7 @@ impl BackendError {
             },
             Self::Engine { .. } => ResultKind::InternalError,
             Self::EngineLost { .. } => ResultKind::EngineLost,
-            Self::ImageMissing { .. } => ResultKind::ImageError,
+            Self::ImageMissing { .. } | Self::Image { .. } => ResultKind::ImageError,
             Self::Interrupted { .. } => ResultKind::Interrupted,
         }
     }
