@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use codebox_cli::Failure;
+use codebox_cli::{EngineImage, Failure, Leftover, Sweep};
 use codebox_container::{
-    ContainerBackend, Flavour, ImageTable, Settings as ContainerSettings, Surroundings, candidates,
+    ContainerBackend, Flavour, ImageTable, LocalImage, Settings as ContainerSettings, Surroundings, Swept, candidates,
 };
-use codebox_core::{Backend as _, ImageName, InstanceSpec, Isolation, Language};
+use codebox_core::{Backend as _, ImageName, ImagePattern, InstanceSpec, Isolation, Language, NameError, ResultKind};
 use codebox_files::Scratch;
 use codebox_service::catalog::Progress;
 use codebox_service::config::Settings;
@@ -91,4 +91,74 @@ pub(crate) async fn pull(engine: &ContainerBackend, name: &ImageName, progress: 
     engine.pull(name, told).await.map_err(|error| Failure::from(engine.told(error)))?;
     progress.finished();
     Ok(())
+}
+
+/// Runs to its end what talks to engines.
+pub(crate) fn block<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
+    Ok(runtime.block_on(work))
+}
+
+/// The images of an engine.
+pub(crate) async fn images(engines: &[ContainerBackend], engine: &str) -> Result<Vec<EngineImage>, Failure> {
+    let Some(engine) = engines.iter().find(|backend| backend.id().as_str() == engine) else { return Ok(Vec::new()) };
+    let found = engine.images().await.map_err(|error| Failure::from(engine.told(error)))?;
+    let of = |LocalImage { names, id, size }| EngineImage { names, id, size };
+    Ok(found.into_iter().map(of).collect())
+}
+
+/// Fetches an image with the named engine, or with the first that answers.
+pub(crate) async fn pull_named(
+    engines: &[ContainerBackend],
+    engine: Option<&str>,
+    name: &str,
+    allowed: Option<&[ImagePattern]>,
+    progress: &dyn Progress,
+) -> Result<String, Failure> {
+    let name: ImageName = name.parse().map_err(|error: NameError| {
+        Failure::new(ResultKind::InvalidRequest, format!("cannot fetch {:?}: it is no image's name", error.text))
+            .with_fix(error.rule)
+    })?;
+    if allowed.is_some_and(|patterns| patterns.iter().all(|pattern| !pattern.allows(&name))) {
+        let line = format!("cannot fetch {name}: the configuration does not allow it");
+        return Err(Failure::new(ResultKind::Denied, line).with_fix("add it to images.allowed"));
+    }
+    let mut refused = None;
+    for backend in engines.iter().filter(|backend| engine.is_none_or(|engine| backend.id().as_str() == engine)) {
+        match backend.facts().await {
+            Ok(_) => {
+                pull(backend, &name, progress).await?;
+                return Ok(backend.id().to_string());
+            }
+            Err(error) => refused = refused.or(Some(Failure::from(backend.told(error)))),
+        }
+    }
+    Err(refused.unwrap_or_else(|| Failure::new(ResultKind::EngineUnavailable, "this build has no container engine")))
+}
+
+/// Finds, and removes if it is to, what killed processes left with the engines that answer.
+pub(crate) async fn sweep(engines: &[ContainerBackend], how: Sweep) -> Vec<Leftover> {
+    let swept = match how {
+        Sweep::Remove => Swept::Away,
+        Sweep::NameOnly => Swept::NamedOnly,
+    };
+    let mut found = Vec::new();
+    for engine in engines {
+        let mounts = engine.sweep_mounts(swept).into_iter().map(|left| (left, "this machine".to_owned()));
+        let containers = engine.sweep(swept).await.unwrap_or_default();
+        let containers = containers.into_iter().map(|left| (left, engine.id().to_string()));
+        found.extend(mounts.chain(containers).map(|(left, place)| {
+            let codebox_container::Leftover { kind, name, kept } = left;
+            Leftover { kind: kind.to_owned(), name, place, kept }
+        }));
+    }
+    // Both engines see the mounts of this machine, and the second finds those that the first only named.
+    let mut seen = Vec::new();
+    found.retain(|left| {
+        let fresh = !seen.contains(left);
+        seen.push(left.clone());
+        fresh
+    });
+    found
 }

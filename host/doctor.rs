@@ -1,6 +1,8 @@
 //! What `codebox doctor` looks at: cheap, changes nothing, installs nothing.
 
 use codebox_cli::Host;
+use codebox_container::Weakness;
+use codebox_core::Backend as _;
 use codebox_service::Check;
 use codebox_service::catalog::EntryState;
 
@@ -13,7 +15,7 @@ pub(crate) fn checks(process: &Process) -> Vec<Check> {
     checks.extend(runtimes(process));
     checks.push(walls());
     checks.push(resets());
-    checks.push(containers());
+    checks.extend(engines(process));
     checks
 }
 
@@ -92,6 +94,48 @@ fn resets() -> Check {
     }
 }
 
-fn containers() -> Check {
-    Check::warn("containers", "this build has no container tier", "what needs one is refused with a reason")
+/// Each engine with its weak spots, or why there is none. None is started.
+fn engines(process: &Process) -> Vec<Check> {
+    let engines = match process.containers() {
+        Ok(engines) => engines,
+        Err(e) => return vec![Check::fail("engines", e.message(), "see the message")],
+    };
+    let asked = crate::containers::block(async {
+        let mut found = Vec::new();
+        for engine in engines {
+            found.push((engine.id(), engine.facts().await.map_err(|error| engine.told(error))));
+        }
+        found
+    });
+    let mut checks = Vec::new();
+    for (id, found) in asked.unwrap_or_default() {
+        let name = format!("engine {id}");
+        match found {
+            Ok(facts) => {
+                let detail = format!("{}, API {}, at {} ({})", facts.phrase(), facts.api, facts.place, facts.named_by);
+                checks.push(Check::ok(name.clone(), detail));
+                let weak = facts.weaknesses().into_iter();
+                checks.extend(weak.map(|Weakness { what, fix }| Check::warn(name.clone(), what, fix)));
+            }
+            Err(error) => {
+                let fix = codebox_service::backend_fix(&error).unwrap_or_else(|| "see the message".to_owned());
+                checks.push(Check::warn(name, told(&error), fix));
+            }
+        }
+    }
+    checks
+}
+
+/// An error with what lies below it.
+fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut below = error.source();
+    while let Some(error) = below {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        below = error.source();
+    }
+    text
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use codebox_cli::{Confinement, Failure, Host};
+use codebox_cli::{Confinement, EngineImage, Failure, Host, Leftover, Sweep};
 use codebox_confine::{Place, Rules};
 use codebox_container::ContainerBackend;
 use codebox_core::path::Protected;
@@ -154,6 +154,23 @@ impl Host for Process {
             let Some(engine) = self.containers()?.iter().find(|engine| engine.id() == *backend) else { return Ok(()) };
             crate::containers::ensure_image(engine, language, image, progress).await
         })
+    }
+
+    fn engine_images(&self, engine: &str) -> Result<Vec<EngineImage>, Failure> {
+        let engines = self.containers()?;
+        crate::containers::block(async { crate::containers::images(engines, engine).await })?
+    }
+
+    fn pull_image(&self, engine: Option<&str>, name: &str, progress: &dyn Progress) -> Result<String, Failure> {
+        let (engines, allowed) = (self.containers()?, self.user_settings()?.images.allowed);
+        crate::containers::block(async {
+            crate::containers::pull_named(engines, engine, name, allowed.as_deref(), progress).await
+        })?
+    }
+
+    fn sweep(&self, how: Sweep) -> Result<Vec<Leftover>, Failure> {
+        let engines = self.containers()?;
+        crate::containers::block(async { crate::containers::sweep(engines, how).await })
     }
 
     fn confine(

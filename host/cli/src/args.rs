@@ -10,7 +10,7 @@ use codebox_core::Language;
 mod run;
 mod values;
 
-pub(crate) use run::{ProgramAt, RunArgs};
+pub(crate) use run::{ProgramAt, RunArgs, marked};
 
 /// The runtime that commands speak of when the user names none.
 const DEFAULT_RUNTIME: &str = "python";
@@ -58,6 +58,15 @@ pub(crate) enum Command {
     Image(ImageCommand),
     /// Say what works on this machine, and how to mend what does not
     Doctor,
+    /// Remove what killed processes of codebox left behind: containers, mounts
+    ///
+    /// Only what is provably codebox's own, of this user, and provably nobody's any more. Every run in a container does the
+    /// same by the way.
+    Gc {
+        /// Name what would be removed, and remove nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -112,7 +121,19 @@ pub(crate) enum RuntimeCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageCommand {
     /// List the images there are
-    List,
+    List {
+        /// List the images of this container engine instead
+        #[arg(long, value_name = "ENGINE", value_parser = values::engine())]
+        engine: Option<String>,
+    },
+    /// Fetch a container image; the first run that needs it does the same
+    Pull {
+        /// The image, such as node:22-slim
+        name: String,
+        /// The container engine to use
+        #[arg(long, value_name = "ENGINE", value_parser = values::engine())]
+        engine: Option<String>,
+    },
     /// Build an image that has imported the given modules
     Build {
         /// What to call it

@@ -3,12 +3,13 @@
 use crate::answer;
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
-use crate::host::Host;
+use crate::host::{Host, Sweep};
 use crate::reference::reference;
 use crate::voice::Voice;
 
 mod doctor;
 mod explain;
+mod gc;
 mod image;
 mod run;
 mod runtime;
@@ -23,6 +24,8 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host) -> u8 {
         Command::Runtime(command) => runtime::runtime(command, voice, host),
         Command::Image(command) => image::image(command, voice, host),
         Command::Doctor => doctor::doctor(host),
+        Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, host),
+        Command::Gc { dry_run: true } => gc::gc(Sweep::NameOnly, host),
         Command::Completions { shell } => completions(shell),
         Command::HelpMarkdown => answer::print(&reference()),
     };

@@ -42,6 +42,24 @@ pub trait Host {
         progress: &'a dyn Progress,
     ) -> BoxFuture<'a, Result<(), Failure>>;
 
+    /// The images that an engine has.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    fn engine_images(&self, engine: &str) -> Result<Vec<EngineImage>, Failure>;
+
+    /// Fetches an image with the named engine, or with the first that answers, and tells which that was.
+    ///
+    /// # Errors
+    /// When no engine answers, or the image cannot be had.
+    fn pull_image(&self, engine: Option<&str>, name: &str, progress: &dyn Progress) -> Result<String, Failure>;
+
+    /// Finds what killed processes of codebox left behind, and removes it if `how` says so.
+    ///
+    /// # Errors
+    /// When this machine's own places cannot be had; an engine that does not answer is left out.
+    fn sweep(&self, how: Sweep) -> Result<Vec<Leftover>, Failure>;
+
     /// Gives up what the job does not need, until the process ends, and says what holds.
     ///
     /// Called once, on the main thread, after the instance was opened and before it runs anything. The
@@ -63,4 +81,37 @@ pub enum Confinement {
     On,
     /// It does not, because the user said so; the walls are reported as off.
     Off,
+}
+
+/// An image of a container engine's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineImage {
+    /// Its names.
+    pub names: Vec<String>,
+    /// Its digest.
+    pub id: String,
+    /// Bytes on disk.
+    pub size: u64,
+}
+
+/// Whether leftovers are removed or only named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sweep {
+    /// They are removed.
+    Remove,
+    /// They are named and left.
+    NameOnly,
+}
+
+/// Something that a killed process of codebox left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// What it is: "container".
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Where: an engine's name, or "this machine".
+    pub place: String,
+    /// Why it is still there, if it could not be removed.
+    pub kept: Option<String>,
 }

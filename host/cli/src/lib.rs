@@ -31,10 +31,10 @@ mod usage;
 mod voice;
 
 pub use failure::Failure;
-pub use host::{Confinement, Host};
+pub use host::{Confinement, EngineImage, Host, Leftover, Sweep};
 pub use reference::reference;
 
-use args::Cli;
+use args::{Cli, marked};
 use voice::Voice;
 
 /// Does what `args` says, the program's own name being the first, and gives the process's exit status.
@@ -42,7 +42,7 @@ use voice::Voice;
 /// Call it on the main thread, before any other thread is started: a run confines the process.
 pub fn main(args: impl IntoIterator<Item = OsString>, host: &dyn Host) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    let status = match Cli::try_parse_from(&args) {
+    let status = match Cli::try_parse_from(marked(args.clone())) {
         Ok(cli) => {
             let voice = Voice::new(cli.loudness.into());
             commands::dispatch(cli.command, voice, host)

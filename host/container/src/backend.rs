@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use codebox_core::{
@@ -61,13 +62,14 @@ impl Shared {
     /// Where mounts of granted directories are made: beside the private directories, and never below one, because what
     /// is below those is removed.
     pub(crate) fn points(&self) -> PathBuf {
-        points(self.scratch.path())
+        self.owners().with_file_name("mounts")
     }
-}
 
-fn points(scratch: &Path) -> PathBuf {
-    let parent = scratch.parent().unwrap_or(scratch);
-    parent.with_file_name("mounts")
+    /// The directory of all owners' private directories.
+    pub(crate) fn owners(&self) -> &Path {
+        let own = self.scratch.path();
+        own.parent().unwrap_or(own)
+    }
 }
 
 /// Runs jobs in containers of one engine.
@@ -75,6 +77,8 @@ pub struct ContainerBackend {
     flavour: Flavour,
     shared: Arc<Shared>,
     engine: OnceCell<Engine>,
+    /// Whether leftovers were looked for.
+    swept: AtomicBool,
 }
 
 impl ContainerBackend {
@@ -85,7 +89,7 @@ impl ContainerBackend {
         let owner = Owner::at(scratch.path());
         let (agent, notes) = (OnceLock::new(), Notes::below(folder.join("engines")));
         let shared = Shared { candidates, images, scratch, owner, authorities, notes, folder, agent };
-        Self { flavour, shared: Arc::new(shared), engine: OnceCell::new() }
+        Self { flavour, shared: Arc::new(shared), engine: OnceCell::new(), swept: AtomicBool::new(false) }
     }
 
     /// The engine, looked for once.
@@ -152,16 +156,18 @@ impl ContainerBackend {
         images::pull(&self.engine().await?.client, name, told).await
     }
 
-    /// Removes what dead owners of this user's codebox left with this engine, and mounts on this machine.
+    /// Removes what dead owners of this user's codebox left with this engine.
     ///
     /// # Errors
     /// When the engine does not answer.
     pub async fn sweep(&self, how: Swept) -> Result<Vec<gc::Leftover>, ContainerError> {
-        let scratch = self.shared.scratch.path();
-        let mut found = gc::mounts(&points(scratch), scratch.parent().unwrap_or(scratch), how);
-        let client = &self.engine().await?.client;
-        found.extend(gc::containers(client, &self.shared.owner, scratch.parent().unwrap_or(scratch), how).await?);
-        Ok(found)
+        gc::containers(&self.engine().await?.client, &self.shared.owner, self.shared.owners(), how).await
+    }
+
+    /// Removes the mounts that dead owners left on this machine.
+    #[must_use]
+    pub fn sweep_mounts(&self, how: Swept) -> Vec<gc::Leftover> {
+        gc::mounts(&self.shared.points(), self.shared.owners(), how)
     }
 
     async fn start(&self, spec: &InstanceSpec) -> Result<ContainerInstance, ContainerError> {
@@ -171,7 +177,16 @@ impl ContainerBackend {
         let engine = self.engine().await?.clone();
         let name = self.image_name(spec)?;
         let image: ImageFacts = images::look_up(&engine.client, &name).await?;
-        ContainerInstance::open(&self.shared, engine, image, spec).await
+        let mut instance = ContainerInstance::open(&self.shared, engine.clone(), image, spec).await?;
+        // Once in the life of a process, while the job runs.
+        if !self.swept.swap(true, Ordering::Relaxed) {
+            let shared = Arc::clone(&self.shared);
+            instance.meanwhile(tokio::spawn(async move {
+                let _ = gc::mounts(&shared.points(), shared.owners(), Swept::Away);
+                let _ = gc::containers(&engine.client, &shared.owner, shared.owners(), Swept::Away).await;
+            }));
+        }
+        Ok(instance)
     }
 }
 

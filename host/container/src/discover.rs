@@ -1,5 +1,6 @@
 //! Where an engine's socket may be, in the order in which the engines' own tools would look.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,16 @@ pub enum Place {
     Tcp(String),
     /// At an address that codebox cannot use; the reason.
     Unusable(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Tcp(address) => f.write_str(address),
+            Self::Unusable(why) => f.write_str(why),
+        }
+    }
 }
 
 /// A place to look at, and what names it.

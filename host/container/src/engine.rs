@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use bollard::{API_DEFAULT_VERSION, Docker};
+use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
 use codebox_core::BackendId;
 
 use crate::discover::{Candidate, Chosen, Place};
@@ -77,7 +77,7 @@ impl Engine {
     ) -> Result<Self, ContainerError> {
         let mut reasons = Vec::new();
         for candidate in candidates {
-            match Self::at(candidate, notes).await {
+            match Self::at(flavour, candidate, notes).await {
                 Ok(Some(engine)) if engine.facts.flavour == flavour => return Ok(engine),
                 Ok(_) => {}
                 Err(why) => reasons.push(format!("{}: {why}", candidate.named_by)),
@@ -86,26 +86,29 @@ impl Engine {
         Err(none(flavour, &reasons))
     }
 
-    /// Nothing where nothing is; an error where something is that does not answer.
-    async fn at(candidate: &Candidate, notes: &Notes) -> Result<Option<Self>, String> {
-        let seconds = LONG.as_secs();
-        let client = match &candidate.place {
-            Place::Unusable(why) => return Err(why.clone()),
-            Place::Unix(path) => {
-                let there = std::fs::symlink_metadata(path).is_ok();
-                if !there && candidate.chosen == Chosen::ByHabit {
-                    return Ok(None);
-                }
-                let text = path.to_str().ok_or("its path is not UTF-8")?;
-                Docker::connect_with_unix(text, seconds, API_DEFAULT_VERSION)
+    /// Nothing where nothing is, or the other engine; an error where something is that does not answer.
+    async fn at(flavour: Flavour, candidate: &Candidate, notes: &Notes) -> Result<Option<Self>, String> {
+        if let Place::Unix(path) = &candidate.place {
+            let there = std::fs::symlink_metadata(path).is_ok();
+            if !there && candidate.chosen == Chosen::ByHabit {
+                return Ok(None);
             }
-            Place::Tcp(address) => Docker::connect_with_http(address, seconds, API_DEFAULT_VERSION),
-        };
-        let client = client.map_err(|error| error.to_string())?;
+        }
+        let known =
+            notes.read(&candidate.place).map(|facts| EngineFacts { named_by: candidate.named_by.clone(), ..facts });
+        if known.as_ref().is_some_and(|facts| facts.flavour != flavour) {
+            return Ok(None);
+        }
+        let client = client(&candidate.place, known.as_ref())?;
         let asked = tokio::time::timeout(PATIENCE, async {
+            if let Some(facts) = known {
+                client.ping().await?;
+                return Ok::<_, bollard::errors::Error>(Self { client, facts });
+            }
             let client = client.negotiate_version().await?;
-            let facts = EngineFacts::ask(&client, candidate, notes).await?;
-            Ok::<_, bollard::errors::Error>(Self { client, facts })
+            let facts = EngineFacts::ask(&client, candidate).await?;
+            notes.write(&candidate.place, &facts);
+            Ok(Self { client, facts })
         });
         match asked.await {
             Ok(Ok(engine)) => Ok(Some(engine)),
@@ -113,6 +116,25 @@ impl Engine {
             Err(_) => Err(format!("it does not answer within {} s", PATIENCE.as_secs())),
         }
     }
+}
+
+/// A client for a place, in the version of the interface that is known to be spoken there.
+fn client(place: &Place, known: Option<&EngineFacts>) -> Result<Docker, String> {
+    let seconds = LONG.as_secs();
+    let version = known.and_then(|facts| {
+        let (major, minor) = facts.api.split_once('.')?;
+        Some(ClientVersion { major_version: major.parse().ok()?, minor_version: minor.parse().ok()? })
+    });
+    let version = version.as_ref().unwrap_or(API_DEFAULT_VERSION);
+    let client = match place {
+        Place::Unusable(why) => return Err(why.clone()),
+        Place::Unix(path) => {
+            let text = path.to_str().ok_or("its path is not UTF-8")?;
+            Docker::connect_with_unix(text, seconds, version)
+        }
+        Place::Tcp(address) => Docker::connect_with_http(address, seconds, version),
+    };
+    client.map_err(|error| error.to_string())
 }
 
 /// An error with what lies below it, where a connection's own words are.

@@ -4,9 +4,8 @@ use bollard::Docker;
 use bollard::models::{SystemInfo, SystemVersion};
 use serde::{Deserialize, Serialize};
 
-use crate::discover::{Candidate, Place};
+use crate::discover::Candidate;
 use crate::engine::Flavour;
-use crate::notes::Notes;
 
 /// An engine as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,25 +50,11 @@ pub struct Weakness {
 }
 
 impl EngineFacts {
-    /// Asks an engine what it is. What takes it long to tell, and stays as it is while it runs, is kept in `notes`.
-    pub(crate) async fn ask(
-        client: &Docker,
-        candidate: &Candidate,
-        notes: &Notes,
-    ) -> Result<Self, bollard::errors::Error> {
-        let version = client.version().await?;
-        let place = match &candidate.place {
-            Place::Unix(path) => path.display().to_string(),
-            Place::Tcp(address) => address.clone(),
-            Place::Unusable(why) => why.clone(),
-        };
-        let told = format!("{version:?}");
-        if let Some(facts) = notes.read(&place, &told) {
-            return Ok(Self { named_by: candidate.named_by.clone(), ..facts });
-        }
-        let facts = Self::of(version, client.info().await?, place, candidate);
-        notes.write(&facts, &told);
-        Ok(facts)
+    /// Asks an engine what it is.
+    pub(crate) async fn ask(client: &Docker, candidate: &Candidate) -> Result<Self, bollard::errors::Error> {
+        let (version, info) = futures_util::try_join!(client.version(), client.info())?;
+        let place = candidate.place.to_string();
+        Ok(Self::of(version, info, place, candidate))
     }
 
     fn of(version: SystemVersion, info: SystemInfo, place: String, candidate: &Candidate) -> Self {

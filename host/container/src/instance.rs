@@ -49,6 +49,8 @@ pub(crate) struct ContainerInstance {
     granted: Granted,
     scratch: InstanceScratch,
     startup: Duration,
+    /// What goes on beside the job and is waited for at the end.
+    beside: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// Removes a container when it is not needed any more, whatever became of who made it.
@@ -148,7 +150,12 @@ impl ContainerInstance {
             Err(late) => return Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),
         }
         let backend = engine.facts.flavour.id();
-        Ok(Self { engine, backend, id, talk, image, user, granted, scratch, startup: began.elapsed() })
+        Ok(Self { engine, backend, id, talk, image, user, granted, scratch, startup: began.elapsed(), beside: None })
+    }
+
+    /// Lets something go on beside the job, for as long as that takes.
+    pub(crate) fn meanwhile(&mut self, work: tokio::task::JoinHandle<()>) {
+        self.beside = Some(work);
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, ContainerError> {
@@ -414,8 +421,11 @@ impl Instance for ContainerInstance {
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {
         Box::pin(async move {
-            let Self { id, backend, talk, scratch, granted, .. } = *self;
+            let Self { id, backend, talk, scratch, granted, beside, .. } = *self;
             let removed = id.now().await;
+            if let Some(beside) = beside {
+                let _ = timeout(PATIENCE, beside).await;
+            }
             drop(talk);
             drop(granted);
             drop(scratch);

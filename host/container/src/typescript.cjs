@@ -8,7 +8,7 @@ const path = require('node:path')
 const { fileURLToPath, pathToFileURL } = require('node:url')
 const { compileFunction } = require('node:vm')
 
-const TYPED = /\.[mc]?ts$/
+const TYPED = /\.([mc]?ts|tsx)$/
 
 function strip(file) {
   const text = fs.readFileSync(file, 'utf8')

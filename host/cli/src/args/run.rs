@@ -38,14 +38,11 @@ pub(super) use usage;
 pub(crate) struct RunArgs {
     /// The program and its arguments: a file, or `-` to read the program from standard input
     ///
-    /// Everything after FILE goes to the program, options too.
+    /// Everything after FILE goes to the program, options too. What stands after `--` with no program before it is a
+    /// command line, which runs in a container: `codebox run --image debian:stable -- ls -l`.
     // One list instead of a file and a list: only so does clap leave every word after the first alone.
     #[arg(value_name = "FILE", trailing_var_arg = true)]
     pub words: Vec<OsString>,
-
-    /// Run a command line in a container, as `codebox run --image debian:stable -- ls -l`
-    #[arg(value_name = "COMMAND", last = true)]
-    pub command: Vec<OsString>,
 
     /// Run this text instead of a file; what follows is the program's arguments
     #[arg(short = 'c', value_name = "CODE", allow_hyphen_values = true)]
@@ -160,19 +157,33 @@ impl RunArgs {
     /// Tells the program from its arguments.
     pub(crate) fn program(&self) -> Result<(ProgramAt, Vec<String>), Failure> {
         let (program, args) = match (&self.code, self.words.split_first()) {
-            // What stands after `--` is the program's only if there is one.
-            (Some(code), None) => (ProgramAt::Inline(code.clone()), self.command.as_slice()),
+            (Some(code), Some((first, rest))) if first == COMMAND_FOLLOWS => (ProgramAt::Inline(code.clone()), rest),
             (Some(code), _) => (ProgramAt::Inline(code.clone()), self.words.as_slice()),
-            (None, None) if self.command.is_empty() => return Err(no_program()),
-            (None, None) => (ProgramAt::Command, self.command.as_slice()),
+            (None, None) => return Err(no_program()),
+            (None, Some((first, []))) if first == COMMAND_FOLLOWS => return Err(no_program()),
+            (None, Some((first, rest))) if first == COMMAND_FOLLOWS => (ProgramAt::Command, rest),
             (None, Some((first, rest))) => {
                 let program = if first == "-" { ProgramAt::Stdin } else { ProgramAt::File(PathBuf::from(first)) };
                 (program, without_separator(rest))
             }
         };
+        let args: Vec<_> = args.iter().filter(|word| **word != COMMAND_FOLLOWS).collect();
         let args = args.iter().map(|word| text(word)).collect::<Result<_, _>>()?;
         Ok((program, args))
     }
+}
+
+/// Stands behind the first `--` of a command line while it is parsed: clap does not tell whether one was there. No word
+/// that a user can type has a NUL in it.
+const COMMAND_FOLLOWS: &str = "\0--";
+
+/// A command line in which the first `--` after a command that takes programs can be told from none.
+pub(crate) fn marked(mut args: Vec<OsString>) -> Vec<OsString> {
+    let takes_programs = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "run" || arg == "explain");
+    if let (true, Some(place)) = (takes_programs, args.iter().position(|arg| arg == "--")) {
+        args.insert(place + 1, COMMAND_FOLLOWS.into());
+    }
+    args
 }
 
 /// Drops the one `--` that may stand between a program and its arguments.

@@ -8,7 +8,8 @@ use super::run::ProgramAt;
 use super::*;
 
 fn parse(line: &[&str]) -> Cli {
-    Cli::try_parse_from(line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    let words = marked(line.iter().map(Into::into).collect());
+    Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line:?}: {error}"))
 }
 
 fn run(words: &[&str]) -> RunArgs {

@@ -6,7 +6,7 @@ use super::state::{size, state, tell_removal};
 use crate::answer;
 use crate::args::ImageCommand;
 use crate::failure::Failure;
-use crate::host::Host;
+use crate::host::{EngineImage, Host};
 use crate::progress::progress;
 use crate::render::{Table, bytes};
 use crate::voice::Voice;
@@ -14,7 +14,13 @@ use crate::voice::Voice;
 pub(super) fn image(command: ImageCommand, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
     let catalog = host.catalog()?;
     match command {
-        ImageCommand::List => answer::print(&list(catalog)?),
+        ImageCommand::List { engine: None } => answer::print(&list(catalog)?),
+        ImageCommand::List { engine: Some(engine) } => answer::print(&of_engine(&engine, host)?),
+        ImageCommand::Pull { name, engine } => {
+            let engine = host.pull_image(engine.as_deref(), &name, progress(voice).as_ref())?;
+            voice.note(format!("{engine} has the image {name}"));
+            Ok(0)
+        }
         ImageCommand::Build { name, import } => {
             let entry = catalog.build_image(&name, &import, progress(voice).as_ref())?;
             let size = entry.size.map(|size| format!(" ({})", bytes(size)));
@@ -45,6 +51,17 @@ fn list(catalog: &dyn Catalog) -> Result<String, Failure> {
             size(entry.size),
             entry.imports.join(", "),
         ]);
+    }
+    Ok(table.to_string())
+}
+
+fn of_engine(engine: &str, host: &dyn Host) -> Result<String, Failure> {
+    let mut table = Table::new(["NAME", "ID", "SIZE"]);
+    for EngineImage { names, id, size } in host.engine_images(engine)? {
+        let short: String = id.trim_start_matches("sha256:").chars().take(12).collect();
+        for name in names {
+            table.row([name, short.clone(), bytes(size).to_string()]);
+        }
     }
     Ok(table.to_string())
 }

@@ -15,6 +15,7 @@ use codebox_service::{Check, Policy, Surroundings};
 
 use super::*;
 use crate::args::{Cli, Command};
+use crate::host::{EngineImage, Leftover, Sweep};
 use crate::voice::Loudness;
 
 /// A composition root with one backend and one runtime, which writes down what is asked of it.
@@ -56,6 +57,18 @@ impl Host for Fake {
         _progress: &'a dyn Progress,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn engine_images(&self, _engine: &str) -> Result<Vec<EngineImage>, Failure> {
+        Ok(Vec::new())
+    }
+
+    fn pull_image(&self, _engine: Option<&str>, name: &str, _progress: &dyn Progress) -> Result<String, Failure> {
+        Ok(name.to_owned())
+    }
+
+    fn sweep(&self, _how: Sweep) -> Result<Vec<Leftover>, Failure> {
+        Ok(Vec::new())
     }
 
     fn confine(
