@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use codebox_cli::{EngineImage, Failure, Leftover, Sweep};
 use codebox_container::{
-    ContainerBackend, Flavour, ImageTable, LocalImage, Settings as ContainerSettings, Surroundings, Swept, candidates,
+    ContainerBackend, Flavour, ImageTable, LocalImage, Place, Settings as ContainerSettings, Surroundings, Swept,
+    candidates,
 };
 use codebox_core::{Backend as _, ImageName, ImagePattern, InstanceSpec, Isolation, Language, NameError, ResultKind};
 use codebox_files::Scratch;
@@ -38,6 +39,20 @@ pub(crate) fn backends(places: &Places, settings: &Settings, scratch: &Arc<Scrat
     let mut flavours = Flavour::ALL;
     flavours.sort_by_key(|flavour| settings.engine.as_deref() != Some(flavour.as_str()));
     flavours.map(|flavour| ContainerBackend::new(flavour, shared.clone())).into()
+}
+
+/// The engines' sockets of this machine: a directory that holds one is the engine to whoever can see it, for a socket can
+/// be connected to through a read-only mount.
+pub(crate) fn sockets() -> Vec<Protected> {
+    let places = candidates(&surroundings()).into_iter().filter_map(|candidate| match candidate.place {
+        Place::Unix(path) => path.canonicalize().ok(),
+        Place::Tcp(_) | Place::Unusable(_) => None,
+    });
+    let protected = |path: PathBuf| {
+        let path = HostPath::native(&path).ok()?;
+        Some(Protected { path, reach: Reach::Itself, what: "the socket of a container engine".to_owned() })
+    };
+    places.filter_map(protected).collect()
 }
 
 /// What of the environment tells where engines are.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use codebox_cli::{Confinement, EngineImage, Failure, Host, Leftover, Sweep};
 use codebox_confine::{Place, Rules};
 use codebox_container::ContainerBackend;
-use codebox_core::path::Protected;
+use codebox_core::path::{Protected, Reach};
 use codebox_core::{
     Access, Backend, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall, WallState,
 };
@@ -143,6 +143,10 @@ impl Host for Process {
         Ok(backends)
     }
 
+    fn may_have_engine(&self) -> bool {
+        self.containers().is_ok_and(|engines| engines.iter().any(ContainerBackend::may_be_there))
+    }
+
     fn ensure_image<'a>(
         &'a self,
         backend: &'a BackendId,
@@ -241,6 +245,7 @@ pub(crate) fn protected(places: &Places) -> Vec<Protected> {
     [&places.data, &places.cache, &places.config]
         .into_iter()
         .filter_map(|path| HostPath::native(path).ok())
-        .map(|path| Protected { path, what: "codebox's own files".into(), reach: codebox_core::path::Reach::Subtree })
+        .map(|path| Protected { path, what: "codebox's own files".into(), reach: Reach::Subtree })
+        .chain(crate::containers::sockets())
         .collect()
 }

@@ -7,6 +7,7 @@ use crate::host::{Host, Sweep};
 use crate::reference::reference;
 use crate::voice::Voice;
 
+mod again;
 mod doctor;
 mod explain;
 mod gc;
@@ -18,8 +19,7 @@ mod state;
 /// Does `command` and gives the process's exit status, having told of any failure.
 pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host) -> u8 {
     let done = match command {
-        Command::Run(args) if args.json => return run::run_as_json(*args, voice, host),
-        Command::Run(args) => run::run(*args, voice, host),
+        Command::Run(args) => return run::run(*args, voice, host),
         Command::Explain(args) => explain::explain(*args, host),
         Command::Runtime(command) => runtime::runtime(command, voice, host),
         Command::Image(command) => image::image(command, voice, host),

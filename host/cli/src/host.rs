@@ -29,6 +29,9 @@ pub trait Host {
     /// When one cannot even be described, which is not the same as being unavailable.
     fn backends(&self, engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure>;
 
+    /// Whether an engine of containers may be there, as far as can be told without touching one.
+    fn may_have_engine(&self) -> bool;
+
     /// Makes sure that a container backend has the image that a language, or a request, starts from; fetches it where it
     /// is missing.
     ///

@@ -20,12 +20,17 @@ mod args;
 mod commands;
 mod exit;
 mod failure;
+#[cfg(unix)]
+mod handover;
 mod host;
 mod inert;
 mod interrupt;
 mod progress;
 mod reference;
 mod render;
+mod replay;
+#[cfg(unix)]
+mod standby;
 mod streams;
 mod usage;
 mod voice;

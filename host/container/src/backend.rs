@@ -12,7 +12,7 @@ use codebox_core::{
 use codebox_files::Scratch;
 use tokio::sync::OnceCell;
 
-use crate::discover::Candidate;
+use crate::discover::{Candidate, Place};
 use crate::engine::{Engine, Flavour};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
@@ -95,6 +95,16 @@ impl ContainerBackend {
     /// The engine, looked for once.
     async fn engine(&self) -> Result<&Engine, ContainerError> {
         self.engine.get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, &self.shared.notes)).await
+    }
+
+    /// Whether an engine may be there, as far as can be told without touching one: something is where one would listen.
+    #[must_use]
+    pub fn may_be_there(&self) -> bool {
+        self.shared.candidates.iter().any(|candidate| match &candidate.place {
+            Place::Unix(path) => std::fs::symlink_metadata(path).is_ok(),
+            Place::Tcp(_) => true,
+            Place::Unusable(_) => false,
+        })
     }
 
     /// An error of this backend's in the words that all backends share.
@@ -200,6 +210,7 @@ pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
                 LimitKind::Wall | LimitKind::Output | LimitKind::OpenFiles => Held::Enforced,
                 // Looked at a hundred times a second, over all processes.
                 LimitKind::Cpu => Held::BestEffort,
+                LimitKind::Memory if facts.limits_memory && !facts.counts_swap => Held::BestEffort,
                 LimitKind::Memory => if_so(facts.limits_memory),
                 LimitKind::Processes => if_so(facts.limits_processes),
                 // One file cannot grow beyond it; the sum of all is looked at while the job runs.

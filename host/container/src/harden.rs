@@ -84,7 +84,9 @@ fn host(
     let processes = processes.at().map(|count| i64::from(count.get()) + AGENT_THREADS);
     let mut ulimits = vec![ulimit("core", Some(0))];
     ulimits.push(ulimit("nofile", open_files.at().map(|count| i64::from(count.get())).or_else(|| ceiling("nofile"))));
-    ulimits.push(ulimit("nproc", processes.or_else(|| ceiling("nproc"))));
+    // Counted for a user on the whole machine, so it is no limit of a job's, and the count of the group is: it is stated
+    // because an engine's own default can be more than this machine gives.
+    ulimits.push(ulimit("nproc", ceiling("nproc")));
     if let Some(size) = disk.at() {
         ulimits.push(ulimit("fsize", Some(signed(size.get()))));
     }
@@ -126,7 +128,10 @@ fn host(
 fn volumes(image: &ImageFacts, binds: &[Bind]) -> HashMap<String, String> {
     let free = |place: &&String| binds.iter().all(|bind| bind.guest != **place);
     let places = image.volumes.iter().filter(free).cloned();
-    places.map(|place| (place, "ro,nosuid,nodev,noexec,size=65536".to_owned())).collect()
+    // What Podman makes writable wherever a root is read-only.
+    let engines = ["/run", "/var/tmp"].map(str::to_owned);
+    let all = places.chain(engines.into_iter().filter(|place| free(&place)));
+    all.map(|place| (place, "ro,nosuid,nodev,noexec,size=65536".to_owned())).collect()
 }
 
 fn ulimit(name: &str, most: Option<i64>) -> ResourcesUlimits {

@@ -11,7 +11,7 @@ use bollard::query_parameters::{
 use codebox_agent::{Run, Status, Word};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
-    Access, BackendError, BackendId, BoxFuture, Enforcement, ExecIo, FileChanges, Grants, GuestPath, Instance,
+    Access, BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestPath, Instance,
     InstanceSpec, Isolation, Job, Limits, Outcome, Provenance, RunReport, Usage,
 };
 use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, put_file};
@@ -34,9 +34,6 @@ use crate::watch::Watch;
 
 /// The image's own variables that a job gets: where its programs are, and what language they speak.
 const FROM_IMAGE: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
-
-/// Where programs are if the image does not say.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A container that is ready for a job.
 pub(crate) struct ContainerInstance {
@@ -218,6 +215,7 @@ impl ContainerInstance {
             disk_written: None,
             fuel: None,
         };
+        report.effects = Effects::Possible;
         report.enforcement = Enforcement { limits: held(&self.engine.facts), walls: walls(&self.engine.facts) };
         Ok(report)
     }
@@ -388,12 +386,9 @@ fn own(_dir: &Dir, _parts: &[&str], _user: &JobUser) -> std::io::Result<()> {
 
 /// The whole environment of a job.
 fn environment(job: &Job) -> Vec<(String, String)> {
-    let given = |name: &str| job.env.contains_key(name);
-    // What every program expects to have; the image's own, where it has them, are put over by the agent.
-    let basic = [("HOME", "/work"), ("PATH", PATH)];
-    let basic = basic.into_iter().filter(|(name, _)| *name != "PATH" && !given(name));
-    let basic = basic.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    basic.chain(job.env.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
+    let home = [("HOME", "/tmp")].into_iter().filter(|(name, _)| !job.env.contains_key(*name));
+    let home = home.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    home.chain(job.env.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
 fn not_started(program: &str, number: i32) -> codebox_core::GuestError {

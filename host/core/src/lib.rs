@@ -42,6 +42,6 @@ pub use name::{NameError, RuntimeName};
 pub use outcome::{Outcome, ResultKind, TrapKind, exit, exit_status};
 pub use path::{GuestPath, HostPath, NotMapped, PathMap, PathMapError, VmPath};
 pub use report::{
-    Captured, Denial, DenialKind, EscalatedFrom, FileChanges, FileKind, GuestError, MimeBundle, Missing, OutFile,
-    Provenance, Rendered, ResultRole, RunReport, SkippedFile, Usage,
+    Captured, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, GuestError, MimeBundle, Missing,
+    NeedsEscalation, OutFile, Provenance, Rendered, ResultRole, RunReport, SkippedFile, Usage,
 };

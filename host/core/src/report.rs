@@ -42,6 +42,10 @@ pub struct RunReport {
     pub denials: Vec<Denial>,
     /// What it lacked here, and how to get it.
     pub missing: Vec<Missing>,
+    /// Set where it ended badly for want of something that only a stronger isolation has, and was not run again there.
+    pub needs_escalation: Option<NeedsEscalation>,
+    /// Whether it may have changed something outside of its sandbox; not told to users.
+    pub effects: Effects,
 }
 
 impl RunReport {
@@ -61,6 +65,8 @@ impl RunReport {
             enforcement: Enforcement::default(),
             denials: Vec::new(),
             missing: Vec::new(),
+            needs_escalation: None,
+            effects: Effects::None,
         }
     }
 
@@ -143,6 +149,25 @@ pub enum DenialKind {
     Capability,
     /// A host tool.
     Tool,
+}
+
+/// What a run that ended badly here would take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeedsEscalation {
+    /// What it lacked, and why it was not run again.
+    pub reason: String,
+    /// The command that runs it where it has that.
+    pub command: String,
+}
+
+/// Whether a run changed something outside of its sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Effects {
+    /// Nothing that it did is seen anywhere but in its output: running it again is as if it had not run.
+    #[default]
+    None,
+    /// It may have.
+    Possible,
 }
 
 /// Something that the program needed and this isolation cannot give, such as threads.

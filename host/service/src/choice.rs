@@ -24,9 +24,11 @@ use crate::admission::Admitted;
 use crate::needs::{Ask, BadAsk, Needs, Neighbours};
 use crate::router::{Choice, Demand, NoRoute, Rejected, weigh};
 
+mod after;
 mod lacks;
 mod wanted;
 
+pub use after::{After, after};
 pub use lacks::{has, lacks};
 pub use wanted::{Escalation, Terms, Wanted};
 

@@ -37,7 +37,7 @@ pub(super) fn explain(args: RunArgs, host: &dyn Host) -> Result<u8, Failure> {
 fn look_at(args: RunArgs, host: &dyn Host) -> Result<Explained, Failure> {
     let policy = host.policy()?;
     let engine = args.engine.clone().or_else(|| policy.engine.clone());
-    let request = request(args)?;
+    let request = request(args, None)?;
     let subject = match &request.program {
         Program::File(path) => path.display().to_string(),
         Program::Inline(_) => "this text".to_owned(),

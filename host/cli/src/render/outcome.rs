@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use codebox_core::{Captured, DenialKind, FileChanges, HostPath, LimitKind, Outcome, RunReport};
+use codebox_core::{Captured, DenialKind, FileChanges, HostPath, LimitKind, NeedsEscalation, Outcome, RunReport};
 
 use super::values::{bytes, limit_value, name_and_flag};
 
@@ -20,6 +20,11 @@ pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
     for denial in &report.denials {
         let what = denied(denial.what);
         lines.push(hinted(format!("denied: {what} {}", denial.detail), &denial.hint));
+    }
+    if let Some(NeedsEscalation { reason, command }) = &report.needs_escalation {
+        lines.push(format!("{reason}; to run it in a container: {command}"));
+        lines.extend(files(&report.files, out));
+        return lines;
     }
     for missing in &report.missing {
         lines.push(hinted(format!("not available here: {}", missing.what), &missing.hint));

@@ -8,7 +8,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use codebox_core::path::{MappedPath, settle};
 use codebox_core::{
-    Access, BackendError, BoxFuture, Denial, DenialKind, Enforcement, ExecIo, FileChanges, Grants, GuestError,
+    Access, BackendError, BoxFuture, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
     GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, Outcome, Provenance, RunReport, Usage,
 };
 use codebox_files::{Before, Budget, InstanceScratch, Left, Owner, collect, put_file};
@@ -107,9 +107,18 @@ impl WasmInstance {
             fuel: None,
         };
         report.enforcement = Enforcement { limits: held(), walls: Vec::new() };
+        let changed = guest.quota.touched_disk() || !end.sound;
+        let shared = self.mounts.iter().any(|mount| mount.access == Access::ReadWrite && !self.is_private(&mount.host));
+        if changed && shared {
+            report.effects = Effects::Possible;
+        }
         if guest.quota.touched_disk() || !end.sound || job.out.is_some() {
             let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
             report.files = self.collect(job, began_at, &before, budget);
+            let FileChanges { created, modified, .. } = &report.files;
+            if created.iter().chain(modified).any(|file| file.host.is_some()) {
+                report.effects = Effects::Possible;
+            }
         }
         tell(&mut report, guest);
         if io.cancel.is_cancelled() && matches!(report.outcome, Outcome::Exited(_)) {
@@ -117,6 +126,11 @@ impl WasmInstance {
             report.outcome = Outcome::Cancelled;
         }
         Ok(report)
+    }
+
+    /// Whether a directory is the job's own.
+    fn is_private(&self, host: &Path) -> bool {
+        host.starts_with(self.scratch.path(""))
     }
 
     fn provenance(&self) -> Provenance {

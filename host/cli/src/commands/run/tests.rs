@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex};
 
 use clap::Parser;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, ExecIo, Instance, InstanceSpec, Job, Language, Outcome,
-    Provenance, Support, Unavailable, Wall, WallState,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, ExecIo, Instance, InstanceSpec, Isolation, Job,
+    Language, Outcome, Provenance, Support, Unavailable, Wall, WallState,
 };
 use codebox_service::catalog::{
     Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Progress, Removal, RuntimeEntry,
 };
-use codebox_service::{Check, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Policy, Surroundings};
 
 use super::*;
 use crate::args::{Cli, Command};
-use crate::host::{EngineImage, Leftover, Sweep};
+use crate::commands::run::attempt::Done;
+use crate::host::{Confinement, EngineImage, Leftover, Sweep};
 use crate::voice::Loudness;
 
 /// A composition root with one backend and one runtime, which writes down what is asked of it.
@@ -47,6 +48,10 @@ impl Host for Fake {
 
     fn backends(&self, _engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure> {
         Ok(vec![self])
+    }
+
+    fn may_have_engine(&self) -> bool {
+        false
     }
 
     fn ensure_image<'a>(
@@ -207,7 +212,10 @@ fn done(words: &[&str], streams: Streams, host: &Fake) -> Result<Done, Failure> 
     let Command::Run(args) = cli.command else {
         panic!("another command");
     };
-    perform(*args, streams, Voice::new(Loudness::Quiet), host)
+    match attempt(*args, streams, (Voice::new(Loudness::Quiet), host), None)? {
+        Attempt::Done(done) => Ok(*done),
+        Attempt::TakenOver(status) => panic!("nobody stands by, and took over with {status}"),
+    }
 }
 
 #[test]

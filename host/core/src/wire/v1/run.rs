@@ -65,6 +65,9 @@ pub struct RunReport {
     pub denials: Vec<Denial>,
     /// What it lacked here, and how to get it.
     pub missing: Vec<Missing>,
+    /// What it would take, where it ended badly for want of something that a stronger isolation has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_escalation: Option<NeedsEscalation>,
 }
 
 /// One rich result in several forms, keyed by MIME type; binary forms are base64.
@@ -155,6 +158,8 @@ impl From<&report::RunReport> for RunReport {
             enforcement,
             denials,
             missing,
+            needs_escalation,
+            effects: _,
         } = run;
         let (stdout, stderr) = (Stream::of(stdout), Stream::of(stderr));
         Self {
@@ -181,6 +186,7 @@ impl From<&report::RunReport> for RunReport {
             enforcement: enforcement.into(),
             denials: denials.iter().map(Denial::from).collect(),
             missing: missing.iter().map(Missing::from).collect(),
+            needs_escalation: needs_escalation.as_ref().map(NeedsEscalation::from),
         }
     }
 }
@@ -210,5 +216,21 @@ impl From<&report::Missing> for Missing {
     fn from(missing: &report::Missing) -> Self {
         let report::Missing { what, hint } = missing.clone();
         Self { what, hint }
+    }
+}
+
+/// What a run that ended badly would take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NeedsEscalation {
+    /// What it lacked, and why it was not run again.
+    pub reason: String,
+    /// The command that runs it where it has that.
+    pub command: String,
+}
+
+impl From<&report::NeedsEscalation> for NeedsEscalation {
+    fn from(needs: &report::NeedsEscalation) -> Self {
+        let report::NeedsEscalation { reason, command } = needs.clone();
+        Self { reason, command }
     }
 }

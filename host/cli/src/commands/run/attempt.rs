@@ -1,0 +1,209 @@
+//! The way of a run, from arguments to a report; and from a report to a second run in a container.
+
+use codebox_core::{
+    Backend, Effects, EscalatedFrom, HostPath, ImageName, Isolation, IsolationSet, NeedsEscalation, RunReport,
+};
+use codebox_service::{
+    Admitted, After, Escalation, Plan, PlanError, Preference, Wanted, admit, after, choose, look, plan_of, prepare,
+};
+
+use super::{lost_backend, no_runtime, request};
+use crate::args::RunArgs;
+use crate::commands::again::again;
+use crate::failure::Failure;
+use crate::handover::Handover;
+use crate::host::{Confinement, Host};
+use crate::interrupt;
+use crate::progress::progress;
+use crate::standby::{Standby, StandingBy};
+use crate::streams::{Delivery, Revocable, Streams};
+use crate::voice::Voice;
+
+/// A run that came to an end.
+pub(super) struct Done {
+    pub report: RunReport,
+    pub out: Option<HostPath>,
+    pub delivery: Delivery,
+}
+
+/// What came of an attempt.
+pub(super) enum Attempt {
+    /// It came to an end here.
+    Done(Box<Done>),
+    /// Another process ran the command again, told of it, and ended with this status.
+    TakenOver(u8),
+}
+
+/// What a run goes on from, in a process that stood by.
+pub(super) struct Takeover {
+    line: StandingBy,
+    handover: Handover,
+    /// Whether the job is this process's now.
+    went: bool,
+}
+
+impl Takeover {
+    /// Waits for what to go on from; nothing comes if the first run got by.
+    pub(super) fn wait(mut line: StandingBy) -> Option<Self> {
+        let handover = line.wait()?;
+        Some(Self { line, handover, went: false })
+    }
+
+    /// Leaves it to the first run to tell of a failure; answers whether it was not too late for that.
+    pub(super) fn refuse(&mut self, failure: &Failure) -> bool {
+        if !self.went {
+            self.line.refuses(&failure.message());
+        }
+        !self.went
+    }
+
+    /// Tells the first run how it ended.
+    pub(super) fn end(mut self, status: u8) {
+        self.line.ended(status);
+    }
+
+    fn go(&mut self, streams: &mut Streams) {
+        self.went = true;
+        self.line.goes();
+        let Handover { stdout, stdin, .. } = &mut self.handover;
+        streams.go_on(std::mem::take(stdout), std::mem::take(stdin));
+    }
+}
+
+/// Makes a run, from arguments to a report.
+///
+/// Until the guest starts, `SIGINT` keeps its default: what a killed process leaves behind is swept at the next start.
+pub(super) fn attempt(
+    args: RunArgs,
+    mut streams: Streams,
+    (voice, host): (Voice, &dyn Host),
+    mut takeover: Option<&mut Takeover>,
+) -> Result<Attempt, Failure> {
+    let confinement = if args.no_confine { Confinement::Off } else { Confinement::On };
+    let policy = host.policy()?;
+    let engine = args.engine.clone().or_else(|| policy.engine.clone());
+    let mut request = request(args, takeover.as_ref().and_then(|takeover| takeover.handover.program.clone()))?;
+    if takeover.is_some() {
+        request.isolation = Preference::Only(Isolation::Container);
+    }
+    let admitted = admit(request, &policy, host.surroundings())?;
+    // Has no thread of its own, so it can exist before the process confines itself.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| no_runtime(&error))?;
+    let backends = host.backends(engine.as_deref())?;
+    let plan = runtime.block_on(planned(&admitted, &backends, policy.escalation, voice, host))?;
+    let backend =
+        backends.iter().find(|backend| backend.id() == plan.choice.backend).ok_or_else(|| lost_backend(&plan))?;
+    // Beside what comes next, which takes longer.
+    let standby = standby(&admitted, &plan, policy.escalation, host);
+    if plan.choice.isolation == Isolation::Wasm {
+        // Blocks for as long as it takes, so no task may be around it.
+        host.catalog()?.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
+    }
+    if plan.choice.isolation == Isolation::Container {
+        let image = admitted.container_image().map(ImageName::as_str);
+        let language = &admitted.job().language;
+        runtime.block_on(host.ensure_image(&plan.choice.backend, language, image, progress(voice).as_ref()))?;
+    }
+    let prepared = runtime.block_on(prepare(&admitted, &plan, *backend))?;
+    let walls = match host.confine(&admitted, prepared.spec(), confinement) {
+        Ok(walls) => walls,
+        Err(failure) => {
+            // The failure that is told of is the first one.
+            let _closed = runtime.block_on(prepared.close());
+            return Err(failure);
+        }
+    };
+    interrupt::cancels(streams.io.cancel.clone());
+    if let Some(takeover) = &mut takeover {
+        takeover.go(&mut streams);
+    }
+    let revocable = standby.is_some().then(|| streams.revocable());
+    let mut report = runtime.block_on(prepared.exec(&mut streams.io))?;
+    report.enforcement.walls.extend(walls);
+    if let Some(Takeover { handover: Handover { from, lacked, .. }, .. }) = takeover {
+        report.provenance.reason = format!("it died in {from} for want of {lacked}");
+        report.provenance.escalated_from = Some(EscalatedFrom {
+            backend: codebox_core::BackendId::read(from.clone()),
+            isolation: Isolation::Wasm,
+            reason: lacked.clone(),
+        });
+    }
+    match after(&report, admitted.job(), policy.escalation) {
+        After::Stay => {}
+        After::Needs { lacked, why } => report.needs_escalation = Some(needs(&lacked, why)),
+        After::Escalate(lacked) => match over(&report, &admitted, standby, revocable.as_ref(), &lacked) {
+            Ok(status) => return Ok(Attempt::TakenOver(status)),
+            Err(why) => report.needs_escalation = Some(needs(&lacked, &why)),
+        },
+    }
+    revocable.iter().for_each(Revocable::finish);
+    let delivery = streams.finish();
+    // A thread may still wait for standard input; it ends with the process.
+    runtime.shutdown_background();
+    let out = admitted.out().cloned();
+    Ok(Attempt::Done(Box::new(Done { report, out, delivery })))
+}
+
+/// A process that can run the command again, where that may come to pass.
+fn standby(admitted: &Admitted, plan: &Plan, escalation: Escalation, host: &dyn Host) -> Option<Standby> {
+    let job = admitted.job();
+    let possible = plan.choice.isolation == Isolation::Wasm
+        && escalation == Escalation::Allowed
+        && job.isolations.contains(Isolation::Container)
+        && job.isolations != IsolationSet::only(Isolation::Wasm)
+        && !matches!(job.language, codebox_core::Language::Named(_));
+    // Where it cannot be started there is none; the report then says what it would have taken.
+    if possible && host.may_have_engine() { Standby::start().ok() } else { None }
+}
+
+/// Has the command run again, and answers its status; or why it is not.
+fn over(
+    report: &RunReport,
+    admitted: &Admitted,
+    standby: Option<Standby>,
+    revocable: Option<&Revocable>,
+    lacked: &str,
+) -> Result<u8, String> {
+    let (Some(standby), Some(revocable)) = (standby, revocable) else {
+        return Err("no container engine is here".to_owned());
+    };
+    debug_assert_eq!(report.effects, Effects::None, "checked before");
+    let stdin = revocable.read().ok_or("it has read more of its input than is remembered")?;
+    let program = match &admitted.job().source {
+        codebox_core::Source::Stdin(text) => Some(text.clone()),
+        _ => None,
+    };
+    let from = report.provenance.backend.to_string();
+    let stdout = report.stdout.bytes().into_owned();
+    let handover = Handover { from, lacked: lacked.to_owned(), stdout, stdin, program };
+    standby.take_over(&handover, || revocable.discard())
+}
+
+fn needs(lacked: &str, why: &str) -> NeedsEscalation {
+    NeedsEscalation { reason: format!("it needs {lacked}, which wasm does not have; {why}"), command: again() }
+}
+
+/// Chooses where and from what image to run.
+async fn planned(
+    admitted: &Admitted,
+    backends: &[&dyn Backend],
+    escalation: Escalation,
+    voice: Voice,
+    host: &dyn Host,
+) -> Result<Plan, Failure> {
+    let looked = look(admitted).map_err(PlanError::from)?;
+    let wanted = Wanted::of_admitted(admitted, &looked, escalation);
+    let (_, choice) = choose(&wanted, backends).await;
+    let choice = choice.map_err(PlanError::from)?;
+    for other in &choice.rejected {
+        voice.explain(format!("not {}: {}", other.candidate, other.reason));
+    }
+    let catalog = host.catalog()?;
+    let facts = match choice.isolation {
+        Isolation::Wasm => catalog.images(Some(&admitted.job().language))?.iter().map(|image| image.facts()).collect(),
+        // Other isolations bring their own runtimes.
+        Isolation::Container | Isolation::Vm => Vec::new(),
+    };
+    Ok(plan_of(admitted, &looked, choice, &facts)?)
+}

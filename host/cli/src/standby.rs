@@ -1,0 +1,102 @@
+//! A second process that waits to run the same command in a container.
+//!
+//! A process that has confined itself for a WebAssembly guest can reach no engine any more, and must not: a socket held
+//! open across the walls would be a way around them. So where escalation is possible, a process with the same arguments is
+//! started before the walls go up. It waits, and ends with the first if nothing comes. What comes is a
+//! [handover](crate::handover): what was printed and read so far. What it then does is the same command, admitted
+//! again; all that the confined process can make it do is run it in a container.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::process::{Child, Command};
+
+use crate::handover::Handover;
+
+/// Tells a process that it stands by: the descriptors of its two pipes.
+const VARIABLE: &str = "CODEBOX_STANDBY";
+
+/// Says that the job is about to run there.
+const GO: u8 = b'g';
+
+/// The waiting process, as the first one sees it.
+pub(crate) struct Standby {
+    orders: io::PipeWriter,
+    answers: io::PipeReader,
+    _child: Child,
+}
+
+impl Standby {
+    /// Starts it, with the arguments and the environment of this process.
+    pub(crate) fn start() -> io::Result<Self> {
+        let (theirs_in, orders) = io::pipe()?;
+        let (answers, theirs_out) = io::pipe()?;
+        for theirs in [rustix::fd::AsFd::as_fd(&theirs_in), rustix::fd::AsFd::as_fd(&theirs_out)] {
+            rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty())?;
+        }
+        let mut words = std::env::args_os();
+        let mut command = Command::new(std::env::current_exe()?);
+        if let Some(own) = words.next() {
+            std::os::unix::process::CommandExt::arg0(&mut command, own);
+        }
+        let descriptors = format!("{} {}", theirs_in.as_raw_fd(), theirs_out.as_raw_fd());
+        let child = command.args(words).env(VARIABLE, descriptors).spawn()?;
+        Ok(Self { orders, answers, _child: child })
+    }
+
+    /// Hands the command over. Once it runs there, `forget` is called and the answer is its status; else the answer is why
+    /// it does not.
+    pub(crate) fn take_over(mut self, handover: &Handover, forget: impl FnOnce()) -> Result<u8, String> {
+        let lost = |error: io::Error| format!("the process that was to do it is gone: {error}");
+        handover.write(&mut self.orders).map_err(lost)?;
+        let mut word = [0];
+        self.answers.read_exact(&mut word).map_err(lost)?;
+        if word != [GO] {
+            let mut why = String::new();
+            let _ = (&mut self.answers).take(64 << 10).read_to_string(&mut why);
+            return Err(why);
+        }
+        forget();
+        let mut status = [0];
+        self.answers.read_exact(&mut status).map_err(lost)?;
+        Ok(status[0])
+    }
+}
+
+/// This process, if it is one that stands by.
+pub(crate) struct StandingBy {
+    orders: File,
+    answers: File,
+}
+
+impl StandingBy {
+    /// Nothing in a process that a user started.
+    pub(crate) fn find() -> Option<Self> {
+        let text = std::env::var(VARIABLE).ok()?;
+        let (orders, answers) = text.split_once(' ')?;
+        let number = |text: &str| text.parse::<u16>().ok();
+        let orders = File::open(format!("/dev/fd/{}", number(orders)?)).ok()?;
+        let answers = File::options().write(true).open(format!("/dev/fd/{}", number(answers)?)).ok()?;
+        Some(Self { orders, answers })
+    }
+
+    /// Waits for the handover; nothing comes if the first process got by.
+    pub(crate) fn wait(&mut self) -> Option<Handover> {
+        Handover::read(&mut self.orders)
+    }
+
+    /// Says that the job is about to run here.
+    pub(crate) fn goes(&mut self) {
+        let _ = self.answers.write_all(&[GO]);
+    }
+
+    /// Says why it does not.
+    pub(crate) fn refuses(&mut self, why: &str) {
+        let _ = self.answers.write_all(b"n").and_then(|()| self.answers.write_all(why.as_bytes()));
+    }
+
+    /// Says how it ended.
+    pub(crate) fn ended(&mut self, status: u8) {
+        let _ = self.answers.write_all(&[status]);
+    }
+}

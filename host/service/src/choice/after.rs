@@ -1,0 +1,136 @@
+//! What follows from how a run in WebAssembly ended: whether it is to be run again in a container.
+//!
+//! The evidence is what the runtime's own hooks counted when the program reached for a power, and never what it printed. A
+//! program that forges it gets what it would get by reaching for the power: a container, within what the policy allows.
+
+use codebox_core::{Effects, Isolation, Job, Outcome, RunReport, Source};
+
+use super::Escalation;
+
+/// What is to be done about a run that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum After {
+    /// Nothing: it ended well, or for a reason of its own.
+    Stay,
+    /// It is to be run again in a container: what it lacked.
+    Escalate(String),
+    /// A container would have served, and it is not run again: what it lacked, and why not.
+    Needs {
+        /// What it lacked.
+        lacked: String,
+        /// Why it is not run again.
+        why: &'static str,
+    },
+}
+
+/// Whether a run that ended so is to be run again, where only the report, the job and the policy count.
+#[must_use]
+pub fn after(report: &RunReport, job: &Job, escalation: Escalation) -> After {
+    let died = match report.outcome {
+        Outcome::Exited(_) | Outcome::Trapped(_) => !report.is_success(),
+        Outcome::Signalled(_) | Outcome::LimitHit(_) | Outcome::Cancelled => false,
+    };
+    let lacked: Vec<&str> =
+        report.missing.iter().map(|missing| missing.what.as_str()).filter(|what| serves(what)).collect();
+    if !died || lacked.is_empty() || report.provenance.isolation != Isolation::Wasm {
+        return After::Stay;
+    }
+    let lacked = lacked.join(", ");
+    let needs = |why| After::Needs { lacked: lacked.clone(), why };
+    if matches!(job.source, Source::Tool { .. }) || matches!(job.language, codebox_core::Language::Named(_)) {
+        return After::Stay;
+    }
+    if !job.isolations.contains(Isolation::Container) {
+        return needs("only wasm is accepted");
+    }
+    if escalation == Escalation::Forbidden {
+        return needs("the policy forbids to leave wasm");
+    }
+    if report.effects == Effects::Possible {
+        return needs("it has changed files outside of its sandbox");
+    }
+    if report.stdout.is_truncated() {
+        return needs("it has printed more than is kept");
+    }
+    After::Escalate(lacked)
+}
+
+/// Whether a container has what was lacking. An image's own library is not known; of modules only those count that every
+/// interpreter with an operating system has.
+fn serves(what: &str) -> bool {
+    const MODULES: [&str; 18] = [
+        "ssl",
+        "_ssl",
+        "fcntl",
+        "termios",
+        "resource",
+        "pwd",
+        "grp",
+        "curses",
+        "_curses",
+        "readline",
+        "sqlite3",
+        "dbm",
+        "multiprocessing",
+        "_multiprocessing",
+        "_posixshmem",
+        "node:sqlite",
+        "node:test",
+        "node:inspector",
+    ];
+    match what.strip_prefix("the module ") {
+        Some(module) => MODULES.contains(&module),
+        None => matches!(what, "threads" | "processes" | "network sockets"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codebox_core::{BackendId, IsolationSet, Limits, Missing, Provenance};
+
+    use super::*;
+
+    fn report(outcome: Outcome, missing: &[&str]) -> RunReport {
+        let provenance = Provenance::new(BackendId::new("wasm"), Isolation::Wasm);
+        let mut report = RunReport::new(outcome, provenance, Limits::default());
+        let missing = missing.iter().map(|what| Missing { what: (*what).to_owned(), hint: String::new() });
+        report.missing = missing.collect();
+        report
+    }
+
+    #[test]
+    fn only_a_death_for_want_of_a_power_leads_on() {
+        let job = Job::python("");
+        let after = |report: &RunReport| after(report, &job, Escalation::Allowed);
+        let failed = Outcome::Exited(1);
+        assert_eq!(after(&report(failed.clone(), &["threads"])), After::Escalate("threads".to_owned()));
+        assert_eq!(after(&report(failed.clone(), &["the module ssl"])), After::Escalate("the module ssl".to_owned()));
+        for (outcome, missing) in [
+            (Outcome::Exited(0), &["threads"][..]),
+            (failed.clone(), &[]),
+            (failed, &["the module nosuchmodule"]),
+            (Outcome::Cancelled, &["threads"]),
+            (Outcome::LimitHit(codebox_core::LimitKind::Wall), &["threads"]),
+        ] {
+            assert_eq!(after(&report(outcome.clone(), missing)), After::Stay, "{outcome:?} {missing:?}");
+        }
+    }
+
+    #[test]
+    fn what_it_printed_decides_nothing() {
+        let mut forged = report(Outcome::Exited(1), &[]);
+        forged.stderr = codebox_core::Captured::whole("RuntimeError: can't start new thread");
+        assert_eq!(after(&forged, &Job::python(""), Escalation::Allowed), After::Stay);
+    }
+
+    #[test]
+    fn it_is_not_run_again_where_that_is_not_accepted_or_not_the_same() {
+        let lacking = report(Outcome::Exited(1), &["processes"]);
+        let mut job = Job::python("");
+        assert!(matches!(after(&lacking, &job, Escalation::Forbidden), After::Needs { .. }));
+        let changed = RunReport { effects: Effects::Possible, ..lacking.clone() };
+        assert!(matches!(after(&changed, &job, Escalation::Allowed), After::Needs { .. }));
+        job.isolations = IsolationSet::only(Isolation::Wasm);
+        assert!(matches!(after(&lacking, &job, Escalation::Allowed), After::Needs { .. }));
+    }
+}
