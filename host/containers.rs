@@ -8,7 +8,10 @@ use codebox_container::{
     ContainerBackend, Flavour, ImageTable, LocalImage, Place, Settings as ContainerSettings, Surroundings, Swept,
     candidates,
 };
-use codebox_core::{Backend as _, ImageName, ImagePattern, InstanceSpec, Isolation, Language, NameError, ResultKind};
+use codebox_core::path::{Protected, Reach};
+use codebox_core::{
+    Backend as _, HostPath, ImageName, ImagePattern, InstanceSpec, Isolation, Language, NameError, ResultKind,
+};
 use codebox_files::Scratch;
 use codebox_service::catalog::Progress;
 use codebox_service::config::Settings;
