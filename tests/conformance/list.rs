@@ -12,13 +12,13 @@ use crate::tier::Tier;
 /// How many programs of the list a tier leaves out, each with the reason that its case gives. A number that changes is a
 /// decision: a case that can hold on both tiers belongs in both.
 const LEFT_OUT: [(Tier, Language, usize); 7] = [
-    (Tier::Wasm, Language::Python, 0),
-    (Tier::Wasm, Language::JavaScript, 0),
-    (Tier::Wasm, Language::TypeScript, 0),
+    (Tier::Wasm, Language::Python, 3),
+    (Tier::Wasm, Language::JavaScript, 3),
+    (Tier::Wasm, Language::TypeScript, 3),
     (Tier::Wasm, Language::Lua, 0),
-    (Tier::Container, Language::Python, 0),
-    (Tier::Container, Language::JavaScript, 0),
-    (Tier::Container, Language::TypeScript, 0),
+    (Tier::Container, Language::Python, 10),
+    (Tier::Container, Language::JavaScript, 3),
+    (Tier::Container, Language::TypeScript, 3),
 ];
 
 pub fn trials() -> Vec<Trial> {

@@ -66,12 +66,12 @@ fn powers() -> Vec<Case> {
             .wasm(expected().exits(1).misses("process"))
             .containers(expected().prints("born\n"))
             .python(program("import os\nos.fork()").wasm(expected().complains("OSError")).in_containers("import os\nif os.fork() == 0:\n    os.write(1, b'born\\n')\n    os._exit(0)\nassert os.wait()[1] == 0"))
-            .scripts(program("require('child_process').fork('x')").wasm(expected().complains("ENOSYS")).in_containers("require('fs').writeFileSync('kid.js', \"process.send('born')\")\nrequire('child_process').fork('kid.js').on('message', console.log)")),
+            .scripts(program("require('child_process').fork('x')").wasm(expected().complains("ENOSYS")).in_containers("require('fs').writeFileSync('kid.js', \"process.send('born')\")\nrequire('child_process').fork('kid.js').on('message', text => console.log(text))")),
         code("missing::multiprocessing")
             .wasm(expected().exits(1).misses("process"))
             .containers(expected().prints("born\n"))
             .python(program("import multiprocessing\nmultiprocessing.Process(target=print).start()").in_containers("import multiprocessing\nkid = multiprocessing.Process(target=print, args=('born',))\nkid.start()\nkid.join()"))
-            .scripts(program("require('cluster').fork()").in_containers("require('fs').writeFileSync('kid.js', \"process.send('born', () => process.exit())\")\nconst cluster = require('cluster')\ncluster.setupPrimary({ exec: 'kid.js' })\ncluster.fork().on('message', console.log)")),
+            .scripts(program("require('cluster').fork()").in_containers("require('fs').writeFileSync('kid.js', \"process.send('born', () => process.exit())\")\nconst cluster = require('cluster')\ncluster.setupPrimary({ exec: 'kid.js', execArgv: [] })\ncluster.fork().on('message', text => console.log(text))")),
         code("missing::kill")
             .wasm(expected().exits(1).misses("process"))
             .containers(expected().prints("null SIGTERM\n"))
