@@ -177,7 +177,7 @@ pub fn cases() -> Vec<Case> {
             .python("import os\nn = 0\nwhile True:\n    os.mkdir(str(n))\n    n += 1")
             .scripts("const fs = require('fs')\nfor (let n = 0; ; n++) fs.mkdirSync(String(n))"),
         code("limits::open_files")
-            .with(&["--max-open-files", "20"])
+            .with(&["--max-open-files", "40"])
             .wasm(expected().ends("fd_limit", 122))
             .containers(expected().exits(1))
             .python(program("held = []\nwhile True: held.append(open('/work/x', 'w'))").containers(expected().complains("OSError: [Errno 24] Too many open files: '/work/x'")))
@@ -185,11 +185,11 @@ pub fn cases() -> Vec<Case> {
             .typescript(program("import { open, type FileHandle } from 'fs/promises'\nconst held: FileHandle[] = []\nwhile (true as boolean) held.push(await open('/work/x', 'w'))").containers(expected().complains("Error: EMFILE: too many open files, open '/work/x'")))
             .lua("local held = {}\nwhile true do held[#held + 1] = assert(io.open('/work/x', 'w')) end"),
         code("limits::open_files_can_be_handled")
-            .with(&["--max-open-files", "20"])
-            .python(program("held = []\ntry:\n    while True: held.append(open('/work/x', 'w'))\nexcept OSError:\n    n = len(held)\n    del held\n    print(n <= 20, open('/work/x').read() == '')").prints("True True\n"))
-            .javascript(program("const fs = require('fs'), held = []\ntry { for (;;) held.push(fs.openSync('/work/x', 'w')) } catch (e) { console.log(e.code) }\nfor (const f of held) fs.closeSync(f)\nconsole.log(held.length <= 20, fs.readFileSync('/work/x').length)").prints("EMFILE\ntrue 0\n"))
-            .typescript(program("import * as fs from 'fs'\nconst held: number[] = []\ntry { while (true as boolean) held.push(fs.openSync('/work/x', 'w')) } catch (e: unknown) { console.log((e as NodeJS.ErrnoException).code) }\nheld.forEach((f: number): void => fs.closeSync(f))\nconsole.log(held.length <= 20, fs.readFileSync('/work/x').length)").prints("EMFILE\ntrue 0\n"))
-            .lua(program("local held = {}\nrepeat\n  local f, message, number = io.open('/work/x', 'w')\n  held[#held + 1] = f\nuntil not f\nfor _, f in ipairs(held) do f:close() end\nprint(#held <= 20, io.open('/work/x'):read('a') == '')").prints("true\ttrue\n")),
+            .with(&["--max-open-files", "40"])
+            .python(program("held = []\ntry:\n    while True: held.append(open('/work/x', 'w'))\nexcept OSError:\n    n = len(held)\n    del held\n    print(n <= 40, open('/work/x').read() == '')").prints("True True\n"))
+            .javascript(program("const fs = require('fs'), held = []\ntry { for (;;) held.push(fs.openSync('/work/x', 'w')) } catch (e) { console.log(e.code) }\nfor (const f of held) fs.closeSync(f)\nconsole.log(held.length <= 40, fs.readFileSync('/work/x').length)").prints("EMFILE\ntrue 0\n"))
+            .typescript(program("import * as fs from 'fs'\nconst held: number[] = []\ntry { while (true as boolean) held.push(fs.openSync('/work/x', 'w')) } catch (e: unknown) { console.log((e as NodeJS.ErrnoException).code) }\nheld.forEach((f: number): void => fs.closeSync(f))\nconsole.log(held.length <= 40, fs.readFileSync('/work/x').length)").prints("EMFILE\ntrue 0\n"))
+            .lua(program("local held = {}\nrepeat\n  local f, message, number = io.open('/work/x', 'w')\n  held[#held + 1] = f\nuntil not f\nfor _, f in ipairs(held) do f:close() end\nprint(#held <= 40, io.open('/work/x'):read('a') == '')").prints("true\ttrue\n")),
         code("limits::are_reported")
             .with(&["--timeout", "5s", "--memory", "256M", "--max-output", "1M"])
             .look(|report| {
