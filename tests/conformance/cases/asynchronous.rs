@@ -108,7 +108,7 @@ pub fn cases() -> Vec<Case> {
         code("async::subprocess_shell")
             .wasm(expected().exits(1).prints("").complains("processes are not available").misses("process"))
             .containers(expected().prints("b'ran\\n' 3\n"))
-            .python(SHELL),
+            .python(program("import asyncio\nasyncio.run(asyncio.create_subprocess_shell('ls'))").in_containers(SHELL)),
     ]
 }
 
