@@ -3,8 +3,8 @@
 use codebox_testkit::Report;
 
 use crate::case::{Case, code, file};
-use crate::cases::look::is_error;
-use crate::expect::Expecting as _;
+use crate::cases::look::{is_error, is_error_at};
+use crate::expect::{Expecting as _, expected};
 use crate::program::program;
 use crate::tier::Tier;
 
@@ -133,6 +133,7 @@ pub fn cases() -> Vec<Case> {
             .lua("print('kept')\nio.stdout:close()"),
         code("ends::assertion")
             .exits(1)
+            .containers(expected().look(|report| is_error_at(report, "AssertionError", 1)))
             .python(program("assert 1 == 2, 'not equal'").complains("AssertionError: not equal"))
             .scripts(program("require('assert')(1 === 2, 'not equal')").complains("AssertionError [ERR_ASSERTION]: not equal"))
             .lua(program("assert(1 == 2, 'not equal')").complains("not equal\n")),
