@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use codebox_testkit::{BASE_IMAGE, Kit, engine_answers, is_required};
 
 use crate::language::Language;
+use crate::tier::Tier;
 
 /// A way to run a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +39,11 @@ impl Backend {
         }
     }
 
-    /// Whether there is an operating system inside.
-    pub fn is_container(self) -> bool {
-        self != Self::Wasm
+    pub fn tier(self) -> Tier {
+        match self {
+            Self::Wasm => Tier::Wasm,
+            Self::Podman | Self::Docker => Tier::Container,
+        }
     }
 
     /// The languages that it is to run. Runtimes that a user adds are WebAssembly's alone.

@@ -7,13 +7,22 @@
 //!     .scripts("process.exit(7)")  JavaScript, and TypeScript as it stands
 //!     .lua(program("os.exit(7)").prints(""))
 //! ```
-//! A case of one language has only that one's program.
+//! A case of one language has only that one's program. What is so on one tier alone is said apart:
+//!
+//! ```text
+//!     .wasm(expected().misses("thread"))     beside what holds everywhere, or instead
+//!     .containers(expected().prints("7\n"))
+//!     .only_in(Tier::Wasm, "why")            no trial elsewhere
+//! ```
+//! and a program can have another text for containers. What a language says goes before what a case says, and what a tier
+//! says before both.
 
 use codebox_testkit::Input;
 
-use crate::expect::{Expect, Expecting};
+use crate::expect::{Expect, Expecting, Expects};
 use crate::language::Language;
 use crate::program::Program;
+use crate::tier::Tier;
 
 /// A case, in the languages that it has a program in.
 pub struct Case {
@@ -26,7 +35,8 @@ pub struct Case {
     pub grants: Vec<Grant>,
     /// Whether `--out` is given.
     pub out: Out,
-    pub expect: Expect,
+    expect: Expects,
+    only: Option<(Tier, &'static str)>,
     programs: Vec<(Language, Program)>,
 }
 
@@ -66,7 +76,8 @@ fn new(name: &'static str, given: Given) -> Case {
         options: Vec::new(),
         grants: Vec::new(),
         out: Out::No,
-        expect: Expect::default(),
+        expect: Expects::default(),
+        only: None,
         programs: Vec::new(),
     }
 }
@@ -98,7 +109,45 @@ pub fn piped(name: &'static str) -> Case {
 
 impl Expecting for Case {
     fn expectation(&mut self) -> &mut Expect {
-        &mut self.expect
+        &mut self.expect.all
+    }
+}
+
+/// The tiers.
+impl Case {
+    /// On this tier alone, since elsewhere it cannot hold for this reason.
+    pub fn only_in(mut self, tier: Tier, reason: &'static str) -> Self {
+        self.only = Some((tier, reason));
+        self
+    }
+
+    /// What is so in WebAssembly alone.
+    pub fn wasm(mut self, expect: Expect) -> Self {
+        self.expect.wasm = self.expect.wasm.and(&expect);
+        self
+    }
+
+    /// What is so in containers alone.
+    pub fn containers(mut self, expect: Expect) -> Self {
+        self.expect.container = self.expect.container.and(&expect);
+        self
+    }
+
+    /// Why a tier leaves out the program in this language, if there is one and it does.
+    pub fn left_out(&self, language: Language, tier: Tier) -> Option<&'static str> {
+        let only = self.only.or(self.program(language)?.only);
+        only.and_then(|(own, reason)| (own != tier).then_some(reason))
+    }
+
+    /// Whether there is a program in this language, for this tier.
+    pub fn runs(&self, language: Language, tier: Tier) -> bool {
+        self.program(language).is_some() && self.left_out(language, tier).is_none()
+    }
+
+    /// What this program has to come to on this tier.
+    pub fn expected_of(&self, program: &Program, tier: Tier) -> Expect {
+        let everywhere = self.expect.all.and(&program.expect.all);
+        everywhere.and(self.expect.of(tier)).and(program.expect.of(tier))
     }
 }
 

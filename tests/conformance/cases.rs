@@ -15,6 +15,7 @@ mod missing;
 mod program;
 mod status;
 mod streams;
+mod told;
 mod tracebacks;
 mod types;
 mod wait;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Case> {
         files::cases(),
         grants::cases(),
         limits::cases(),
+        told::cases(),
     ];
     topics.into_iter().flatten().collect()
 }

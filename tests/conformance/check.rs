@@ -13,6 +13,7 @@ use crate::case::{Case, Given, Out};
 use crate::expect::Expect;
 use crate::language::Language;
 use crate::program::{Files, Program};
+use crate::tier::Tier;
 
 /// More than the steps in which the clock of files moves. What is written in the step in which a job begins looks to the
 /// report as if the job had written it, and some systems let no file tell when the next step has begun.
@@ -21,17 +22,18 @@ const STEP: Duration = Duration::from_millis(20);
 /// Runs the program that `case` has in `language` in a directory of its own and checks everything it expects.
 pub fn run(kit: &Kit, backend: Backend, language: Language, case: &Case) -> Result<()> {
     let program = case.program(language).context("the case has no program in this language")?;
-    let expect = case.expect.and(&program.expect);
+    let tier = backend.tier();
+    let expect = case.expected_of(program, tier);
     let folder = kit.folder()?;
     let place = folder.path();
     let run = kit.codebox().args(["run", "--json"]).args(backend.options().iter().copied()).folder(place);
     let run = granted(run, case, program, place)?;
-    let ran = given(run, case, program, language, place)?.run()?;
+    let ran = given(run, case, (program, program.text_in(tier)), language, place)?.run()?;
     ensure!(!ran.hung, "it hung");
     let report = ran.report()?;
     let told = || told(&report);
     ended(&expect, &ran, &report).with_context(told)?;
-    said(&expect, language, &report).with_context(told)?;
+    said(&expect, (language, tier), &report).with_context(told)?;
     for (dir, file, content) in &expect.left {
         let path = place.join(dir).join(file);
         let found = fs::read(&path).unwrap_or_default();
@@ -69,19 +71,25 @@ fn write(place: &Path, (directory, files): &Files) -> Result<()> {
 }
 
 /// Gives the program, its arguments and its input.
-fn given(run: Codebox, case: &Case, program: &Program, language: Language, place: &Path) -> Result<Codebox> {
+fn given(
+    run: Codebox,
+    case: &Case,
+    (program, text): (&Program, &[u8]),
+    language: Language,
+    place: &Path,
+) -> Result<Codebox> {
     let mut input = case.input.clone();
     let in_file = |run: Codebox, name: &str| -> Result<Codebox> {
         let name = program.name.unwrap_or(name);
-        fs::write(place.join(name), program.text)?;
+        fs::write(place.join(name), text)?;
         Ok(run.arg(name))
     };
     let run = match case.given {
         Given::File(stem) => in_file(run, &format!("{stem}.{}", language.ending()))?,
         Given::Exactly(name) => in_file(run, name)?,
-        Given::Code => run.args(["--lang", language.name(), "-c", str::from_utf8(program.text)?]),
+        Given::Code => run.args(["--lang", language.name(), "-c", str::from_utf8(text)?]),
         Given::Stdin => {
-            input = Input::Bytes(program.text.to_vec());
+            input = Input::Bytes(text.to_vec());
             run.args(["--lang", language.name(), "-"])
         }
     };
@@ -110,7 +118,7 @@ fn ended(expect: &Expect, ran: &Ran, report: &Report) -> Result<()> {
 }
 
 /// What it wrote.
-fn said(expect: &Expect, language: Language, report: &Report) -> Result<()> {
+fn said(expect: &Expect, (language, tier): (Language, Tier), report: &Report) -> Result<()> {
     if let Some(text) = expect.stdout {
         ensure!(report.stdout() == text, "stdout is {:?} and not {text:?}", report.stdout());
     }
@@ -118,10 +126,12 @@ fn said(expect: &Expect, language: Language, report: &Report) -> Result<()> {
         ensure!(report.stdout().contains(part), "stdout lacks {part:?}");
     }
     for part in &expect.stderr_has {
-        ensure!(report.stderr().contains(part), "stderr lacks {part:?}");
+        let part = language.worded(tier, part);
+        ensure!(report.stderr().contains(&part), "stderr lacks {part:?}");
     }
-    for part in expect.stderr_lacks.iter().chain(language.internals()) {
-        ensure!(!report.stderr().contains(part), "stderr has {part:?}");
+    for part in expect.stderr_lacks.iter().chain(language.internals(tier)) {
+        let part = language.worded(tier, part);
+        ensure!(!report.stderr().contains(&part), "stderr has {part:?}");
     }
     Ok(())
 }

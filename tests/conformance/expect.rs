@@ -2,6 +2,8 @@
 
 use codebox_testkit::Report;
 
+use crate::tier::Tier;
+
 /// What a host directory has to hold afterwards: directory, file, content.
 pub type Left = (&'static str, &'static str, &'static str);
 
@@ -42,7 +44,36 @@ impl Expect {
     }
 }
 
-/// Building an expectation: of a case, which then holds for all its programs, or of one language's program.
+/// An expectation, and what each tier adds to it or says instead.
+#[derive(Debug, Clone, Default)]
+pub struct Expects {
+    pub all: Expect,
+    pub wasm: Expect,
+    pub container: Expect,
+}
+
+impl Expects {
+    /// What one tier says.
+    pub fn of(&self, tier: Tier) -> &Expect {
+        match tier {
+            Tier::Wasm => &self.wasm,
+            Tier::Container => &self.container,
+        }
+    }
+}
+
+/// The expectation of one tier, to be built.
+pub fn expected() -> Expect {
+    Expect::default()
+}
+
+impl Expecting for Expect {
+    fn expectation(&mut self) -> &mut Expect {
+        self
+    }
+}
+
+/// Building an expectation: of a case, which then holds for all its programs, of one language's program, or of a tier.
 pub trait Expecting: Sized {
     fn expectation(&mut self) -> &mut Expect;
 

@@ -3,6 +3,8 @@
 use anyhow::{Context as _, Result};
 use codebox_testkit::Kit;
 
+use crate::tier::Tier;
+
 /// A language that a case can have a program in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
@@ -35,12 +37,24 @@ impl Language {
         }
     }
 
-    /// What only the runtime's own code is called, and what no program may therefore find on its standard error.
-    pub fn internals(self) -> &'static [&'static str] {
+    /// What only our own code is called, and what no program may therefore find on its standard error. An image's
+    /// interpreter is not ours, and shows what it likes of itself.
+    pub fn internals(self, tier: Tier) -> &'static [&'static str] {
         match self {
+            _ if tier == Tier::Container => &["/.codebox"],
             Self::Python => &["<codebox>", "<reactor>", "_codebox", "_reactor"],
             Self::JavaScript | Self::TypeScript => &["node:internal", "[turn]"],
             Self::Lua => &["[string ", "lua.c"],
+        }
+    }
+
+    /// An expected text as the tier's interpreter words it: Node has other names than ours for a program without a file.
+    pub fn worded(self, tier: Tier, text: &str) -> String {
+        match (self, tier) {
+            (Self::JavaScript | Self::TypeScript, Tier::Container) => {
+                text.replace("<string>", "[eval]").replace("<stdin>", "[stdin]")
+            }
+            _ => text.to_owned(),
         }
     }
 

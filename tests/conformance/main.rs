@@ -2,7 +2,8 @@
 //! in and whatever it is written in.
 //!
 //! Trials are named `BACKEND::LANGUAGE::TOPIC::CASE`. Where a backend cannot run a language on this machine, the
-//! language's trials are ignored with the reason; if `CODEBOX_REQUIRE` names the backend, they fail.
+//! language's trials are ignored with the reason; if `CODEBOX_REQUIRE` names the backend, they fail. A case that is not for
+//! a backend's tier has no trial there, and `list::` counts those.
 
 mod backend;
 mod case;
@@ -10,7 +11,9 @@ mod cases;
 mod check;
 mod expect;
 mod language;
+mod list;
 mod program;
+mod tier;
 
 use std::sync::Arc;
 
@@ -24,11 +27,11 @@ use language::Language;
 fn main() {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
-    let mut trials = Vec::new();
+    let mut trials = list::trials();
     for backend in Backend::ALL {
         for language in Language::ALL.into_iter().filter(|language| backend.runs(*language)) {
             let ready = Arc::new(backend.lazily_ready(language, kit.clone()));
-            let cases = cases::all().into_iter().filter(|case| case.program(language).is_some());
+            let cases = cases::all().into_iter().filter(|case| case.runs(language, backend.tier()));
             trials.extend(cases.map(|case| trial(&kit, backend, language, case, &ready)));
         }
     }

@@ -1,18 +1,23 @@
 //! One language's program of a case.
 
-use crate::expect::{Expect, Expecting};
+use crate::expect::{Expect, Expecting, Expects};
+use crate::tier::Tier;
 
 /// A text, and what is so for this language alone.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// Bytes, since not every text is UTF-8.
     pub text: &'static [u8],
+    /// The text that takes its place in containers.
+    container_text: Option<&'static [u8]>,
     /// The name of its file, where the case's does not serve.
     pub name: Option<&'static str>,
     /// Files beside the case's own: the host directory, and names and contents in it.
     pub files: Vec<Files>,
     /// What it is expected to do beyond what the case expects, or instead.
-    pub expect: Expect,
+    pub expect: Expects,
+    /// The only tier it is for, and why.
+    pub only: Option<(Tier, &'static str)>,
 }
 
 /// Files of a host directory.
@@ -30,6 +35,38 @@ impl Program {
         self
     }
 
+    /// In containers, where programs can do more, this one takes its place.
+    pub fn in_containers(mut self, text: &'static str) -> Self {
+        self.container_text = Some(text.as_bytes());
+        self
+    }
+
+    /// On this tier alone, since elsewhere it cannot hold for this reason.
+    pub fn only_in(mut self, tier: Tier, reason: &'static str) -> Self {
+        self.only = Some((tier, reason));
+        self
+    }
+
+    /// What is so in WebAssembly alone.
+    pub fn wasm(mut self, expect: Expect) -> Self {
+        self.expect.wasm = self.expect.wasm.and(&expect);
+        self
+    }
+
+    /// What is so in containers alone.
+    pub fn containers(mut self, expect: Expect) -> Self {
+        self.expect.container = self.expect.container.and(&expect);
+        self
+    }
+
+    /// The text that a tier runs.
+    pub fn text_in(&self, tier: Tier) -> &'static [u8] {
+        match tier {
+            Tier::Wasm => self.text,
+            Tier::Container => self.container_text.unwrap_or(self.text),
+        }
+    }
+
     /// With these files in a host directory that the case grants.
     pub fn beside(mut self, directory: &'static str, files: &'static [(&'static str, &'static str)]) -> Self {
         self.files.push((directory, files));
@@ -39,7 +76,7 @@ impl Program {
 
 impl Expecting for Program {
     fn expectation(&mut self) -> &mut Expect {
-        &mut self.expect
+        &mut self.expect.all
     }
 }
 
@@ -51,7 +88,7 @@ impl From<&'static str> for Program {
 
 impl From<&'static [u8]> for Program {
     fn from(text: &'static [u8]) -> Self {
-        Self { text, name: None, files: Vec::new(), expect: Expect::default() }
+        Self { text, container_text: None, name: None, files: Vec::new(), expect: Expects::default(), only: None }
     }
 }
 

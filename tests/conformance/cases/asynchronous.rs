@@ -1,7 +1,7 @@
-//! asyncio, promises, timers and coroutines work without sockets and threads.
+//! asyncio, promises, timers and coroutines work, without sockets and threads where there are none.
 
 use crate::case::{Case, code, file};
-use crate::expect::Expecting as _;
+use crate::expect::{Expecting as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
@@ -98,22 +98,25 @@ pub fn cases() -> Vec<Case> {
             .javascript("const { AsyncLocalStorage } = require('async_hooks')\nconst held = new AsyncLocalStorage()\nheld.run(7, () => setTimeout(() => console.log(held.getStore(), outer), 1))\nconst outer = held.getStore()")
             .typescript("import { AsyncLocalStorage } from 'async_hooks'\nconst held = new AsyncLocalStorage<number>()\nheld.run(7, () => setTimeout(() => console.log(held.getStore(), outer), 1))\nconst outer: number | undefined = held.getStore()"),
         code("async::to_thread_says_why")
-            .exits(1)
-            .complains("RuntimeError: can't start new thread")
-            .misses("thread")
-            .python("import asyncio\nasyncio.run(asyncio.to_thread(print))"),
+            .wasm(expected().exits(1).complains("RuntimeError: can't start new thread").misses("thread"))
+            .containers(expected().prints("7\n"))
+            .python("import asyncio\nasyncio.run(asyncio.to_thread(print, 7))"),
         code("async::subprocess_exec")
-            .prints("58 [Errno 58] processes are not available in this sandbox\n")
-            .misses("process")
-            .python("import asyncio\nasync def main():\n    try:\n        await asyncio.create_subprocess_exec('ls')\n    except OSError as e:\n        print(e.errno, e)\nasyncio.run(main())"),
+            .wasm(expected().prints("58 [Errno 58] processes are not available in this sandbox\n").misses("process"))
+            .containers(expected().prints("ran\n0\n"))
+            .python("import asyncio\nasync def main():\n    try:\n        print(await (await asyncio.create_subprocess_exec('echo', 'ran')).wait())\n    except OSError as e:\n        print(e.errno, e)\nasyncio.run(main())"),
         code("async::subprocess_shell")
-            .exits(1)
-            .prints("")
-            .complains("processes are not available")
-            .misses("process")
-            .python("import asyncio\nasyncio.run(asyncio.create_subprocess_shell('ls'))"),
+            .wasm(expected().exits(1).prints("").complains("processes are not available").misses("process"))
+            .containers(expected().prints("b'ran\\n' 3\n"))
+            .python(program("import asyncio\nasyncio.run(asyncio.create_subprocess_shell('ls'))").in_containers(SHELL)),
     ]
 }
+
+const SHELL: &str = "import asyncio
+async def main():
+    child = await asyncio.create_subprocess_shell('echo ran; exit 3', stdout=asyncio.subprocess.PIPE)
+    print((await child.communicate())[0], child.returncode)
+asyncio.run(main())";
 
 const SLEEP: &str = "import asyncio, time
 start = time.monotonic()

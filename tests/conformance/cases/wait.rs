@@ -1,7 +1,8 @@
-//! What waits for threads that are not there: it ends when it may, or in an error that says why.
+//! What waits for other threads: it ends when it may. Where there are none, what would wait for ever ends in an error that
+//! says why; where there are, another one ends the wait.
 
 use crate::case::{Case, code, file};
-use crate::expect::Expecting as _;
+use crate::expect::{Expecting as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
@@ -27,7 +28,8 @@ pub fn cases() -> Vec<Case> {
             .prints("empty\nempty\n1 True\n'timeout' must be a non-negative number\nempty\n")
             .python("import queue\nq = queue.SimpleQueue()\nfor wait in (0, .01):\n    try:\n        q.get(timeout=wait)\n    except queue.Empty:\n        print('empty')\nq.put(1)\nprint(q.get(), q.empty())\ntry:\n    q.get(timeout=-1)\nexcept ValueError as e:\n    print(e)\ntry:\n    q.get_nowait()\nexcept queue.Empty:\n    print('empty')"),
         code("wait::lock")
-            .prints("True True\nFalse True False False\nTrue\nFalse True\ncan't specify a timeout for a non-blocking call\ntimeout value must be a non-negative number\n")
+            .prints_with("True True\nFalse True False False\nTrue\nFalse True\ncan't specify a timeout for a non-blocking call\ntimeout value must be ")
+            .wasm(expected().prints("True True\nFalse True False False\nTrue\nFalse True\ncan't specify a timeout for a non-blocking call\ntimeout value must be a non-negative number\n"))
             .python("import threading, time\nl = threading.Lock()\nprint(l.acquire(timeout=1), l.locked())\nt = time.monotonic()\nprint(l.acquire(timeout=.02), time.monotonic() - t >= .02, l.acquire(False), l.acquire(timeout=0))\nl.release()\nwith l:\n    print(l.locked())\nprint(l.locked(), isinstance(l, type(threading.Lock())))\nfor a in ((False, 1), (True, -2)):\n    l.acquire()\n    try:\n        l.acquire(*a)\n    except ValueError as e:\n        print(e)\n    l.release()"),
         code("wait::condition")
             .prints("False False\n")
@@ -36,41 +38,29 @@ pub fn cases() -> Vec<Case> {
             .prints("False True\nbroken\n")
             .python("import threading\nprint(threading.Semaphore(0).acquire(timeout=.01), threading.Semaphore(1).acquire())\nb = threading.Barrier(2)\ntry:\n    b.wait(.01)\nexcept threading.BrokenBarrierError:\n    print('broken')"),
         code("wait::for_ever_lock")
-            .exits(1)
-            .prints("")
-            .complains("RuntimeError: deadlock: ")
-            .misses("thread")
-            .python("import threading\nl = threading.Lock()\nl.acquire()\nl.acquire()"),
+            .wasm(expected().exits(1).prints("").complains("RuntimeError: deadlock: ").misses("thread"))
+            .containers(expected().prints("ended\n"))
+            .python(program("import threading\nl = threading.Lock()\nl.acquire()\nl.acquire()").in_containers("import threading\nl = threading.Lock()\nl.acquire()\nthreading.Timer(.05, l.release).start()\nl.acquire()\nprint('ended')")),
         code("wait::for_ever_with")
-            .exits(1)
-            .prints("")
-            .complains("RuntimeError: deadlock: ")
-            .misses("thread")
-            .python("import threading\nl = threading.Lock()\nwith l:\n    with l:\n        pass"),
+            .wasm(expected().exits(1).prints("").complains("RuntimeError: deadlock: ").misses("thread"))
+            .containers(expected().prints("ended\n"))
+            .python(program("import threading\nl = threading.Lock()\nwith l:\n    with l:\n        pass").in_containers("import threading\nl = threading.Lock()\nl.acquire()\nthreading.Timer(.05, l.release).start()\nwith l:\n    print('ended')")),
         code("wait::for_ever_queue")
-            .exits(1)
-            .prints("")
-            .complains("RuntimeError: deadlock: ")
-            .misses("thread")
-            .python("import queue\nqueue.Queue().get()"),
+            .wasm(expected().exits(1).prints("").complains("RuntimeError: deadlock: ").misses("thread"))
+            .containers(expected().prints("ended\n"))
+            .python(program("import queue\nqueue.Queue().get()").in_containers("import queue, threading\nq = queue.Queue()\nthreading.Timer(.05, q.put, ['ended']).start()\nprint(q.get())")),
         code("wait::for_ever_simple_queue")
-            .exits(1)
-            .prints("")
-            .complains("RuntimeError: deadlock: ")
-            .misses("thread")
-            .python("import queue\nqueue.SimpleQueue().get()"),
+            .wasm(expected().exits(1).prints("").complains("RuntimeError: deadlock: ").misses("thread"))
+            .containers(expected().prints("ended\n"))
+            .python(program("import queue\nqueue.SimpleQueue().get()").in_containers("import queue, threading\nq = queue.SimpleQueue()\nthreading.Timer(.05, q.put, ['ended']).start()\nprint(q.get())")),
         code("wait::for_ever_event")
-            .exits(1)
-            .prints("")
-            .complains("RuntimeError: deadlock: ")
-            .misses("thread")
-            .python("import threading\nthreading.Event().wait()"),
+            .wasm(expected().exits(1).prints("").complains("RuntimeError: deadlock: ").misses("thread"))
+            .containers(expected().prints("ended\n"))
+            .python(program("import threading\nthreading.Event().wait()").in_containers("import threading\ne = threading.Event()\nthreading.Timer(.05, e.set).start()\nif e.wait(): print('ended')")),
         code("wait::for_ever_condition")
-            .exits(1)
-            .prints("")
-            .complains("RuntimeError: deadlock: ")
-            .misses("thread")
-            .python("import threading\nc = threading.Condition()\nwith c:\n    c.wait()"),
+            .wasm(expected().exits(1).prints("").complains("RuntimeError: deadlock: ").misses("thread"))
+            .containers(expected().prints("ended\n"))
+            .python(program("import threading\nc = threading.Condition()\nwith c:\n    c.wait()").in_containers("import threading\nc = threading.Condition()\ndef end():\n    with c: c.notify()\nwith c:\n    threading.Timer(.05, end).start()\n    if c.wait(): print('ended')")),
         code("wait::future")
             .prints("late\n")
             .python("from concurrent.futures import Future\ntry:\n    Future().result(.01)\nexcept TimeoutError:\n    print('late')"),

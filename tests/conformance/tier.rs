@@ -1,0 +1,14 @@
+//! What a program runs on: a runtime of ours in WebAssembly, or an operating system in a container.
+
+/// What backends of one kind have in common, and what expectations can therefore depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// Our own builds of the interpreters. No threads, processes and sockets; each limit is held exactly.
+    Wasm,
+    /// An image's interpreters on a kernel. What the kernel gives works; some limits are looked after and not held.
+    Container,
+}
+
+impl Tier {
+    pub const ALL: [Self; 2] = [Self::Wasm, Self::Container];
+}
