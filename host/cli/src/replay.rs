@@ -83,13 +83,20 @@ struct State {
     /// When the first and the last of what is held came.
     since: Option<(Instant, Instant)>,
     passing: bool,
+    frozen: bool,
     over: bool,
 }
 
 impl Lingering {
     pub(crate) fn new(inner: Box<dyn OutputSink>) -> Self {
-        let state = State { inner: Some(inner), held: Vec::new(), since: None, passing: false, over: false };
+        let state =
+            State { inner: Some(inner), held: Vec::new(), since: None, passing: false, frozen: false, over: false };
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
+    }
+
+    /// Passes nothing on from now on, until it is decided what becomes of it.
+    pub(crate) fn freeze(&self) {
+        self.0.lock().frozen = true;
     }
 
     /// Drops what is held back, and whatever comes.
@@ -122,7 +129,7 @@ impl Shared {
             state = self.changed.wait_timeout(state, MOMENT / 2).unwrap_or_else(PoisonError::into_inner).0;
             // Words that go on coming are not the last ones.
             let is_due = |(first, last): (Instant, Instant)| last.elapsed() >= MOMENT || first.elapsed() >= 5 * MOMENT;
-            if state.since.is_some_and(is_due) {
+            if !state.frozen && state.since.is_some_and(is_due) {
                 let _ = state.pass();
             }
         }

@@ -90,6 +90,11 @@ impl Revocable {
         }
     }
 
+    /// The run may be given up: its last words wait.
+    pub(crate) fn freeze(&self) {
+        self.held.iter().for_each(Lingering::freeze);
+    }
+
     /// The run is given up: its last words are not said.
     pub(crate) fn discard(&self) {
         self.held.iter().for_each(Lingering::discard);

@@ -5,11 +5,15 @@ use codebox_core::{GuestPath, Job, Language, Source};
 
 use crate::error::ContainerError;
 
-/// The hook that takes types out of modules as they are loaded, put beside the job's program.
-pub(crate) const HOOK: &str = "/.codebox/typescript.cjs";
+/// Where the hook stands that takes types out of modules as they are loaded.
+pub(crate) const HOOKS: &str = "/.codebox/hooks";
 
-/// The hook's text. It asks the host, through the agent.
-pub(crate) const HOOK_TEXT: &str = include_str!("typescript.cjs");
+/// What Node loads of it first.
+const PRELOAD: &str = "/.codebox/hooks/preload.cjs";
+
+/// The hook's files. It asks the host, through the agent.
+pub(crate) const HOOK_FILES: [(&str, &str); 2] =
+    [("preload.cjs", include_str!("preload.cjs")), ("typescript.js", include_str!("typescript.js"))];
 
 /// The longest text that a kernel takes as one word of a command line.
 const LONGEST_WORD: usize = 128 << 10;
@@ -56,7 +60,7 @@ fn interpreter(language: &Language) -> Result<Started, ContainerError> {
         // Unbuffered, so that nothing printed is lost when it is stopped; without leaving compiled files behind.
         Language::Python => &["python3", "-u", "-B"],
         Language::JavaScript => &["node"],
-        Language::TypeScript => &["node", "--require", HOOK],
+        Language::TypeScript => &["node", "--enable-source-maps", "--require", PRELOAD],
         Language::Command | Language::Named(_) => {
             let why = "no image runs it; use --isolation wasm, or give a command after --".to_owned();
             return Err(ContainerError::Input { subject: format!("language {language}"), why });

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use crate::backend::{Shared, held, walls};
 use crate::caller::JobUser;
 use crate::classify::outcome;
-use crate::command::{self, HOOK, HOOK_TEXT};
+use crate::command::{self, HOOK_FILES, HOOKS};
 use crate::engine::{Engine, LONG, PATIENCE};
 use crate::error::ContainerError;
 use crate::exec::{Done, Streams, run};
@@ -340,9 +340,10 @@ fn hook(scratch: &mut InstanceScratch) -> Result<Bind, ContainerError> {
     let host = scratch.path("hook");
     scratch.add("hook").map_err(ContainerError::io("create", &host))?;
     let dir = scratch.open("hook").map_err(ContainerError::io("open", &host))?;
-    let name = "typescript.cjs";
-    put_file(&dir, &[name], HOOK_TEXT.as_bytes()).map_err(ContainerError::io("write", &host))?;
-    Ok(Bind { host: host.join(name), guest: HOOK.to_owned(), access: Access::ReadOnly })
+    for (name, text) in HOOK_FILES {
+        put_file(&dir, &[name], text.as_bytes()).map_err(ContainerError::io("write", &host))?;
+    }
+    Ok(Bind { host, guest: HOOKS.to_owned(), access: Access::ReadOnly })
 }
 
 #[cfg(unix)]

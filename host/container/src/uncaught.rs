@@ -55,26 +55,38 @@ fn place(line: &str) -> Option<u32> {
 
 fn node(text: &str) -> Option<GuestError> {
     let lines: Vec<&str> = text.trim_end().lines().collect();
-    let told = |line: &&str| {
-        let name = line.strip_prefix("Uncaught ").unwrap_or(line);
-        let name = name.split([':', ' ']).next().unwrap_or_default();
-        (name.ends_with("Error") || name.ends_with("Exception"))
-            && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-    };
-    let at = lines.iter().position(told)?;
+    // The head stands above the stack, with an empty line above it or nothing; an error without a stack is its own line.
+    let is_head =
+        |line: &&str| name_of(line).is_some_and(|name| name.ends_with("Error") || name.ends_with("Exception"));
+    let stack = lines.iter().position(|line| line.starts_with("    at "));
+    let above_stack = stack.and_then(|stack| {
+        let begin = lines[..stack].iter().rposition(|line| line.trim().is_empty()).map_or(0, |blank| blank + 1);
+        (begin < stack && name_of(lines[begin]).is_some()).then_some(begin)
+    });
+    let at = above_stack.or_else(|| lines.iter().position(is_head))?;
     let head = lines[at].strip_prefix("Uncaught ").unwrap_or(lines[at]);
-    let (name, value) = head.split_once(": ").unwrap_or((head, ""));
-    let name = name.split(' ').next().unwrap_or(name);
-    // `file:3` above the excerpt that Node shows, or the first place of the stack.
-    let above = lines[..at].iter().find_map(|line| line.rsplit_once(':')?.1.parse().ok());
-    let below =
-        || lines[at..].iter().find(|line| line.trim_start().starts_with("at ")).and_then(|line| stack_line(line));
+    let name = name_of(head)?;
+    let value = head.split_once(": ").map_or("", |(_, value)| value);
+    // `file:3` above the excerpt that Node shows, or the first place of the stack that is not Node's.
+    let own = |line: &&&str| !line.contains("node:") && !line.starts_with("    at ");
+    let above = lines[..at].iter().filter(own).find_map(|line| line.rsplit_once(':')?.1.parse().ok());
+    let places = lines[at..].iter().filter(|line| line.trim_start().starts_with("at ") && !line.contains("node:"));
+    let below = || places.filter_map(|line| stack_line(line)).next();
     Some(GuestError {
         name: name.to_owned(),
         value: value.trim_end_matches(" {").to_owned(),
         traceback: kept(&lines[at..]),
         line: above.or_else(below),
     })
+}
+
+/// The name that an error's first line begins with: `TypeError: no`, `Error [ERR_X]: no`, `Own`.
+fn name_of(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("Uncaught ").unwrap_or(line);
+    let name = line.split([':', ' ']).next()?;
+    let is_name = name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$'))
+        && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'));
+    is_name.then_some(name)
 }
 
 /// The line number in `    at f (file:3:5)`.
@@ -116,5 +128,10 @@ mod tests {
         let text = "/work/a.js:2\nthrow new TypeError('no')\n^\n\nTypeError: no\n    at Object.<anonymous> (/work/a.js:2:7)\n\nNode.js v22\n";
         assert_eq!(told(Language::JavaScript, text), Some(("TypeError".into(), "no".into(), Some(2))));
         assert_eq!(told(Language::JavaScript, "all is well\n"), None);
+        let text =
+            "/work/a.js:4\nthrow new Own('x')\n^\n\nOwn: x\n    at node:internal/f:7:1\n    at g (/work/a.js:4:7)\n";
+        assert_eq!(told(Language::JavaScript, text), Some(("Own".into(), "x".into(), Some(4))));
+        let text = "node:assert:77\n  throw e\n  ^\n\nAssertionError [ERR_ASSERTION]: x\n    at [eval]:1:18 {\n  code: 'X'\n}\n";
+        assert_eq!(told(Language::JavaScript, text), Some(("AssertionError".into(), "x".into(), Some(1))));
     }
 }

@@ -120,6 +120,7 @@ pub(super) fn attempt(
     }
     let revocable = standby.is_some().then(|| streams.revocable());
     let mut report = runtime.block_on(prepared.exec(&mut streams.io))?;
+    revocable.iter().for_each(Revocable::freeze);
     report.enforcement.walls.extend(walls);
     if let Some(Takeover { handover: Handover { from, lacked, .. }, .. }) = takeover {
         report.provenance.reason = format!("it died in {from} for want of {lacked}");

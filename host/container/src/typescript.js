@@ -1,4 +1,5 @@
 'use strict'
+// Compiled under a name of Node's own kind, so that no stack of a program shows where it lies.
 // Takes the types out of modules as Node loads them, by asking the host: `agent ask` passes the question on and prints the
 // answer, whose first line is JSON (`map` or `error`) and whose rest is the program.
 const { execFileSync } = require('node:child_process')
@@ -9,6 +10,7 @@ const { fileURLToPath, pathToFileURL } = require('node:url')
 const { compileFunction } = require('node:vm')
 
 const TYPED = /\.([mc]?ts|tsx)$/
+let entry = true
 
 function strip(file) {
   const text = fs.readFileSync(file, 'utf8')
@@ -17,12 +19,18 @@ function strip(file) {
   }).toString()
   const end = answer.indexOf('\n')
   const head = JSON.parse(answer.slice(0, end))
+  const isEntry = entry
+  entry = false
   if (head.error) {
     const { message, line, column } = head.error
-    const error = new SyntaxError(message)
-    const at = line ? `${file}:${line}:${column}\n${text.split('\n')[line - 1] ?? ''}\n${' '.repeat(Math.max(column - 1, 0))}^\n` : `${file}\n`
-    error.stack = `${at}\nSyntaxError: ${message}`
-    throw error
+    const at = line ? `${file}:${line}\n${text.split('\n')[line - 1] ?? ''}\n${' '.repeat(Math.max(column - 1, 0))}^\n` : `${file}\n`
+    const told = `${at}\nSyntaxError: ${message}`
+    if (isEntry) {
+      // Nobody can catch it, and thrown it would show this file.
+      fs.writeSync(2, `${told}\n`)
+      process.exit(1)
+    }
+    throw Object.assign(new SyntaxError(message), { stack: told })
   }
   const map = { version: 3, sources: [pathToFileURL(file).href], names: [], mappings: head.map, sourcesContent: [text] }
   return `${answer.slice(end + 1)}\n//# sourceMappingURL=data:application/json;base64,${Buffer.from(JSON.stringify(map)).toString('base64')}`
@@ -49,34 +57,31 @@ function format(file, code) {
 }
 
 // `./x` and `./x.js` may mean a file with types.
-function* instead(specifier) {
-  if (!/^\.{0,2}\//.test(specifier) && !specifier.startsWith('file:')) return
-  if (/\.[mc]?js$/.test(specifier)) yield specifier.replace(/js$/, 'ts')
-  yield `${specifier}.ts`
-  yield `${specifier.replace(/\/$/, '')}/index.ts`
-}
+const ENDINGS = ['.ts', '.tsx', '.mts', '.cts', '/index.ts', '/index.tsx']
+const TYPED_FOR = { '.js': ['.ts', '.tsx'], '.mjs': ['.mts'], '.cjs': ['.cts'], '.jsx': ['.tsx'] }
 
-const isMissing = error => error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND' || error.code === 'ERR_UNSUPPORTED_DIR_IMPORT'
+function instead(specifier, parent) {
+  if (!/^\.{0,2}\//.test(specifier) && !specifier.startsWith('file:')) return specifier
+  let file
+  try {
+    file = fileURLToPath(new URL(specifier, parent ?? 'file:///work/'))
+  } catch {
+    return specifier
+  }
+  const isFile = path => fs.statSync(path, { throwIfNoEntry: false })?.isFile()
+  if (isFile(file)) return specifier
+  const ending = path.extname(file)
+  const typed = (TYPED_FOR[ending] ?? []).map(other => file.slice(0, -ending.length) + other)
+  const found = [...typed, ...ENDINGS.map(ending => file + ending)].find(isFile)
+  return found ? pathToFileURL(found).href : specifier
+}
 
 if (Module.registerHooks) {
   Module.registerHooks({
-    resolve(specifier, context, next) {
-      try {
-        return next(specifier, context)
-      } catch (error) {
-        if (!isMissing(error)) throw error
-        for (const other of instead(specifier)) {
-          try {
-            return next(other, context)
-          } catch (again) {
-            if (!isMissing(again)) throw again
-          }
-        }
-        throw error
-      }
-    },
+    resolve: (specifier, context, next) => next(instead(specifier, context.parentURL), context),
     load(url, context, next) {
-      if (!url.startsWith('file:') || !TYPED.test(new URL(url).pathname)) return next(url, context)
+      const isTyped = url.startsWith('file:') && (TYPED.test(new URL(url).pathname) || (entry && !path.extname(new URL(url).pathname)))
+      if (!isTyped) return next(url, context)
       const file = fileURLToPath(url)
       const source = strip(file)
       return { format: format(file, source), source, shortCircuit: true }
