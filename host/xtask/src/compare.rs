@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
+mod container;
 mod cpu;
 mod imports;
 mod interpreter;
@@ -80,8 +81,16 @@ pub fn run(options: &Options) -> Result<()> {
     let contest = Contest { project, codebox, python, node, runs };
     contest.install()?;
 
-    let comparisons =
-        [start::compare, imports::compare, cpu::compare, javascript::smallest, javascript::typed, interpreter::compare];
+    let comparisons = [
+        start::compare,
+        imports::compare,
+        cpu::compare,
+        javascript::smallest,
+        javascript::typed,
+        interpreter::compare,
+        container::podman,
+        container::docker,
+    ];
     let mut rows = Vec::new();
     for compare in comparisons {
         let row = compare(&contest)?;
