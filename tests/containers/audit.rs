@@ -65,7 +65,8 @@ fn descriptors(ground: &Ground) -> Result<()> {
     let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", own]))?;
     let found = report.lines().first().cloned();
     ensure!(found == Some(json!({"0": "pipe", "1": "pipe", "2": "pipe"})), "it has {found:?}");
-    let held = ["--", "/bin/bash", "-c", "for fd in {3..255}; do [ -e /proc/$$/fd/$fd ] && readlink /proc/$$/fd/$fd; done; :"];
+    let held =
+        ["--", "/bin/bash", "-c", "for fd in {3..255}; do [ -e /proc/$$/fd/$fd ] && readlink /proc/$$/fd/$fd; done; :"];
     let report = ground.ends("ok", 0, ground.run().args(held))?;
     // The shell keeps one of its own, at 255, for its script's terminal or input.
     let others = report.stdout().lines().filter(|line| !line.starts_with("/dev/") && !line.starts_with("pipe:"));

@@ -95,7 +95,10 @@ impl Ground {
         let report = self.judge(&job.run()?)?;
         let ended = (report.kind(), report.exit_code());
         let (out, err) = (tail(report.stdout()), tail(report.stderr()));
-        ensure!(ended == (kind, Some(status)), "it ended as {ended:?}, not {kind} {status}\nstdout: {out}\nstderr: {err}");
+        ensure!(
+            ended == (kind, Some(status)),
+            "it ended as {ended:?}, not {kind} {status}\nstdout: {out}\nstderr: {err}"
+        );
         Ok(report)
     }
 

@@ -7,11 +7,23 @@
 
 mod audit;
 mod engine;
+mod flood;
+mod grants;
 mod ground;
+mod hostile;
+mod inspected;
+mod killed;
+mod left;
+mod lost;
 mod memory;
+mod network;
 mod processes;
+mod racing;
+mod requests;
 mod residue;
 mod row;
+mod secrets;
+mod watched;
 
 use std::sync::Arc;
 
@@ -35,7 +47,22 @@ fn main() {
 }
 
 fn rows() -> Vec<Row> {
-    let topics = [processes::rows(), memory::rows(), audit::rows()];
+    let topics = [
+        processes::rows(),
+        memory::rows(),
+        audit::rows(),
+        inspected::rows(),
+        requests::rows(),
+        network::rows(),
+        secrets::rows(),
+        flood::rows(),
+        hostile::rows(),
+        left::rows(),
+        racing::rows(),
+        grants::rows(),
+        killed::rows(),
+        lost::rows(),
+    ];
     topics.into_iter().flatten().collect()
 }
 
