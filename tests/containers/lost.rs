@@ -29,6 +29,9 @@ pub fn rows() -> Vec<Row> {
     rows.map(|row| row.except(Engine::Docker, SHARED)).into()
 }
 
+/// How long codebox may try to reach an engine that stands still. Only one that hangs meets it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// A server of Podman's; killed when dropped.
 struct Server {
     child: Child,
@@ -56,7 +59,7 @@ impl Server {
 
     /// Leads codebox there.
     fn used_by(&self, job: Codebox) -> Codebox {
-        job.env("CONTAINER_HOST", format!("unix://{}", self.socket.display()))
+        job.env("CONTAINER_HOST", format!("unix://{}", self.socket.display())).deadline(PATIENCE)
     }
 
     fn signal(&self, name: &str) -> Result<()> {
