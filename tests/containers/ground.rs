@@ -24,9 +24,7 @@ pub struct Ground {
 impl Ground {
     pub fn new(kit: &Kit, engine: Engine) -> Result<Self> {
         let (canaries, home) = (Canaries::plant(kit)?, kit.folder()?);
-        // Its parts are made here, so that its name in labels is that of a place that is there.
-        std::fs::create_dir_all(home.path().join("cache/scratch"))?;
-        std::fs::create_dir_all(home.path().join("config"))?;
+        std::fs::create_dir(home.path().join("config"))?;
         Ok(Self { engine, kit: kit.clone(), canaries, home, seen: RefCell::default() })
     }
 
@@ -37,7 +35,7 @@ impl Ground {
 
     /// The label that every container of this ground has: the digest of where its codebox keeps private directories.
     pub fn label(&self) -> Result<String> {
-        let place = self.home().join("cache/scratch").canonicalize()?;
+        let place = self.home().canonicalize()?.join("cache/scratch");
         let digest = Sha256::digest(place.as_os_str().as_encoded_bytes());
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         Ok(format!("codebox.home={name}"))

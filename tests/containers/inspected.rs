@@ -111,7 +111,7 @@ fn check(engine: Engine, found: &Value, writable: &[&str]) -> Result<()> {
     if !at("/HostConfig/PidsLimit").as_i64().is_some_and(|most| (24..=48).contains(&most)) {
         wrong.push(format!("processes: {}", at("/HostConfig/PidsLimit")));
     }
-    if !at("/HostConfig/NanoCpus").as_i64().is_some_and(|some| some > 0) {
+    if at("/HostConfig/NanoCpus").as_i64().is_none_or(|some| some <= 0) {
         wrong.push(format!("processors: {}", at("/HostConfig/NanoCpus")));
     }
     if at("/HostConfig/SecurityOpt").to_string().contains("unconfined") {

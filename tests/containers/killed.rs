@@ -69,13 +69,16 @@ fn before_the_job(ground: &Ground) -> Result<()> {
         std::thread::sleep(std::time::Duration::from_millis(40 * step));
         child.kill()?;
         child.wait()?;
-        // A container that its engine was still making comes to be after its owner is dead.
-        settle(|| {
-            gc(ground, &[])?;
-            crate::residue::of(ground, &[])
-        })?;
     }
-    Ok(())
+    // A container that its engine was still making comes to be after its owner is dead, and nobody can tell when.
+    for _ in 0..30 {
+        gc(ground, &[])?;
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    settle(|| {
+        gc(ground, &[])?;
+        crate::residue::of(ground, &[])
+    })
 }
 
 /// Nobody starts codebox again: the agent notices that its line ended.
