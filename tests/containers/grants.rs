@@ -36,8 +36,15 @@ const NAMES: [&str; 20] = [
 ];
 
 /// Options of a mount that lead elsewhere; `OUTSIDE` is what was not granted.
-const OPTIONS: [&str; 6] =
-    [",src=OUTSIDE", ",source=OUTSIDE", ",src=OUTSIDE,ro", ",suid", ",dev,exec", ",bind-propagation=rshared"];
+const OPTIONS: [&str; 7] = [
+    ",src=OUTSIDE,U=true",
+    ",src=OUTSIDE",
+    ",source=OUTSIDE",
+    ",src=OUTSIDE,ro",
+    ",suid",
+    ",dev,exec",
+    ",bind-propagation=rshared",
+];
 
 pub fn rows() -> Vec<Row> {
     vec![

@@ -9,7 +9,7 @@ use crate::ground::Ground;
 use crate::row::{Row, row};
 
 /// Options of the engines' own tools.
-const OPTIONS: [&[&str]; 16] = [
+const OPTIONS: [&[&str]; 15] = [
     &["--privileged"],
     &["--cap-add", "ALL"],
     &["--pid", "host"],
@@ -25,7 +25,6 @@ const OPTIONS: [&[&str]; 16] = [
     &["--runtime", "runc"],
     &["--env-file", "/proc/self/environ"],
     &["--volumes-from", "other"],
-    &["--engine", "unix:///run/podman/podman.sock"],
 ];
 
 /// Directories of the host's that nobody may have, or not there. `GRANT` is one that may be had.
@@ -108,9 +107,14 @@ pub fn refused(ground: &Ground, job: Codebox, what: &str) -> Result<()> {
 }
 
 fn options(ground: &Ground) -> Result<()> {
-    OPTIONS
-        .iter()
-        .try_for_each(|options| refused(ground, ground.run().args(options.iter().copied()), &options.join(" ")))
+    for options in OPTIONS {
+        refused(ground, ground.run().args(options.iter().copied()), &options.join(" "))?;
+    }
+    for engine in ["unix:///run/podman/podman.sock", "docker --privileged", ""] {
+        let job = ground.codebox().args(["run", "--json", "--isolation", "container", "--engine", engine]);
+        refused(ground, job, engine)?;
+    }
+    Ok(())
 }
 
 fn grants(ground: &Ground) -> Result<()> {
