@@ -1,0 +1,84 @@
+//! C3, C6 and C9: what an escape would need is not there. One table for both engines, told by a job from inside.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::ground::{Ground, program};
+use crate::row::{Row, row};
+
+/// Every fact that a job tells and that has one right value.
+const FACTS: &str = r#"{
+    "CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapBnd": 0, "CapAmb": 0, "NoNewPrivs": 1, "Seccomp": 2,
+    "root ids": [], "groups below 1000": [],
+    "write /": true, "write /etc": true, "write /usr/bin": true, "write /root": true, "write /sys": true,
+    "write /proc/sys/kernel": true, "write /dev": true, "write /.codebox": true, "write /run/codebox": true,
+    "write /etc/passwd": true, "write /.codebox/agent": true, "write /proc/sysrq-trigger": true,
+    "write /proc/sys/kernel/core_pattern": true,
+    "devices": ["/dev/full", "/dev/null", "/dev/pts/ptmx", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"],
+    "sockets of engines": [], "interfaces": ["lo"], "routes": 0,
+    "nothing in /proc/keys": true, "nothing in /proc/timer_list": true, "nothing in /proc/kcore": true,
+    "nothing in /proc/1/environ": true, "nothing in /proc/1/maps": true, "nothing in /proc/1/mem": true,
+    "firmware": [], "descriptors of 1": true, "root of 1": true, "others": [], "hostname": "codebox",
+    "mount refused": true, "trace refused": true, "keys refused": true, "bpf refused": true, "perf refused": true,
+    "module refused": true, "setuid refused": true, "chroot refused": true, "user namespace refused": true
+}"#;
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        row("C3::powers", powers),
+        row("C3::writable_places", writable_places),
+        row("C6::descriptors", descriptors),
+        row("C9::kernel", kernel),
+    ]
+}
+
+fn powers(ground: &Ground) -> Result<()> {
+    let report = ground.ends("ok", 0, ground.run().arg(program("c3_audit.py")))?;
+    let expected: BTreeMap<String, Value> = serde_json::from_str(FACTS)?;
+    let mut wrong = Vec::new();
+    let told = report.lines();
+    for (what, value) in &expected {
+        let found = told.iter().find(|fact| fact["what"] == what.as_str()).map(|fact| &fact["value"]);
+        if found != Some(value) {
+            wrong.push(format!("{what}: {} and not {value}", found.unwrap_or(&Value::Null)));
+        }
+    }
+    ensure!(told.len() == expected.len(), "{} facts were told, not {}", told.len(), expected.len());
+    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+    Ok(())
+}
+
+/// Every place that can be written to is one that a limit holds: files by the disk limit, shared memory by the memory's.
+fn writable_places(ground: &Ground) -> Result<()> {
+    let report = ground.ends("ok", 0, ground.run().arg(program("c3_places.py")))?;
+    let places = report.lines().first().map(|line| line["writable"].clone());
+    let expected = json!(["/dev/mqueue", "/dev/shm", "/tmp", "/work"]);
+    ensure!(places.as_ref() == Some(&expected), "it can write to {places:?}");
+    Ok(())
+}
+
+/// The job has its three streams, each a pipe of the agent's, and nothing of codebox's or an engine's.
+fn descriptors(ground: &Ground) -> Result<()> {
+    let own = "import os, json\nfound = {}\nfor name in os.listdir('/proc/self/fd'):\n    try:\n        found[int(name)] = os.readlink('/proc/self/fd/' + name).split(':')[0]\n    except OSError:\n        pass\nprint(json.dumps(found))";
+    let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", own]))?;
+    let found = report.lines().first().cloned();
+    ensure!(found == Some(json!({"0": "pipe", "1": "pipe", "2": "pipe"})), "it has {found:?}");
+    let held =
+        ["--", "/bin/bash", "-c", "for fd in {3..255}; do [ -e /proc/$$/fd/$fd ] && readlink /proc/$$/fd/$fd; done; :"];
+    let report = ground.ends("ok", 0, ground.run().args(held))?;
+    // The shell keeps one of its own, at 255, for its script's terminal or input.
+    let others = report.stdout().lines().filter(|line| !line.starts_with("/dev/") && !line.starts_with("pipe:"));
+    ensure!(others.count() == 0, "a shell was given {}", report.stdout());
+    Ok(())
+}
+
+/// What the kernel tells of its machine: nothing of what is masked, and no power meters.
+fn kernel(ground: &Ground) -> Result<()> {
+    let report = ground.ends("ok", 0, ground.run().arg(program("c9_kernel.py")))?;
+    let told = report.lines();
+    let readable: Vec<&Value> = told.iter().filter(|fact| fact["readable"] == true).collect();
+    ensure!(!told.is_empty() && readable.is_empty(), "it could read {readable:?}");
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! O1, O2 and O3: codebox dies without a word. What it ran ends by itself, what it left is removed, and nothing else is.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::BASE_IMAGE;
+
+use crate::engine::Engine;
+use crate::ground::Ground;
+use crate::residue::{processes_of, settle};
+use crate::row::{Row, row};
+use crate::watched::{Started, WAITING};
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        row("O1::gc", by_gc),
+        row("O1::next_run", by_next_run),
+        row("O1::before_the_job", before_the_job),
+        row("O2::job_ends_alone", job_ends_alone),
+        row("O2::stopped_host", stopped_host),
+        row("O3::others_stay", others_stay),
+        row("O3::living_owner", living_owner),
+    ]
+}
+
+/// A job of ten minutes that leaves what stays when it is killed at once.
+fn start(ground: &Ground) -> Result<Started> {
+    let _ = std::fs::remove_file(ground.canaries.grant().join("ready"));
+    let stay = format!("import os\nopen('/work/left', 'w').close()\nos.fork()\n{WAITING}");
+    Started::new(ground, &ground.run_granted().args(["--timeout", "600s", "--lang", "python", "-c", &stay]))
+}
+
+fn gone(id: &str) -> Result<()> {
+    settle(|| Ok(processes_of(id)))
+}
+
+fn gc(ground: &Ground, options: &[&str]) -> Result<String> {
+    let ran = ground.codebox().arg("gc").args(options.iter().copied()).run()?;
+    ensure!(ran.code == Some(0), "gc: {} {}", ran.stdout_text(), ran.stderr_text());
+    Ok(ran.stdout_text())
+}
+
+/// What is left is named first and removed then: the container, the mount and the private directory.
+fn by_gc(ground: &Ground) -> Result<()> {
+    let mut started = start(ground)?;
+    started.kill()?;
+    gone(&started.id)?;
+    let would = gc(ground, &["--dry-run"])?;
+    ensure!(would.contains("would remove container "), "it would do: {would}");
+    ensure!(ground.containers()?.len() == 1, "naming it removed it");
+    let did = gc(ground, &[])?;
+    ensure!(did.contains("removed container "), "it did: {did}");
+    ground.check_nothing_left()
+}
+
+fn by_next_run(ground: &Ground) -> Result<()> {
+    start(ground)?.kill()?;
+    let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", "print('next')"]))?;
+    ensure!(report.stdout() == "next\n", "it printed {:?}", report.stdout());
+    ground.check_nothing_left()
+}
+
+/// Killed at any moment of making, starting and attaching, nothing is left for long.
+fn before_the_job(ground: &Ground) -> Result<()> {
+    for step in 0..8 {
+        let mut command = ground.run_granted().args(["--timeout", "600s", "--", "/bin/sleep", "600"]).command();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        std::thread::sleep(std::time::Duration::from_millis(40 * step));
+        child.kill()?;
+        child.wait()?;
+    }
+    // A container that its engine was still making comes to be after its owner is dead, and nobody can tell when.
+    for _ in 0..30 {
+        gc(ground, &[])?;
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    settle(|| {
+        gc(ground, &[])?;
+        crate::residue::of(ground, &[])
+    })
+}
+
+/// Nobody starts codebox again: the agent notices that its line ended.
+fn job_ends_alone(ground: &Ground) -> Result<()> {
+    let mut started = start(ground)?;
+    started.kill()?;
+    gone(&started.id)?;
+    gc(ground, &[]).map(drop)
+}
+
+/// A host that stands still does not prolong a job: its agent knows the time.
+fn stopped_host(ground: &Ground) -> Result<()> {
+    let job = ground.run_granted().args(["--timeout", "2s", "--lang", "python", "-c", WAITING]);
+    let mut started = Started::new(ground, &job)?;
+    let pid = started.child.id().to_string();
+    signal("-STOP", &pid)?;
+    // The agent stays, as its host may wake; what it ran is gone.
+    let job_gone =
+        settle(|| Ok(processes_of(&started.id).into_iter().filter(|line| line.contains("python")).collect()));
+    signal("-CONT", &pid)?;
+    job_gone?;
+    let status = started.child.wait()?;
+    ensure!(status.code() == Some(124), "it ended with {status}");
+    Ok(())
+}
+
+fn signal(name: &str, pid: &str) -> Result<()> {
+    let status = Command::new("kill").args([name, pid]).status().context("run kill")?;
+    ensure!(status.success(), "kill {name} {pid}: {status}");
+    Ok(())
+}
+
+/// A container of somebody else's; removed when dropped.
+struct Decoy {
+    engine: Engine,
+    id: String,
+}
+
+impl Decoy {
+    fn new(engine: Engine, name: &str, labels: &[String]) -> Result<Self> {
+        let options =
+            ["create", "--name", name, "--network", "none", "--ulimit", "nofile=256:256", "--ulimit", "nproc=256:256"];
+        let mut args: Vec<&str> = options.into();
+        for label in labels {
+            args.extend(["--label", label]);
+        }
+        args.extend([BASE_IMAGE, "true"]);
+        Ok(Self { engine, id: engine.says(&args)? })
+    }
+}
+
+impl Drop for Decoy {
+    fn drop(&mut self) {
+        let _ = self.engine.says(&["rm", "--force", &self.id]);
+    }
+}
+
+/// Neither a name like ours, nor another home's label, nor our own on what no owner of ours can have made is enough.
+fn others_stay(ground: &Ground) -> Result<()> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let unique = || format!("{:08x}", std::process::id() << 8 | COUNT.fetch_add(1, Ordering::Relaxed));
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let boot = format!("codebox.boot={}", boot.trim());
+    let (ours, owner) = (ground.label()?, "codebox.owner=run-gone00".to_owned());
+    let other = "codebox.home=00000000000000000000000000000000".to_owned();
+    let labels = [
+        vec![],
+        vec![other.clone(), owner.clone(), boot.clone()],
+        vec![other, owner.clone(), "codebox.boot=another".to_owned()],
+        vec![owner, boot.clone()],
+        vec![ours.clone()],
+        vec![ours, "codebox.owner=../../etc".to_owned(), boot],
+    ];
+    let make = |labels: &Vec<String>| Decoy::new(ground.engine, &format!("codebox-run-gone00-{}", unique()), labels);
+    let decoys = labels.iter().map(make).collect::<Result<Vec<_>>>()?;
+    start(ground)?.kill()?;
+    settle(|| {
+        gc(ground, &[])?;
+        Ok(ground.containers()?.into_iter().filter(|id| decoys.iter().all(|decoy| decoy.id != *id)).collect())
+    })?;
+    for (decoy, labels) in decoys.iter().zip(&labels) {
+        ground.engine.inspect(&decoy.id).with_context(|| format!("the one with {labels:?} is gone"))?;
+    }
+    Ok(())
+}
+
+/// A job that runs is its owner's, and others of the same home leave it alone.
+fn living_owner(ground: &Ground) -> Result<()> {
+    let mut started = start(ground)?;
+    let did = gc(ground, &[])?;
+    ensure!(did.contains("nothing was left"), "it did: {did}");
+    ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", "print('beside')"]))?;
+    std::fs::write(ground.canaries.grant().join("go"), "")?;
+    let status = started.child.wait()?;
+    ensure!(status.code() == Some(0), "the first job ended with {status}");
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! C10, P3 and P4: what a job leaves behind for the host to trip over, in its own directory and in a granted one.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use anyhow::{Result, bail, ensure};
+use codebox_testkit::{Codebox, Report};
+
+use crate::ground::{Ground, program};
+use crate::row::{Row, row};
+
+/// What these jobs may write.
+const DISK: u64 = 32 << 20;
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        row("C10::private", private),
+        row("C10::granted", granted),
+        row("C10::granted_as_work", granted_as_work),
+        row("P3::outputs", outputs),
+        row("P4::planted_input", planted_input),
+    ]
+}
+
+fn leaving(ground: &Ground, job: Codebox, place: &str, deep: u32) -> Result<Report> {
+    let job = job.args(["--max-disk", "32M", "--timeout", "100s"]).arg(program("c10_left.py"));
+    let job = job.args([place.to_owned(), deep.to_string(), ground.canaries.file().display().to_string()]);
+    let report = ground.ends("ok", 0, job)?;
+    ensure!(report.stdout() == "done\n", "it printed {:?}", report.stdout());
+    Ok(report)
+}
+
+/// What cannot be brought out is named, and all of it is gone afterwards, however deep.
+fn private(ground: &Ground) -> Result<()> {
+    let out = ground.kit.folder()?;
+    let place = out.path().join("out");
+    let report = leaving(ground, ground.run().args(["--out"]).arg(&place), "/work", 3000)?;
+    named(&report)?;
+    harmless(&place, ground)
+}
+
+/// A granted directory is the user's own: what was left there stays, but nothing of it has power on the host.
+fn granted(ground: &Ground) -> Result<()> {
+    leaving(ground, ground.run_granted(), "/data", 100)?;
+    let result = powerless(&ground.canaries.grant());
+    tidy(&ground.canaries.grant())?;
+    result
+}
+
+fn granted_as_work(ground: &Ground) -> Result<()> {
+    let job = ground.run().grant(&ground.canaries.grant(), "/work", "rw");
+    let report = leaving(ground, job, "/work", 100)?;
+    let result = named(&report).and_then(|()| powerless(&ground.canaries.grant()));
+    tidy(&ground.canaries.grant())?;
+    result
+}
+
+/// Names that lead to a secret of the host's are told of, and never followed.
+fn outputs(ground: &Ground) -> Result<()> {
+    let out = ground.kit.folder()?;
+    let place = out.path().join("out");
+    let report = leaving(ground, ground.run().args(["--out"]).arg(&place), "/work", 1)?;
+    for name in ["link", "folder-link", "chain", "root", "environment", "up", "loop"] {
+        let Some(file) = report.file(&format!("/work/{name}")) else { bail!("{name} is not told of") };
+        ensure!(file["kind"] == "symlink" && file["host_path"].is_null(), "{name}: {file}");
+        ensure!(fs::symlink_metadata(place.join(name)).is_err(), "{name} was brought out");
+    }
+    harmless(&place, ground)
+}
+
+/// A link that a job leaves where the next job's program has its name changes nothing, and is not written through.
+fn planted_input(ground: &Ground) -> Result<()> {
+    let grant = ground.canaries.grant();
+    let plant = "import os, sys\nos.symlink(sys.argv[1], 'in.py')\nos.symlink(sys.argv[1], '.codebox')";
+    let first = ground.run().grant(&grant, "/work", "rw").args(["--lang", "python", "-c", plant]);
+    ground.ends("ok", 0, first.arg(ground.canaries.file()))?;
+    let folder = ground.kit.folder()?;
+    let next = folder.path().join("in.py");
+    fs::write(&next, "print('mine')")?;
+    let report = ground.ends("ok", 0, ground.run().grant(&grant, "/work", "rw").arg(&next))?;
+    ensure!(report.stdout() == "mine\n", "it printed {:?}", report.stdout());
+    ensure!(fs::symlink_metadata(grant.join("in.py"))?.is_symlink(), "the link was replaced");
+    Ok(())
+}
+
+/// Everything odd is told of, as skipped or as what it is.
+fn named(report: &Report) -> Result<()> {
+    let skipped = report.at("/files/skipped").as_array().cloned().unwrap_or_default();
+    let tells = |name: &str| skipped.iter().any(|one| one["name"].as_str().is_some_and(|is| is.ends_with(name)));
+    for name in ["/fifo", "/socket", "/setuid"] {
+        ensure!(tells(name), "{name} is not told of: {skipped:?}");
+    }
+    // The base64 form of what is not UTF-8.
+    ensure!(skipped.iter().any(|one| one["name_base64"].is_string()), "the name that is no text is not told of");
+    ensure!(skipped.len() < 1000, "{} are told of", skipped.len());
+    Ok(())
+}
+
+/// Only regular files and folders came out: without setuid and setgid bits, the caller's, and no more than was allowed.
+fn harmless(out: &Path, ground: &Ground) -> Result<()> {
+    let (caller, mut room) = (fs::metadata(ground.home())?.uid(), 0);
+    let mut folders = vec![out.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let (path, meta) = {
+                let entry = entry?;
+                (entry.path(), entry.metadata()?)
+            };
+            ensure!(meta.is_file() || meta.is_dir(), "{} came out", path.display());
+            ensure!(meta.mode() & 0o7000 == 0, "{} has the mode {:o}", path.display(), meta.mode());
+            ensure!(meta.uid() == caller, "{} belongs to {}", path.display(), meta.uid());
+            if meta.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            ensure!(meta.nlink() == 1, "{} has another name", path.display());
+            room += meta.len();
+            let text = fs::read(&path)?;
+            let secret = ground.canaries.secret().as_bytes();
+            ensure!(!text.windows(secret.len()).any(|part| part == secret), "{} holds the secret", path.display());
+        }
+    }
+    ensure!(out.join("plain.txt").exists(), "the plain file did not come out");
+    ensure!(room <= 2 * DISK, "{room} bytes came out");
+    Ok(())
+}
+
+/// Nothing in there can be run as somebody else, or is a device.
+fn powerless(dir: &Path) -> Result<()> {
+    use std::os::unix::fs::FileTypeExt as _;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        let (mode, kind) = (meta.mode(), meta.file_type());
+        ensure!(!kind.is_block_device() && !kind.is_char_device(), "{:?} is a device", entry.file_name());
+        let runs_as_other = meta.is_file() && mode & 0o6000 != 0;
+        ensure!(!runs_as_other, "{:?} of user {} has the mode {mode:o}", entry.file_name(), meta.uid());
+    }
+    Ok(())
+}
+
+/// Takes away what would make the place around the grant unreadable to the next look.
+fn tidy(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if fs::symlink_metadata(&path)?.is_dir() { fs::remove_dir_all(&path)? } else { fs::remove_file(&path)? }
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! O4 and O5: an engine that dies or stands still. The machine's own engines serve others too, so it is a second server
+//! of Podman's, on a socket of its own, that is killed and stopped.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use codebox_testkit::Codebox;
+use tempfile::TempDir;
+
+use crate::engine::Engine;
+use crate::ground::Ground;
+use crate::row::{Row, row};
+use crate::watched::{WAITING, during};
+
+/// Why Docker's rows are not tried.
+const SHARED: &str = "a Docker server of its own would need networks and storage of its own; Podman's is tried";
+
+pub fn rows() -> Vec<Row> {
+    let rows = [
+        row("O4::killed_while_it_runs", killed_while_it_runs),
+        row("O4::dead_before", dead_before),
+        row("O5::stalled_before", stalled_before),
+        row("O5::stalled_while_it_runs", stalled_while_it_runs),
+    ];
+    rows.map(|row| row.except(Engine::Docker, SHARED)).into()
+}
+
+/// How long codebox may try to reach an engine that stands still. Only one that hangs meets it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A server of Podman's; killed when dropped.
+struct Server {
+    child: Child,
+    socket: PathBuf,
+    _folder: TempDir,
+}
+
+impl Server {
+    fn start() -> Result<Self> {
+        // Below the system's own, as the path of a socket is short.
+        let folder = tempfile::Builder::new().prefix("codebox-test-").tempdir()?;
+        let socket = folder.path().join("podman.sock");
+        let mut command = Command::new("podman");
+        command.args(["system", "service", "--time=0"]).arg(format!("unix://{}", socket.display()));
+        // The monitor of a container leaves files in its server's working directory.
+        command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Self { child: command.spawn()?, socket, _folder: folder };
+        let until = Instant::now() + Duration::from_secs(60);
+        while UnixStream::connect(&server.socket).is_err() {
+            ensure!(Instant::now() < until, "a second podman does not come up");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    /// Leads codebox there.
+    fn used_by(&self, job: Codebox) -> Codebox {
+        job.env("CONTAINER_HOST", format!("unix://{}", self.socket.display())).deadline(PATIENCE)
+    }
+
+    fn signal(&self, name: &str) -> Result<()> {
+        let status = Command::new("kill").args([name, &self.child.id().to_string()]).status()?;
+        ensure!(status.success(), "kill {name}: {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A dead engine is told of as one, by a codebox that ends; what it left is removed through the engine that is there.
+fn killed_while_it_runs(ground: &Ground) -> Result<()> {
+    let server = Server::start()?;
+    let job = server.used_by(ground.run_granted()).args(["--timeout", "600s", "--lang", "python", "-c"]);
+    let forever = WAITING.replace("/data/go", "/data/never");
+    let (ran, ()) = during(ground, job.arg(forever), |_| server.signal("-KILL"))?;
+    ensure!(!ran.hung, "it hung");
+    let report = ran.report()?;
+    let ended = (report.kind(), ran.code);
+    ensure!(ended == ("engine_lost", Some(125)), "it ended as {ended:?}: {:.600}", report.json().to_string());
+    ground.canaries.check(&ran)?;
+    tidied(ground)
+}
+
+/// An engine that is not there is told of before anything is made.
+fn dead_before(ground: &Ground) -> Result<()> {
+    let server = Server::start()?;
+    server.signal("-KILL")?;
+    let named = server.used_by(ground.run());
+    drop(server);
+    let ran = named.args(["--lang", "python", "-c", "print('it ran')"]).run()?;
+    ensure!(!ran.hung, "it hung");
+    // The engine that was named is dead; another that is found by habit may serve, or none.
+    let report = ran.report()?;
+    ensure!(matches!(report.kind(), "ok" | "engine_unavailable"), "it ended as {:.600}", report.json().to_string());
+    Ok(())
+}
+
+/// An engine that takes a connection and says nothing is not waited for without end.
+fn stalled_before(ground: &Ground) -> Result<()> {
+    let server = Server::start()?;
+    server.signal("-STOP")?;
+    let ran = server.used_by(ground.run()).args(["--lang", "python", "-c", "print('it ran')"]).run();
+    server.signal("-CONT")?;
+    let ran = ran?;
+    ensure!(!ran.hung, "it hung");
+    let report = ran.report()?;
+    let told = matches!(report.kind(), "ok" | "engine_unavailable" | "engine_lost");
+    ensure!(told, "it ended as {:.600}", report.json().to_string());
+    Ok(())
+}
+
+/// A job's time is over whether its engine listens or not.
+fn stalled_while_it_runs(ground: &Ground) -> Result<()> {
+    let server = Server::start()?;
+    let job = server.used_by(ground.run_granted()).args(["--timeout", "5s", "--lang", "python", "-c"]);
+    let forever = WAITING.replace("/data/go", "/data/never");
+    let (ran, ()) = during(ground, job.arg(forever), |_| server.signal("-STOP"))?;
+    server.signal("-CONT")?;
+    ensure!(!ran.hung, "it hung");
+    let report = ran.report()?;
+    let told = matches!(report.kind(), "timeout_wall" | "engine_lost");
+    ensure!(told, "it ended as {:.600}", report.json().to_string());
+    tidied(ground)
+}
+
+/// Removes what was left through the machine's own engine.
+fn tidied(ground: &Ground) -> Result<()> {
+    crate::residue::settle(|| {
+        let ran = ground.codebox().arg("gc").run()?;
+        ensure!(ran.code == Some(0), "gc: {} {}", ran.stdout_text(), ran.stderr_text());
+        ground.containers()
+    })
+}

@@ -1,0 +1,91 @@
+//! Hostile jobs, images and requests in containers, and engines and hosts that die: the rows of the table of threats
+//! that are of the first order, on each engine, through the program itself.
+//!
+//! Trials are named `ENGINE::ROW`. Each row has a home of its own, so that everything that bears its label is its own;
+//! whatever it did, afterwards no container, mount, process, control group or private directory of it is left. Where an
+//! engine cannot be used, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
+
+mod audit;
+mod engine;
+mod flood;
+mod grants;
+mod ground;
+mod hostile;
+mod inspected;
+mod killed;
+mod left;
+mod lost;
+mod memory;
+mod network;
+mod processes;
+mod racing;
+mod requests;
+mod residue;
+mod row;
+mod secrets;
+mod watched;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use codebox_testkit::Kit;
+use libtest_mimic::{Arguments, Completion, Trial};
+
+use engine::{Engine, Ready};
+use ground::Ground;
+use row::Row;
+
+fn main() {
+    let args = Arguments::from_args();
+    let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
+    let mut trials = Vec::new();
+    for engine in Engine::ALL {
+        let ready = Arc::new(engine.lazily_ready(kit.clone()));
+        trials.extend(rows().into_iter().map(|row| trial(&kit, engine, row, &ready)));
+    }
+    libtest_mimic::run(&args, trials).exit();
+}
+
+fn rows() -> Vec<Row> {
+    let topics = [
+        processes::rows(),
+        memory::rows(),
+        audit::rows(),
+        inspected::rows(),
+        requests::rows(),
+        network::rows(),
+        secrets::rows(),
+        flood::rows(),
+        hostile::rows(),
+        left::rows(),
+        racing::rows(),
+        grants::rows(),
+        killed::rows(),
+        lost::rows(),
+    ];
+    topics.into_iter().flatten().collect()
+}
+
+fn trial(kit: &Kit, engine: Engine, row: Row, ready: &Arc<Ready>) -> Trial {
+    let (kit, ready) = (kit.clone(), Arc::clone(ready));
+    Trial::ignorable_test(format!("{}::{}", engine.name(), row.name), move || match &**ready {
+        Err(reason) if engine.is_required() => Err(reason.clone().into()),
+        Err(reason) => Ok(Completion::ignored_with(reason)),
+        Ok(()) => match row.impossible_on(engine) {
+            Some(why) => Ok(Completion::ignored_with(why)),
+            None => match tried(&kit, engine, &row) {
+                Ok(()) => Ok(Completion::Completed),
+                Err(error) => Err(format!("{error:#}").into()),
+            },
+        },
+    })
+}
+
+fn tried(kit: &Kit, engine: Engine, row: &Row) -> Result<()> {
+    let ground = Ground::new(kit, engine)?;
+    let done = (row.run)(&ground);
+    let left = ground.check_nothing_left();
+    done?;
+    ground.canaries.check_host()?;
+    left
+}

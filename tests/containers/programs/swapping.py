@@ -1,0 +1,25 @@
+"""Changes directories, files and links about, as fast as it can, in the directories named. Arguments: a path of the
+host's that holds a secret, then the directories. Says so by a file `ready` in /data, if there is one."""
+import ctypes
+import os
+import sys
+
+outside, places = sys.argv[1], sys.argv[2:]
+libc = ctypes.CDLL(None, use_errno=True)
+for place in places:
+    os.makedirs(place + "/swap/canary-dir", exist_ok=True)
+    for folder in (place + "/swap", place + "/swap/canary-dir"):
+        with open(folder + "/canary", "w") as file:
+            file.write("mine")
+    for name, target in (("swap-link", os.path.dirname(outside)), ("file-link", outside)):
+        if not os.path.lexists(place + "/" + name):
+            os.symlink(target, place + "/" + name)
+    with open(place + "/file", "w") as file:
+        file.write("mine")
+if os.path.isdir("/data"):
+    open("/data/ready", "w").close()
+EXCHANGE = 2
+while True:
+    for place in places:
+        for one, other in (("swap", "swap-link"), ("file", "file-link")):
+            libc.renameat2(-100, f"{place}/{one}".encode(), -100, f"{place}/{other}".encode(), EXCHANGE)

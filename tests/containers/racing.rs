@@ -1,0 +1,89 @@
+//! C15 and P6: directories that turn into links, and back, while they are collected from and removed.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+use codebox_testkit::Codebox;
+
+use crate::ground::{Ground, program};
+use crate::row::{Row, row};
+use crate::watched::Started;
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        row("C15::own_swapper", own_swapper),
+        row("C15::other_jobs_swapper", other_jobs_swapper),
+        row("P6::removed_while_swapping", removed_while_swapping),
+    ]
+}
+
+fn swapping(ground: &Ground, job: Codebox, places: &[&str]) -> Codebox {
+    let job = job.args(["--timeout", "100s"]).arg(program("swapping.py")).arg(ground.canaries.file());
+    job.args(places.iter().copied())
+}
+
+/// A swapper that outlives its job's first process, as far as the container goes, and the time of the job.
+fn own_swapper(ground: &Ground) -> Result<()> {
+    for _ in 0..5 {
+        let out = ground.kit.folder()?;
+        let job =
+            ground.run().args(["--timeout", "1s", "--out"]).arg(out.path().join("out")).arg(program("swapping.py"));
+        ground.ends("timeout_wall", 124, job.arg(ground.canaries.file()).args(["/work", "/tmp"]))?;
+        unread(ground, out.path())?;
+    }
+    Ok(())
+}
+
+/// One job swaps while the files of others, which share its directory, are collected.
+fn other_jobs_swapper(ground: &Ground) -> Result<()> {
+    let grant = ground.canaries.grant();
+    let job = swapping(ground, ground.run_granted(), &["/data"]);
+    let mut swapper = Started::new(ground, &job)?;
+    for _ in 0..20 {
+        let out = ground.kit.folder()?;
+        let job = ground.run().grant(&grant, "/work", "rw").arg("--out").arg(out.path().join("out"));
+        let write = "import os\nfor n in range(20):\n    for d in ('.', 'swap'):\n        try: open(f'{d}/new{n}', 'w').write('mine')\n        except OSError: pass";
+        ground.judge(&job.args(["--lang", "python", "-c", write]).run()?)?;
+        unread(ground, out.path())?;
+    }
+    ensure!(swapper.child.try_wait()?.is_none(), "the swapper was over before the last collection");
+    swapper.kill()?;
+    swept(ground)
+}
+
+/// Codebox dies, and what it left is removed while its job may still be at it.
+fn removed_while_swapping(ground: &Ground) -> Result<()> {
+    for _ in 0..3 {
+        let _ = fs::remove_file(ground.canaries.grant().join("ready"));
+        let job = swapping(ground, ground.run_granted(), &["/work", "/tmp"]);
+        Started::new(ground, &job)?.kill()?;
+        swept(ground)?;
+        ground.canaries.check_host()?;
+    }
+    Ok(())
+}
+
+fn swept(ground: &Ground) -> Result<()> {
+    let ran = ground.codebox().arg("gc").run()?;
+    ensure!(ran.code == Some(0), "gc: {} {}", ran.stdout_text(), ran.stderr_text());
+    Ok(())
+}
+
+/// Nothing that came out holds the secret, or is a link.
+fn unread(ground: &Ground, out: &std::path::Path) -> Result<()> {
+    let mut folders = vec![out.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            ensure!(kind.is_file() || kind.is_dir(), "{} came out", entry.path().display());
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else {
+                let text = fs::read_to_string(entry.path())?;
+                ensure!(!text.contains(ground.canaries.secret()), "{} holds the secret", entry.path().display());
+            }
+        }
+    }
+    ground.canaries.check_host()
+}

@@ -1,0 +1,70 @@
+//! What a run may leave on this machine: nothing.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use crate::ground::Ground;
+
+/// How long an engine may take to clear away behind a container. Only what stays meets it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks until nothing is left.
+pub fn settle(look: impl Fn() -> Result<Vec<String>>) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let left = look()?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        ensure!(Instant::now() < until, "left behind: {}", left.join("; "));
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Everything of a ground's that is there: its containers and their processes, mounts and private directories.
+pub fn of(ground: &Ground, ids: &[String]) -> Result<Vec<String>> {
+    let mut left: Vec<String> = ground.containers()?.into_iter().map(|id| format!("container {id}")).collect();
+    let home = ground.home().display().to_string();
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    left.extend(mounts.lines().filter(|line| line.contains(&home)).map(|line| format!("mount {line}")));
+    for folder in ["cache/scratch", "cache/mounts"] {
+        left.extend(names(&ground.home().join(folder)).into_iter().map(|name| format!("{folder}/{name}")));
+    }
+    for id in ids {
+        left.extend(processes_of(id));
+        left.extend(control_groups(id));
+    }
+    Ok(left)
+}
+
+/// Processes in a container's control group, and those that name it: its monitor, its shim.
+pub fn processes_of(id: &str) -> Vec<String> {
+    let of = |pid: &str| {
+        let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(id));
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        (group || line.contains(id)).then(|| format!("process {pid}: {line}"))
+    };
+    let pids = names(Path::new("/proc")).into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    pids.filter_map(|pid| of(&pid)).collect()
+}
+
+/// A container's control groups, in either layout of the kernel's and where either engine makes them.
+fn control_groups(id: &str) -> Vec<String> {
+    let root = Path::new("/sys/fs/cgroup");
+    let layouts = names(root).into_iter().map(|name| root.join(name)).chain([root.to_owned()]);
+    let places = layouts.flat_map(|layout| {
+        [format!("docker/{id}"), format!("libpod_parent/libpod-{id}"), format!("machine.slice/libpod-{id}.scope")]
+            .map(|place| layout.join(place))
+    });
+    places.filter(|place| place.exists()).map(|place| format!("control group {}", place.display())).collect()
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}

@@ -1,0 +1,87 @@
+//! A job that is looked at while it runs.
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use codebox_testkit::{Codebox, Ran};
+
+use crate::ground::Ground;
+
+/// How long a job may take to come up. Only one that never does meets it.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// A program that says that it is up, by a file, and waits to be told to end.
+pub const WAITING: &str = "import os, time\nopen('/data/ready', 'w').close()\nwhile not os.path.exists('/data/go'): time.sleep(0.05)\nprint('told')";
+
+/// Runs a job that [waits](WAITING), and looks at its container.
+pub fn during<T>(ground: &Ground, job: Codebox, look: impl FnOnce(&str) -> Result<T>) -> Result<(Ran, T)> {
+    thread::scope(|scope| {
+        let running = scope.spawn(|| job.run());
+        let looked = up(ground, || running.is_finished()).and_then(|id| look(&id));
+        fs::write(ground.canaries.grant().join("go"), "")?;
+        let ran = running.join().map_err(|_| anyhow!("the thread that ran codebox panicked"))??;
+        let looked = looked.with_context(|| format!("{:.900} {:.900}", ran.stdout_text(), ran.stderr_text()))?;
+        Ok((ran, looked))
+    })
+}
+
+/// The container of a job that is up.
+fn up(ground: &Ground, is_over: impl Fn() -> bool) -> Result<String> {
+    let ready = ground.canaries.grant().join("ready");
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if ready.exists() {
+            let ids = ground.containers()?;
+            let [id] = ids.as_slice() else { bail!("there is not one container but {}", ids.len()) };
+            ground.saw(id);
+            return Ok(id.clone());
+        }
+        if is_over() {
+            bail!("it was over before it was up");
+        }
+        if Instant::now() >= until {
+            bail!("it does not come up");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A codebox whose job is up, to be done away with; killed when dropped.
+pub struct Started {
+    pub child: Child,
+    /// The container.
+    pub id: String,
+}
+
+impl Started {
+    /// Starts a job that [waits](WAITING).
+    pub fn new(ground: &Ground, job: &Codebox) -> Result<Self> {
+        let mut command = job.command();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn()?;
+        let mut started = Self { child, id: String::new() };
+        let pid = started.child.id();
+        // Nobody waits for the child meanwhile, so one that is over stays there without a command line.
+        let is_over = || fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.is_empty());
+        started.id = up(ground, is_over)?;
+        Ok(started)
+    }
+
+    /// Kills codebox, and nothing else.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may be over already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
