@@ -18,7 +18,7 @@ const LEFT_OUT: [(Tier, Language, usize); 7] = [
     (Tier::Wasm, Language::Lua, 0),
     (Tier::Container, Language::Python, 10),
     (Tier::Container, Language::JavaScript, 3),
-    (Tier::Container, Language::TypeScript, 3),
+    (Tier::Container, Language::TypeScript, 9),
 ];
 
 pub fn trials() -> Vec<Trial> {

@@ -12,3 +12,7 @@ pub enum Tier {
 impl Tier {
     pub const ALL: [Self; 2] = [Self::Wasm, Self::Container];
 }
+
+/// Why places in TypeScript given with `-c`, or from standard input, are WebAssembly's alone.
+pub const UNMAPPED: &str =
+    "Node maps no place in a text without a file to where it was before its types were taken out";

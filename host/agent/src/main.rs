@@ -12,6 +12,8 @@ mod ask;
 #[cfg(target_os = "linux")]
 mod control_group;
 #[cfg(target_os = "linux")]
+mod filter;
+#[cfg(target_os = "linux")]
 mod hold;
 #[cfg(target_os = "linux")]
 mod job;

@@ -10,6 +10,7 @@ use codebox_agent::{Asks, Order, Word};
 use rustix::process::{DumpableBehavior, Signal, getpid, set_dumpable_behavior};
 
 use crate::ask::Questions;
+use crate::filter;
 use crate::job;
 use crate::line::Line;
 use crate::oom_mark::OomMark;
@@ -24,6 +25,8 @@ pub(crate) fn serve() -> io::Result<()> {
     let mark = OomMark::open();
     // No process of a job may look into this one, whose user it shares.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    // Before there is another thread, and so for all of them and for every process of the job.
+    filter::apply()?;
     let line = Line::of_stdout()?;
     let mut orders = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     line.send(&Word::Ready);

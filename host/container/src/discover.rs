@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::engine::Flavour;
+
 /// What tells where sockets are: values, so that nothing here reads the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
@@ -54,15 +56,15 @@ pub struct Candidate {
     pub place: Place,
     /// What names it: `DOCKER_HOST`, "the docker context work", "Colima".
     pub named_by: String,
-    /// Whether the user named it; such a place has to work or is told of.
+    /// Whether the user named it, and for which engine; such a place has to work.
     pub chosen: Chosen,
 }
 
 /// Whether somebody asked for a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chosen {
-    /// The user, by a variable or a context.
-    ByUser,
+    /// The user, by a variable or a context of this engine's tool.
+    ByUser(Flavour),
     /// Nobody: it is where such a socket often is.
     ByHabit,
 }
@@ -71,13 +73,13 @@ pub enum Chosen {
 #[must_use]
 pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
     let mut found = Vec::new();
-    let mut named = |text: &Option<String>, by: &str| {
+    let mut named = |text: &Option<String>, by: &str, flavour| {
         if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
-            found.push(Candidate { place: place(text), named_by: by.to_owned(), chosen: Chosen::ByUser });
+            found.push(Candidate { place: place(text), named_by: by.to_owned(), chosen: Chosen::ByUser(flavour) });
         }
     };
-    named(&around.docker_host, "DOCKER_HOST");
-    named(&around.container_host, "CONTAINER_HOST");
+    named(&around.docker_host, "DOCKER_HOST", Flavour::Docker);
+    named(&around.container_host, "CONTAINER_HOST", Flavour::Podman);
     if around.docker_host.is_none() {
         found.extend(docker_context(around));
     }
@@ -153,7 +155,7 @@ fn docker_context(around: &Surroundings) -> Option<Candidate> {
     let meta = json(&folder.join("contexts/meta").join(hash).join("meta.json"));
     let host = meta.as_ref().and_then(|meta| meta.pointer("/Endpoints/docker/Host")?.as_str());
     let place = host.map_or_else(|| Place::Unusable("it has no address".to_owned()), place);
-    Some(Candidate { place, named_by: format!("the docker context {name}"), chosen: Chosen::ByUser })
+    Some(Candidate { place, named_by: format!("the docker context {name}"), chosen: Chosen::ByUser(Flavour::Docker) })
 }
 
 /// The place of Podman's default connection.
@@ -162,7 +164,7 @@ fn podman_connection(around: &Surroundings) -> Option<Candidate> {
     let connections = file.get("Connection")?;
     let name = around.container_connection.as_deref().or_else(|| connections.get("Default")?.as_str())?;
     let uri = connections.get("Connections")?.get(name)?.get("URI")?.as_str()?;
-    let chosen = if around.container_connection.is_some() { Chosen::ByUser } else { Chosen::ByHabit };
+    let chosen = if around.container_connection.is_some() { Chosen::ByUser(Flavour::Podman) } else { Chosen::ByHabit };
     Some(Candidate { place: place(uri), named_by: format!("the podman connection {name}"), chosen })
 }
 

@@ -80,7 +80,13 @@ impl Engine {
             match Self::at(flavour, candidate, notes).await {
                 Ok(Some(engine)) if engine.facts.flavour == flavour => return Ok(engine),
                 Ok(_) => {}
-                Err(why) => reasons.push(format!("{}: {why}", candidate.named_by)),
+                Err(why) => {
+                    reasons.push(format!("{}: {why}", candidate.named_by));
+                    // Whoever named it does not mean another.
+                    if candidate.chosen == Chosen::ByUser(flavour) {
+                        break;
+                    }
+                }
             }
         }
         Err(none(flavour, &reasons))

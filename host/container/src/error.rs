@@ -32,6 +32,14 @@ pub enum ContainerError {
         /// What it said, in one line.
         said: String,
     },
+    /// The engine cannot start a container of this image with these grants.
+    #[error("the engine cannot start a container of {image}: {said}")]
+    Unstartable {
+        /// The image.
+        image: String,
+        /// What the engine said, in one line.
+        said: String,
+    },
     /// The image is not there, and nothing was to fetch it.
     #[error("the image {0} is not there")]
     NoImage(String),
@@ -114,6 +122,9 @@ impl ContainerError {
             Self::Limit(limit) => BackendError::Limit { backend: backend.clone(), limit },
             Self::Io { doing, path, source } => {
                 BackendError::Io { action: format!("{doing} {}", path.display()), source }
+            }
+            Self::Unstartable { image, said } => {
+                BackendError::Image { image, detail: format!("the engine cannot start a container of it so: {said}") }
             }
             Self::Refused { doing, said } => BackendError::Engine { action: doing.to_owned(), source: said.into() },
             Self::Agent(why) => {

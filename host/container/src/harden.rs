@@ -24,6 +24,9 @@ const AGENT_THREADS: i64 = 8;
 /// Shared memory of a job, part of its memory.
 const SHARED_MEMORY: u64 = 64 << 20;
 
+/// More processes than a user has, and fewer than any machine gives one.
+const MANY_PROCESSES: i64 = 16_384;
+
 /// The lowest memory limit that engines take.
 const LEAST_MEMORY: u64 = 6 << 20;
 
@@ -86,7 +89,8 @@ fn host(
     ulimits.push(ulimit("nofile", open_files.at().map(|count| i64::from(count.get())).or_else(|| ceiling("nofile"))));
     // Counted for a user on the whole machine, so it is no limit of a job's, and the count of the group is: it is stated
     // because an engine's own default can be more than this machine gives.
-    ulimits.push(ulimit("nproc", ceiling("nproc")));
+    let many = ceiling("nproc").map_or(MANY_PROCESSES, |most| most.min(MANY_PROCESSES));
+    ulimits.push(ulimit("nproc", Some(many)));
     if let Some(size) = disk.at() {
         ulimits.push(ulimit("fsize", Some(signed(size.get()))));
     }
@@ -117,7 +121,7 @@ fn host(
         shm_size: Some(signed(shared)),
         // The engine keeps nothing of what a job prints.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-        mounts: Some(binds.iter().map(Bind::lower).collect::<Result<_, _>>()?),
+        mounts: Some(binds.iter().map(|bind| bind.lower(facts.flavour)).collect::<Result<_, _>>()?),
         tmpfs: Some(volumes(image, binds)),
         ..HostConfig::default()
     })

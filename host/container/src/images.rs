@@ -98,6 +98,10 @@ pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFa
         return Err(bad(&format!("it is not for {ours}")));
     }
     let volumes = found.config.and_then(|config| config.volumes).unwrap_or_default();
+    // Engines write them into texts of options.
+    if let Some(odd) = volumes.iter().find(|place| !place.starts_with('/') || place.contains([':', ',', '"'])) {
+        return Err(bad(&format!("its volume {odd:?} is no plain path")));
+    }
     let id = found.id.ok_or_else(|| bad("the engine does not number it"))?;
     let id = if id.contains(':') { id } else { format!("sha256:{id}") };
     Ok(ImageFacts { name: name.clone(), id, volumes: volumes.into_iter().collect() })

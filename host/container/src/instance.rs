@@ -85,7 +85,11 @@ impl Drop for Removal {
 /// Removes a container and the volumes that it alone has; one that is gone already is no error.
 pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerError> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-    match call("remove a container", client.remove_container(id, Some(options))).await {
+    let removed = match timeout(2 * PATIENCE, client.remove_container(id, Some(options))).await {
+        Ok(done) => done.map_err(ContainerError::call("remove a container")),
+        Err(late) => Err(ContainerError::Lost { doing: "remove a container", source: Box::new(late) }),
+    };
+    match removed {
         Err(ContainerError::Refused { said, .. }) if gone(&said) => Ok(()),
         other => other,
     }
@@ -104,6 +108,25 @@ async fn call<T>(
     match timeout(LONG, future).await {
         Ok(done) => done.map_err(ContainerError::call(doing)),
         Err(late) => Err(ContainerError::Lost { doing, source: Box::new(late) }),
+    }
+}
+
+/// Attaches to a container, starts it and waits for its agent.
+async fn begin(client: &Docker, id: &str, image: &ImageFacts) -> Result<Talk, ContainerError> {
+    let streams = AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(true);
+    let attached = call("carry its streams", client.attach_container(id, Some(streams.build()))).await?;
+    let mut talk = Talk::over(attached);
+    match call("start a container", client.start_container(id, None)).await {
+        Err(ContainerError::Refused { said, .. }) => {
+            return Err(ContainerError::Unstartable { image: image.name.to_string(), said });
+        }
+        other => other?,
+    }
+    match timeout(LONG, talk.word()).await {
+        Ok(Ok(Some(Word::Ready))) => Ok(talk),
+        Ok(Ok(_)) => Err(ContainerError::Agent(format!("it did not start: {}", talk.complaint()))),
+        Ok(Err(error)) => Err(error),
+        Err(late) => Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),
     }
 }
 
@@ -136,16 +159,14 @@ impl ContainerInstance {
         let options = CreateContainerOptionsBuilder::default().name(&format!("codebox-{name}")).build();
         let made = call("make a container", client.create_container(Some(options), body)).await?;
         let id = Removal { client: client.clone(), id: Some(made.id) };
-        let streams = AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(true);
-        let attached = call("carry its streams", client.attach_container(id.id(), Some(streams.build()))).await?;
-        let mut talk = Talk::over(attached);
-        call("start a container", client.start_container(id.id(), None)).await?;
-        match timeout(LONG, talk.word()).await {
-            Ok(Ok(Some(Word::Ready))) => {}
-            Ok(Ok(_)) => return Err(ContainerError::Agent(format!("it did not start: {}", talk.complaint()))),
-            Ok(Err(error)) => return Err(error),
-            Err(late) => return Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),
-        }
+        let talk = match begin(&client, id.id(), &image).await {
+            Ok(talk) => talk,
+            Err(error) => {
+                // Here and not later: the process may end with this.
+                let _ = id.now().await;
+                return Err(error);
+            }
+        };
         let backend = engine.facts.flavour.id();
         Ok(Self { engine, backend, id, talk, image, user, granted, scratch, startup: began.elapsed(), beside: None })
     }

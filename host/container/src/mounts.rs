@@ -7,6 +7,7 @@ use codebox_core::path::settle;
 use codebox_core::{Access, DirGrant, GuestPath};
 
 use crate::caller::{JobUser, Owners};
+use crate::engine::Flavour;
 use crate::error::ContainerError;
 #[cfg(target_os = "linux")]
 use crate::owners::{Mounted, Swap};
@@ -24,7 +25,14 @@ pub(crate) struct Bind {
 
 impl Bind {
     /// As the engines take it: never as a text of parts, which a name with a colon would fall apart in.
-    pub(crate) fn lower(&self) -> Result<Mount, ContainerError> {
+    ///
+    /// Podman writes what it is given into a text of options all the same, in which a comma begins the next one.
+    pub(crate) fn lower(&self, flavour: Flavour) -> Result<Mount, ContainerError> {
+        let is_odd = |c: char| matches!(c, ',' | '"') || c.is_control();
+        if flavour == Flavour::Podman && (self.guest.contains(is_odd) || self.host.to_string_lossy().contains(is_odd)) {
+            let why = "Podman takes no path with a comma, a quote or a control character; rename it, or use docker";
+            return Err(ContainerError::Grant { path: self.host.clone(), why: why.to_owned() });
+        }
         let not_text = || ContainerError::Grant { path: self.host.clone(), why: "its path is not UTF-8".to_owned() };
         Ok(Mount {
             typ: Some(MountType::BIND),

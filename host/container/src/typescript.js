@@ -23,7 +23,7 @@ function strip(file) {
   entry = false
   if (head.error) {
     const { message, line, column } = head.error
-    const at = line ? `${file}:${line}\n${text.split('\n')[line - 1] ?? ''}\n${' '.repeat(Math.max(column - 1, 0))}^\n` : `${file}\n`
+    const at = line ? `${file}:${line}:${column}\n${text.split('\n')[line - 1] ?? ''}\n${' '.repeat(Math.max(column - 1, 0))}^\n` : `${file}\n`
     const told = `${at}\nSyntaxError: ${message}`
     if (isEntry) {
       // Nobody can catch it, and thrown it would show this file.

@@ -69,7 +69,7 @@ fn node(text: &str) -> Option<GuestError> {
     let value = head.split_once(": ").map_or("", |(_, value)| value);
     // `file:3` above the excerpt that Node shows, or the first place of the stack that is not Node's.
     let own = |line: &&&str| !line.contains("node:") && !line.starts_with("    at ");
-    let above = lines[..at].iter().filter(own).find_map(|line| line.rsplit_once(':')?.1.parse().ok());
+    let above = lines[..at].iter().filter(own).find_map(|line| arrow_line(line));
     let places = lines[at..].iter().filter(|line| line.trim_start().starts_with("at ") && !line.contains("node:"));
     let below = || places.filter_map(|line| stack_line(line)).next();
     Some(GuestError {
@@ -87,6 +87,14 @@ fn name_of(line: &str) -> Option<&str> {
     let is_name = name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$'))
         && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'));
     is_name.then_some(name)
+}
+
+/// The line number in `file:3` or `file:3:5`.
+fn arrow_line(line: &str) -> Option<u32> {
+    let (rest, last) = line.rsplit_once(':')?;
+    let last: u32 = last.parse().ok()?;
+    let before = rest.rsplit_once(':').and_then(|(_, number)| number.parse().ok());
+    Some(before.unwrap_or(last))
 }
 
 /// The line number in `    at f (file:3:5)`.

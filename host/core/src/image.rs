@@ -61,7 +61,13 @@ impl FromStr for ImageName {
         };
         let is_host = |host: &str| {
             let (host, port) = host.split_once(':').unwrap_or((host, "0"));
-            host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-')) && port.parse::<u16>().is_ok()
+            let is_part = |part: &str| {
+                let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+                ends(part.chars().next())
+                    && ends(part.chars().last())
+                    && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            };
+            host.split('.').all(is_part) && port.parse::<u16>().is_ok()
         };
         let good =
             text.len() <= 512 && is_host(registry) && path.split('/').all(is_word) && tag.as_deref().is_none_or(is_tag);
@@ -140,6 +146,10 @@ mod tests {
             "a b",
             "-x",
             "../x",
+            "./x",
+            ".x/y",
+            "a..b/c",
+            "-a.b/c",
             "a//b",
             "a:",
             "a:b:c",

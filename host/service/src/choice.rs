@@ -106,10 +106,20 @@ fn choice(
 ///
 /// Answers what was found too: candidates that nothing depended on have not been asked.
 ///
+/// Those of `refused` have answered before, and turned out not to do.
+///
 /// # Errors
 /// When none can run the program.
-pub async fn choose(wanted: &Wanted, backends: &[&dyn Backend]) -> (Vec<Candidate>, Result<Choice, NoRoute>) {
+pub async fn choose(
+    wanted: &Wanted,
+    backends: &[&dyn Backend],
+    refused: &[(BackendId, Unavailable)],
+) -> (Vec<Candidate>, Result<Choice, NoRoute>) {
     let mut candidates: Vec<Candidate> = backends.iter().map(|backend| Candidate::of(*backend)).collect();
+    for candidate in &mut candidates {
+        let refusal = refused.iter().find(|(backend, _)| *backend == candidate.backend);
+        candidate.found = refusal.map(|(_, why)| Err(why.clone()));
+    }
     loop {
         let id = match next(wanted, &candidates) {
             Next::Run(choice) => return (candidates, Ok(choice)),

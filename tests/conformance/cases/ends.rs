@@ -6,7 +6,7 @@ use crate::case::{Case, code, file};
 use crate::cases::look::{is_error, is_error_at};
 use crate::expect::{Expecting as _, expected};
 use crate::program::program;
-use crate::tier::Tier;
+use crate::tier::{Tier, UNMAPPED};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -24,7 +24,7 @@ pub fn cases() -> Vec<Case> {
             .exits(1)
             .python(program("class Own(Exception): pass\nraise Own('mine')").complains("Own: mine\n").look(|report| is_error(report, "Own", "mine", 2)))
             .javascript(program("class Own extends Error { name = 'Own' }\nthrow new Own('mine')").complains("Own: mine").look(|report| is_error(report, "Own", "mine", 2)))
-            .typescript(program("class Own extends Error { override name: string = 'Own' }\nthrow new Own('mine')").complains("Own: mine").look(|report| is_error(report, "Own", "mine", 2)))
+            .typescript(program("class Own extends Error { override name: string = 'Own' }\nthrow new Own('mine')").complains("Own: mine").look(|report| is_error(report, "Own", "mine", 2)).only_in(Tier::Wasm, UNMAPPED))
             .lua(program("error(setmetatable({}, { __tostring = function() return 'Own: mine' end }))").complains("lua: Own: mine\n")),
         code("ends::thrown_value")
             .exits(1)
@@ -109,7 +109,7 @@ pub fn cases() -> Vec<Case> {
             .exits(1)
             .prints("before\n")
             .javascript(program("setTimeout(() => console.log('after'), 20)\nPromise.reject(new TypeError('not so'))\nconsole.log('before')").complains("TypeError: not so").look(|report| is_error(report, "TypeError", "not so", 2)))
-            .typescript(program("setTimeout(() => console.log('after'), 20)\nconst fail = async (): Promise<never> => { throw new TypeError('not so') }\nfail()\nconsole.log('before')").complains("TypeError: not so").look(|report| is_error(report, "TypeError", "not so", 2))),
+            .typescript(program("setTimeout(() => console.log('after'), 20)\nconst fail = async (): Promise<never> => { throw new TypeError('not so') }\nfail()\nconsole.log('before')").complains("TypeError: not so").look(|report| is_error(report, "TypeError", "not so", 2)).only_in(Tier::Wasm, UNMAPPED)),
         code("ends::rejection_with_a_value")
             .exits(1)
             .scripts("Promise.reject(7)")

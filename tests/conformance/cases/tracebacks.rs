@@ -6,7 +6,7 @@ use crate::case::{Case, code, file, piped};
 use crate::cases::look::{is_error, is_error_at};
 use crate::expect::{Expecting as _, expected};
 use crate::program::program;
-use crate::tier::Tier;
+use crate::tier::{Tier, UNMAPPED};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -94,13 +94,13 @@ pub fn cases() -> Vec<Case> {
             .exits(1)
             .python(program("def f():\n    raise ValueError('v')\nf()").complains("File \"<string>\", line 3, in <module>").complains("File \"<string>\", line 2, in f"))
             .javascript(program("function f() {\n  throw new Error('v')\n}\nf()").complains("at f (<string>:2:9)").complains("at <string>:4:1"))
-            .typescript(program("function f(): never {\n  throw new Error('v')\n}\nf()").complains("at f (<string>:2:9)").complains("at <string>:4:1"))
+            .typescript(program("function f(): never {\n  throw new Error('v')\n}\nf()").complains("at f (<string>:2:9)").complains("at <string>:4:1").only_in(Tier::Wasm, UNMAPPED))
             .lua(program("local function f()\n  error('v')\nend\nf()").complains("lua: (command line):2: v\n").complains("(command line):4: in main chunk")),
         piped("tracebacks::from_stdin")
             .exits(1)
             .python(program("\n1/0").complains("File \"<stdin>\", line 2, in <module>"))
             .javascript(program("\nthrow new Error('v')").complains("<stdin>:2\nthrow new Error('v')\n^\n"))
-            .typescript(program("type T = string\nthrow new Error('v' as T)").complains("<stdin>:2\nthrow new Error('v' as T)\n^\n"))
+            .typescript(program("type T = string\nthrow new Error('v' as T)").complains("<stdin>:2\nthrow new Error('v' as T)\n^\n").only_in(Tier::Wasm, UNMAPPED))
             .lua(program("\nerror('v')").complains("lua: stdin:2: v\n").complains("stdin:2: in main chunk")),
         code("tracebacks::in_the_library")
             .exits(1)
@@ -122,7 +122,7 @@ pub fn cases() -> Vec<Case> {
             .exits(1)
             .python(program("class C:\n    def m(self): 1/0\nC().m()").complains("line 2, in m"))
             .javascript(program("class C {\n  m() { null.x }\n}\nnew C().m()").complains("m (<string>:2:"))
-            .typescript(program("class C {\n  constructor(private readonly n: number | null) {}\n  m(): void { (this.n as any).x }\n}\nnew C(null).m()").complains("m (<string>:3:"))
+            .typescript(program("class C {\n  constructor(private readonly n: number | null) {}\n  m(): void { (this.n as any).x }\n}\nnew C(null).m()").complains("m (<string>:3:").only_in(Tier::Wasm, UNMAPPED))
             .lua(program("local C = {}\nfunction C:m() error('v') end\nC:m()").complains("(command line):2: in method 'm'")),
         code("tracebacks::printed_by_the_program")
             .python(program("import traceback\ntry:\n    1/0\nexcept Exception:\n    traceback.print_exc()").complains("line 3, in <module>"))
@@ -136,7 +136,8 @@ pub fn cases() -> Vec<Case> {
         code("tracebacks::recursion")
             .exits(1)
             .python(program("def f(): f()\nf()").complains("RecursionError: maximum recursion depth exceeded").complains("[Previous line repeated"))
-            .scripts(program("function f() { f() }\nf()").complains("RangeError: Maximum call stack size exceeded").complains("at f (<string>:1:"))
+            .javascript(program("function f() { f() }\nf()").complains("RangeError: Maximum call stack size exceeded").complains("at f (<string>:1:"))
+            .typescript(program("function f(): void { f() }\nf()").complains("RangeError: Maximum call stack size exceeded").complains("at f (<string>:1:").only_in(Tier::Wasm, UNMAPPED))
             .lua(program("local function f() return 1 + f() end\nf()").complains("stack overflow").complains("skipping")),
         file("tracebacks::does_not_leak_where_it_lies")
             .exits(1)

@@ -13,8 +13,10 @@ enum Taken {
     Subtree,
 }
 
-const PLACES: [(&str, Taken); 14] = [
+const PLACES: [(&str, Taken); 15] = [
     (SCRIPT_DIR, Taken::Subtree),
+    // What a container has of codebox itself.
+    ("/.codebox", Taken::Subtree),
     ("/proc", Taken::Subtree),
     ("/sys", Taken::Subtree),
     ("/dev", Taken::Subtree),

@@ -303,13 +303,13 @@ async fn engines_are_left_alone_until_they_are_needed() {
     let backends: [&dyn Backend; 3] = [&wasm, &podman, &docker];
 
     let plain = Wanted::of(demand(), &Needs::default(), &AUTO);
-    let (candidates, chosen) = choose(&plain, &backends).await;
+    let (candidates, chosen) = choose(&plain, &backends, &[]).await;
     assert_eq!(chosen.expect("wasm can").backend.as_str(), "wasm");
     assert_eq!((wasm.probes(), podman.probes(), docker.probes()), (1, 0, 0));
     assert!(candidates[1].found.is_none());
 
     let needy = Wanted::of(demand(), &needs(&[Weight::Required]), &AUTO);
-    let (_, chosen) = choose(&needy, &backends).await;
+    let (_, chosen) = choose(&needy, &backends, &[]).await;
     let chosen = chosen.expect("docker can");
     assert_eq!(chosen.backend.as_str(), "docker");
     assert_eq!(chosen.rejected[0].to_string(), "podman: no socket");

@@ -1,7 +1,8 @@
 //! The way of a run, from arguments to a report; and from a report to a second run in a container.
 
 use codebox_core::{
-    Backend, Effects, EscalatedFrom, HostPath, ImageName, Isolation, IsolationSet, NeedsEscalation, RunReport,
+    Backend, BackendId, Effects, EscalatedFrom, HostPath, ImageName, Isolation, IsolationSet, NeedsEscalation,
+    RunReport, Unavailable,
 };
 use codebox_service::{
     Admitted, After, Escalation, Plan, PlanError, Preference, Wanted, admit, after, choose, look, plan_of, prepare,
@@ -91,7 +92,19 @@ pub(super) fn attempt(
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| no_runtime(&error))?;
     let backends = host.backends(engine.as_deref())?;
-    let plan = runtime.block_on(planned(&admitted, &backends, policy.escalation, voice, host))?;
+    let mut refused = Vec::new();
+    let plan = loop {
+        let plan = runtime.block_on(planned(&admitted, (&backends, &refused), policy.escalation, voice, host))?;
+        match runtime.block_on(ensured(&admitted, &plan, voice, host)) {
+            Ok(()) => break plan,
+            // What merely prefers a container can do with less than it; what was named, or needs one, cannot.
+            Err(failure) if can_do_without(&admitted) => {
+                let why = Unavailable { reason: failure.message().to_owned(), fix: "see codebox doctor".to_owned() };
+                refused.push((plan.choice.backend.clone(), why));
+            }
+            Err(failure) => return Err(failure),
+        }
+    };
     let backend =
         backends.iter().find(|backend| backend.id() == plan.choice.backend).ok_or_else(|| lost_backend(&plan))?;
     // Beside what comes next, which takes longer.
@@ -99,11 +112,6 @@ pub(super) fn attempt(
     if plan.choice.isolation == Isolation::Wasm {
         // Blocks for as long as it takes, so no task may be around it.
         host.catalog()?.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
-    }
-    if plan.choice.isolation == Isolation::Container {
-        let image = admitted.container_image().map(ImageName::as_str);
-        let language = &admitted.job().language;
-        runtime.block_on(host.ensure_image(&plan.choice.backend, language, image, progress(voice).as_ref()))?;
     }
     let prepared = runtime.block_on(prepare(&admitted, &plan, *backend))?;
     let walls = match host.confine(&admitted, prepared.spec(), confinement) {
@@ -125,7 +133,7 @@ pub(super) fn attempt(
     if let Some(Takeover { handover: Handover { from, lacked, .. }, .. }) = takeover {
         report.provenance.reason = format!("it died in {from} for want of {lacked}");
         report.provenance.escalated_from = Some(EscalatedFrom {
-            backend: codebox_core::BackendId::read(from.clone()),
+            backend: BackendId::read(from.clone()),
             isolation: Isolation::Wasm,
             reason: lacked.clone(),
         });
@@ -144,6 +152,24 @@ pub(super) fn attempt(
     runtime.shutdown_background();
     let out = admitted.out().cloned();
     Ok(Attempt::Done(Box::new(Done { report, out, delivery })))
+}
+
+/// Makes sure that a container's image is there.
+async fn ensured(admitted: &Admitted, plan: &Plan, voice: Voice, host: &dyn Host) -> Result<(), Failure> {
+    if plan.choice.isolation != Isolation::Container {
+        return Ok(());
+    }
+    let image = admitted.container_image().map(ImageName::as_str);
+    let language = &admitted.job().language;
+    host.ensure_image(&plan.choice.backend, language, image, progress(voice).as_ref()).await
+}
+
+/// Whether the job could run somewhere else than in a container.
+fn can_do_without(admitted: &Admitted) -> bool {
+    let job = admitted.job();
+    job.isolations.contains(Isolation::Wasm)
+        && admitted.container_image().is_none()
+        && job.language != codebox_core::Language::Command
 }
 
 /// A process that can run the command again, where that may come to pass.
@@ -188,14 +214,14 @@ fn needs(lacked: &str, why: &str) -> NeedsEscalation {
 /// Chooses where and from what image to run.
 async fn planned(
     admitted: &Admitted,
-    backends: &[&dyn Backend],
+    (backends, refused): (&[&dyn Backend], &[(BackendId, Unavailable)]),
     escalation: Escalation,
     voice: Voice,
     host: &dyn Host,
 ) -> Result<Plan, Failure> {
     let looked = look(admitted).map_err(PlanError::from)?;
     let wanted = Wanted::of_admitted(admitted, &looked, escalation);
-    let (_, choice) = choose(&wanted, backends).await;
+    let (_, choice) = choose(&wanted, backends, refused).await;
     let choice = choice.map_err(PlanError::from)?;
     for other in &choice.rejected {
         voice.explain(format!("not {}: {}", other.candidate, other.reason));
