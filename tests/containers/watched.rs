@@ -18,9 +18,10 @@ pub const WAITING: &str = "import os, time\nopen('/data/ready', 'w').close()\nwh
 
 /// Runs a job that [waits](WAITING), and looks at its container.
 pub fn during<T>(ground: &Ground, job: Codebox, look: impl FnOnce(&str) -> Result<T>) -> Result<(Ran, T)> {
+    let before = ground.containers()?;
     thread::scope(|scope| {
         let running = scope.spawn(|| job.run());
-        let looked = up(ground, || running.is_finished()).and_then(|id| look(&id));
+        let looked = up(ground, &before, || running.is_finished()).and_then(|id| look(&id));
         fs::write(ground.canaries.grant().join("go"), "")?;
         let ran = running.join().map_err(|_| anyhow!("the thread that ran codebox panicked"))??;
         let looked = looked.with_context(|| format!("{:.900} {:.900}", ran.stdout_text(), ran.stderr_text()))?;
@@ -29,12 +30,12 @@ pub fn during<T>(ground: &Ground, job: Codebox, look: impl FnOnce(&str) -> Resul
 }
 
 /// The container of a job that is up.
-fn up(ground: &Ground, is_over: impl Fn() -> bool) -> Result<String> {
+fn up(ground: &Ground, before: &[String], mut is_over: impl FnMut() -> bool) -> Result<String> {
     let ready = ground.canaries.grant().join("ready");
     let until = Instant::now() + PATIENCE;
     loop {
         if ready.exists() {
-            let ids = ground.containers()?;
+            let ids: Vec<String> = ground.containers()?.into_iter().filter(|id| !before.contains(id)).collect();
             let [id] = ids.as_slice() else { bail!("there is not one container but {}", ids.len()) };
             ground.saw(id);
             return Ok(id.clone());
@@ -61,12 +62,11 @@ impl Started {
     pub fn new(ground: &Ground, job: &Codebox) -> Result<Self> {
         let mut command = job.command();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let before = ground.containers()?;
         let child = command.spawn()?;
         let mut started = Self { child, id: String::new() };
-        let pid = started.child.id();
-        // Nobody waits for the child meanwhile, so one that is over stays there without a command line.
-        let is_over = || fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.is_empty());
-        started.id = up(ground, is_over)?;
+        let id = up(ground, &before, || started.child.try_wait().is_ok_and(|status| status.is_some()))?;
+        started.id = id;
         Ok(started)
     }
 

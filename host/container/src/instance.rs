@@ -114,14 +114,14 @@ async fn call<T>(
 /// Attaches to a container, starts it and waits for its agent.
 async fn begin(client: &Docker, id: &str, image: &ImageFacts) -> Result<Talk, ContainerError> {
     let streams = AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(true);
-    let attached = call("carry its streams", client.attach_container(id, Some(streams.build()))).await?;
-    let mut talk = Talk::over(attached);
-    match call("start a container", client.start_container(id, None)).await {
-        Err(ContainerError::Refused { said, .. }) => {
-            return Err(ContainerError::Unstartable { image: image.name.to_string(), said });
-        }
-        other => other?,
-    }
+    let unstartable = |error| match error {
+        ContainerError::Refused { said, .. } => ContainerError::Unstartable { image: image.name.to_string(), said },
+        other => other,
+    };
+    // Podman prepares a container when somebody attaches to it.
+    let attached = call("carry its streams", client.attach_container(id, Some(streams.build()))).await;
+    let mut talk = Talk::over(attached.map_err(unstartable)?);
+    call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;
     match timeout(LONG, talk.word()).await {
         Ok(Ok(Some(Word::Ready))) => Ok(talk),
         Ok(Ok(_)) => Err(ContainerError::Agent(format!("it did not start: {}", talk.complaint()))),

@@ -31,7 +31,8 @@ impl Bind {
         let is_odd = |c: char| matches!(c, ',' | '"') || c.is_control();
         if flavour == Flavour::Podman && (self.guest.contains(is_odd) || self.host.to_string_lossy().contains(is_odd)) {
             let why = "Podman takes no path with a comma, a quote or a control character; rename it, or use docker";
-            return Err(ContainerError::Grant { path: self.host.clone(), why: why.to_owned() });
+            let subject = format!("{} at {}", self.host.display(), self.guest);
+            return Err(ContainerError::Input { subject, why: why.to_owned() });
         }
         let not_text = || ContainerError::Grant { path: self.host.clone(), why: "its path is not UTF-8".to_owned() };
         Ok(Mount {

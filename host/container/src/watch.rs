@@ -8,6 +8,9 @@ use codebox_files::{Ceiling, Dir, Used, measure};
 /// The least time between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// The most that a file system adds for an entry: a block.
+const ENTRY: u64 = 4096;
+
 /// The directories, and how much may be in them.
 pub(crate) struct Watch {
     dirs: Vec<Dir>,
@@ -36,7 +39,9 @@ impl Watch {
 
     fn look(&self) -> Option<LimitKind> {
         let used = self.used();
-        if self.ceiling.bytes.is_some_and(|most| used.bytes > most) {
+        // What directories themselves take is no doing of the job's, and a file that is just as long as may be is no breach.
+        let own = ENTRY.saturating_mul(used.entries.saturating_add(2));
+        if self.ceiling.bytes.is_some_and(|most| used.bytes > most.saturating_add(own)) {
             return Some(LimitKind::Disk);
         }
         self.ceiling.entries.is_some_and(|most| used.entries > most).then_some(LimitKind::Files)
@@ -52,7 +57,9 @@ impl Watch {
     pub(crate) fn used(&self) -> Used {
         let mut sum = Used::default();
         for dir in &self.dirs {
-            let used = measure(dir, self.ceiling);
+            // Up to twice the ceiling, so that what is a little over it is seen for what it is.
+            let twice = Ceiling { bytes: self.ceiling.bytes.map(|most| most.saturating_mul(2)), ..self.ceiling };
+            let used = measure(dir, twice);
             sum.bytes = sum.bytes.saturating_add(used.bytes);
             sum.entries = sum.entries.saturating_add(used.entries);
         }
