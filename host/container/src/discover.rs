@@ -91,7 +91,11 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
     }));
     let mut seen = Vec::new();
     found.retain(|candidate| {
-        let fresh = !seen.contains(&candidate.place);
+        // A place that two tools were told of is both tools' own.
+        let fresh = match candidate.chosen {
+            Chosen::ByUser(_) => true,
+            Chosen::ByHabit => !seen.contains(&candidate.place),
+        };
         seen.push(candidate.place.clone());
         fresh
     });

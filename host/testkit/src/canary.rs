@@ -141,12 +141,24 @@ impl Canaries {
             let path = entry.path();
             if meta.is_dir() {
                 self.check_produced(&path)?;
-            } else if meta.is_file() && meta.len() < 1 << 20 && contains(&fs::read(&path)?, self.secret.as_bytes()) {
+            } else if meta.is_file() && meta.len() < 1 << 20 && contains(&read_itself(&path), self.secret.as_bytes()) {
                 bail!("{} holds the canary", path.display());
             }
         }
         Ok(())
     }
+}
+
+/// What a file holds that stands there itself; nothing of a link that took its place since it was looked at.
+fn read_itself(path: &Path) -> Vec<u8> {
+    use std::io::Read as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    const NO_FOLLOW: i32 = 0o400_000;
+    let mut content = Vec::new();
+    if let Ok(mut file) = fs::File::options().read(true).custom_flags(NO_FOLLOW).open(path) {
+        let _ = file.read_to_end(&mut content);
+    }
+    content
 }
 
 fn names(dir: &Path) -> Result<Vec<String>> {
