@@ -3,7 +3,7 @@
 //! Both talk over one pair of byte streams, the agent's standard input and output, which the engine carries. A job's own
 //! streams are pipes of the agent's, so that nothing a job writes can be taken for a word of the agent.
 //!
-//! The host sends [`Order`]s and the agent [`Word`]s, each as a [frame](frame): a kind, a length, a payload. Between
+//! The host sends [`Order`]s and the agent [`Word`]s, each as a [`frame`]: a kind, a length, a payload. Between
 //! `Run` and `Ended` lies one job; an agent runs one at a time. When the host's stream ends, however it ends, the agent
 //! kills all that runs and ends itself: nobody is left to take the result.
 

@@ -1,7 +1,7 @@
 //! Runs jobs in containers of Podman and Docker, which are two values of one code path.
 //!
 //! A job's container has one process of ours, the [agent](codebox_agent), which starts the job's program and passes its
-//! streams on. The container is made by [`harden`](crate::harden) with everything stated that an engine would otherwise
+//! streams on. The container is made by `harden` with everything stated that an engine would otherwise
 //! choose by itself, and lives for one instance.
 //!
 //! Types of bollard appear in no public signature.

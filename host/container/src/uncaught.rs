@@ -26,7 +26,9 @@ fn python(text: &str) -> Option<GuestError> {
         // A syntax error in the program itself has no traceback before it.
         None => last(|line| line.starts_with("  File \""))?,
     };
-    let end = lines[begin..].iter().rposition(|line| head(line).is_some())? + begin;
+    // What it says may go on for more lines; its frames are indented.
+    let is_end = |line: &&str| !line.starts_with(' ') && head(line).is_some();
+    let end = lines[begin + 1..].iter().position(is_end)? + begin + 1;
     let (name, _) = head(lines[end])?;
     let value = lines[end..].join("\n").get(name.len()..).unwrap_or_default().trim_start_matches(": ").to_owned();
     let line = lines[begin..end].iter().filter_map(|line| place(line)).next_back();

@@ -110,7 +110,9 @@ impl FromStr for ImagePattern {
             return Ok(Self { text: text.parse::<ImageName>()?.0, is_prefix: false });
         };
         let registry = prefix.split_once('/').map(|(registry, _)| registry).unwrap_or_default();
-        let good = (registry.contains(['.', ':']) || registry == "localhost") && !prefix.contains(['*', ' ']);
+        let is_host = registry.starts_with(|c: char| c.is_ascii_alphanumeric()) && !registry.contains("..");
+        let is_registry = is_host && (registry.contains(['.', ':']) || registry == "localhost");
+        let good = is_registry && !prefix.contains(['*', ' ']);
         let fault = || NameError::new("image pattern", text, "write NAME:TAG, or REGISTRY/PATH*");
         good.then(|| Self { text: prefix.to_owned(), is_prefix: true }).ok_or_else(fault)
     }

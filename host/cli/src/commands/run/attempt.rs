@@ -53,7 +53,7 @@ impl Takeover {
     /// Leaves it to the first run to tell of a failure; answers whether it was not too late for that.
     pub(super) fn refuse(&mut self, failure: &Failure) -> bool {
         if !self.went {
-            self.line.refuses(&failure.message());
+            self.line.refuses(failure.message());
         }
         !self.went
     }
