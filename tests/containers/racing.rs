@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use codebox_testkit::Codebox;
 
 use crate::ground::{Ground, program};
+use crate::residue::{processes_of, settle};
 use crate::row::{Row, row};
 use crate::watched::Started;
 
@@ -46,11 +47,12 @@ fn other_jobs_swapper(ground: &Ground) -> Result<()> {
         // The host's own look at the directory would follow the links that are swapped there just now.
         let ran = job.args(["--lang", "python", "-c", write]).run()?;
         ensure!(ran.report()?.kind() == "ok", "it ended as {}", ran.stdout_text());
-        unread(ground, out.path())?;
+        came_out(ground, out.path())?;
     }
     ensure!(swapper.child.try_wait()?.is_none(), "the swapper was over before the last collection");
     swapper.kill()?;
-    swept(ground)
+    swept(ground)?;
+    settle(|| Ok(processes_of(&swapper.id)))
 }
 
 /// Codebox dies, and what it left is removed while its job may still be at it.
@@ -65,14 +67,24 @@ fn removed_while_swapping(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
+/// Sweeps until nothing is left: an engine may be at removing it by itself just then.
 fn swept(ground: &Ground) -> Result<()> {
-    let ran = ground.codebox().arg("gc").run()?;
-    ensure!(ran.code == Some(0), "gc: {} {}", ran.stdout_text(), ran.stderr_text());
-    Ok(())
+    settle(|| {
+        let ran = ground.codebox().arg("gc").run()?;
+        let left = ground.containers()?;
+        ensure!(ran.code == Some(0) || !left.is_empty(), "gc: {} {}", ran.stdout_text(), ran.stderr_text());
+        Ok(left)
+    })
+}
+
+/// Nothing that came out holds the secret, or is a link; and nothing else of the host's was changed.
+fn unread(ground: &Ground, out: &std::path::Path) -> Result<()> {
+    came_out(ground, out)?;
+    ground.canaries.check_host()
 }
 
 /// Nothing that came out holds the secret, or is a link.
-fn unread(ground: &Ground, out: &std::path::Path) -> Result<()> {
+fn came_out(ground: &Ground, out: &std::path::Path) -> Result<()> {
     let mut folders = vec![out.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
@@ -87,5 +99,5 @@ fn unread(ground: &Ground, out: &std::path::Path) -> Result<()> {
             }
         }
     }
-    ground.canaries.check_host()
+    Ok(())
 }

@@ -83,21 +83,30 @@ impl Drop for Removal {
 }
 
 /// Removes a container and the volumes that it alone has; one that is gone already is no error.
+///
+/// An engine that is at it by itself, because the container has just ended, says so; it is asked again.
 pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerError> {
-    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-    let removed = match timeout(2 * PATIENCE, client.remove_container(id, Some(options))).await {
-        Ok(done) => done.map_err(ContainerError::call("remove a container")),
-        Err(late) => Err(ContainerError::Lost { doing: "remove a container", source: Box::new(late) }),
-    };
-    match removed {
-        Err(ContainerError::Refused { said, .. }) if gone(&said) => Ok(()),
-        other => other,
+    let mut tries = 0;
+    loop {
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let removed = match timeout(2 * PATIENCE, client.remove_container(id, Some(options))).await {
+            Ok(done) => done.map_err(ContainerError::call("remove a container")),
+            Err(late) => Err(ContainerError::Lost { doing: "remove a container", source: Box::new(late) }),
+        };
+        match removed {
+            Err(ContainerError::Refused { said, .. }) if gone(&said) => return Ok(()),
+            Err(ContainerError::Refused { .. }) if tries < 10 => {
+                tries += 1;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            other => return other,
+        }
     }
 }
 
 fn gone(said: &str) -> bool {
     let said = said.to_ascii_lowercase();
-    said.contains("no such container") || said.contains("no container with") || said.contains("already in progress")
+    said.contains("no such container") || said.contains("no container with")
 }
 
 /// A call with the time that making and starting may take.
