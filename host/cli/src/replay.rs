@@ -2,7 +2,7 @@
 //! twice, and the last words on standard error are held back for a moment.
 
 use std::io::{self, Read};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,9 @@ use codebox_core::OutputSink;
 
 /// How long standard error is held back: what a dying program says of its end comes within that.
 const MOMENT: Duration = Duration::from_millis(100);
+
+/// How long somebody who does not read standard error is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Most bytes of input that are remembered.
 const REMEMBERED: usize = 1 << 20;
@@ -96,31 +99,55 @@ impl Lingering {
 
     /// Passes nothing on from now on, until it is decided what becomes of it.
     pub(crate) fn freeze(&self) {
-        self.0.lock().frozen = true;
+        if let Some(mut state) = self.0.lock_in_time() {
+            state.frozen = true;
+        }
     }
 
     /// Drops what is held back, and whatever comes.
     pub(crate) fn discard(&self) {
-        let mut state = self.0.lock();
-        state.held.clear();
-        state.inner = None;
-        state.over = true;
+        if let Some(mut state) = self.0.lock_in_time() {
+            state.held.clear();
+            state.inner = None;
+            state.over = true;
+        }
         self.0.changed.notify_all();
     }
 
-    /// Passes on what is held back; the sink is gone then.
+    /// Passes on what is held back; the sink is gone then. Somebody who does not read it is waited for a moment only.
     pub(crate) fn finish(&self) {
-        let mut state = self.0.lock();
-        let _ = state.pass();
-        state.inner = None;
-        state.over = true;
-        self.0.changed.notify_all();
+        let (said, all) = mpsc::channel();
+        let shared = Arc::clone(&self.0);
+        let finish = move || {
+            let mut state = shared.lock();
+            let _ = state.pass();
+            state.inner = None;
+            state.over = true;
+            shared.changed.notify_all();
+            let _ = said.send(());
+        };
+        if thread::Builder::new().name("codebox-linger".into()).spawn(finish).is_ok() {
+            let _ = all.recv_timeout(PATIENCE);
+        }
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, if nobody who does not read keeps it for longer than a moment.
+    fn lock_in_time(&self) -> Option<MutexGuard<'_, State>> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(Duration::from_millis(2)),
+                Err(TryLockError::WouldBlock) => return None,
+            }
+        }
     }
 
     fn pass_on(&self) {
