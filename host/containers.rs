@@ -161,22 +161,19 @@ pub(crate) async fn sweep(engines: &[ContainerBackend], how: Sweep) -> Vec<Lefto
         Sweep::Remove => Swept::Away,
         Sweep::NameOnly => Swept::NamedOnly,
     };
-    let mut found = Vec::new();
-    for engine in engines {
-        let mounts = engine.sweep_mounts(swept).into_iter().map(|left| (left, "this machine".to_owned()));
-        let containers = engine.sweep(swept).await.unwrap_or_default();
-        let containers = containers.into_iter().map(|left| (left, engine.id().to_string()));
-        found.extend(mounts.chain(containers).map(|(left, place)| {
+    let told = |place: &str, left: Vec<codebox_container::Leftover>| {
+        let place = place.to_owned();
+        left.into_iter().map(move |left| {
             let codebox_container::Leftover { kind, name, kept } = left;
-            Leftover { kind: kind.to_owned(), name, place, kept }
-        }));
+            Leftover { kind: kind.to_owned(), name, place: place.clone(), kept }
+        })
+    };
+    // The mounts are this machine's, whichever engine they were made for.
+    let mounts = engines.first().map(|engine| engine.sweep_mounts(swept)).unwrap_or_default();
+    let mut found: Vec<Leftover> = told("this machine", mounts).collect();
+    for engine in engines {
+        let containers = engine.sweep(swept).await.unwrap_or_default();
+        found.extend(told(engine.id().as_str(), containers));
     }
-    // Both engines see the mounts of this machine, and the second finds those that the first only named.
-    let mut seen = Vec::new();
-    found.retain(|left| {
-        let fresh = !seen.contains(left);
-        seen.push(left.clone());
-        fresh
-    });
     found
 }

@@ -80,7 +80,7 @@ pub(crate) fn mounts(points: &Path, scratch: &Path, how: Swept) -> Vec<Leftover>
     let mut left = Vec::new();
     for entry in fs::read_dir(points).into_iter().flatten().flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };
-        // `run-XXXXXX-NUMBER-COUNT`
+        // Named after its owner, then a number of the instance's, then its place among the grants.
         let Some(owner) = name.rsplitn(3, '-').nth(2) else { continue };
         if is_alive(owner, scratch) {
             continue;

@@ -114,7 +114,6 @@ impl Settings {
             image: self.image.clone(),
             escalation: self.escalation.unwrap_or_default(),
             allowed_images: self.images.allowed.clone(),
-            language_images: self.images.of.clone(),
             engine: self.engine.clone(),
             endings: BTreeMap::new(),
             protected,

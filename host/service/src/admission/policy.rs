@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use codebox_core::path::Protected;
-use codebox_core::{ImageName, ImagePattern, IsolationSet, Language, Limits};
+use codebox_core::{ImagePattern, IsolationSet, Language, Limits};
 
 use crate::choice::Escalation;
 
@@ -20,8 +20,6 @@ pub struct Policy {
     pub escalation: Escalation,
     /// The container images that may be used; any, where there is no list.
     pub allowed_images: Option<Vec<ImagePattern>>,
-    /// The container images of languages, where they are not the built-in ones.
-    pub language_images: BTreeMap<Language, ImageName>,
     /// The engine to prefer.
     pub engine: Option<String>,
     /// Languages of added runtimes by the endings of their files.
@@ -40,7 +38,6 @@ impl Default for Policy {
             image: None,
             escalation: Escalation::Allowed,
             allowed_images: None,
-            language_images: BTreeMap::new(),
             engine: None,
             endings: BTreeMap::new(),
             protected: Vec::new(),

@@ -1,8 +1,7 @@
 //! The way of a run, from arguments to a report; and from a report to a second run in a container.
 
 use codebox_core::{
-    Backend, BackendId, Effects, EscalatedFrom, HostPath, ImageName, Isolation, IsolationSet, NeedsEscalation,
-    RunReport, Unavailable,
+    Backend, BackendId, Effects, EscalatedFrom, HostPath, ImageName, Isolation, NeedsEscalation, RunReport, Unavailable,
 };
 use codebox_service::{
     Admitted, After, Escalation, Plan, PlanError, Preference, Wanted, admit, after, choose, look, plan_of, prepare,
@@ -178,7 +177,6 @@ fn standby(admitted: &Admitted, plan: &Plan, escalation: Escalation, host: &dyn 
     let possible = plan.choice.isolation == Isolation::Wasm
         && escalation == Escalation::Allowed
         && job.isolations.contains(Isolation::Container)
-        && job.isolations != IsolationSet::only(Isolation::Wasm)
         && !matches!(job.language, codebox_core::Language::Named(_));
     // Where it cannot be started there is none; the report then says what it would have taken.
     if possible && host.may_have_engine() { Standby::start().ok() } else { None }
