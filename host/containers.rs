@@ -37,6 +37,7 @@ pub(crate) fn backends(places: &Places, settings: &Settings, scratch: &Arc<Scrat
         images: ImageTable::default().with(settings.images.of.clone()).allowing(allowed),
         scratch: Arc::clone(scratch),
         folder: places.cache.join("containers"),
+        keeper: Some(Arc::new(crate::keeper::start)),
         authorities: AUTHORITIES.iter().find_map(|path| Path::new(path).canonicalize().ok()),
     };
     let mut flavours = Flavour::ALL;
@@ -85,6 +86,7 @@ pub(crate) async fn ensure_image(
         limits: codebox_core::Limits::default(),
         image: image.map(str::to_owned),
         isolation: Isolation::Container,
+        warm: None,
     };
     let failed = |error| Failure::from(engine.told(error));
     let name = engine.image_name(&spec).map_err(failed)?;

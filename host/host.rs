@@ -172,6 +172,10 @@ impl Host for Process {
         })?
     }
 
+    fn keep(&self, engine: &str, asked: &str) -> Result<(), Failure> {
+        crate::keeper::keep(self.containers()?, engine, asked)
+    }
+
     fn sweep(&self, how: Sweep) -> Result<Vec<Leftover>, Failure> {
         let engines = self.containers()?;
         crate::containers::block(async { crate::containers::sweep(engines, how).await })

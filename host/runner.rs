@@ -149,6 +149,7 @@ impl Runner {
             limits: job.limits,
             image: Some(self.image_for(job)),
             isolation: Isolation::Wasm,
+            warm: None,
         };
         let mut instance = self.wasm.open(&spec).await?;
         let report = instance.exec(job, io).await?;

@@ -23,6 +23,7 @@ mod requests;
 mod residue;
 mod row;
 mod secrets;
+mod warm;
 mod watched;
 
 use std::sync::Arc;
@@ -62,6 +63,7 @@ fn rows() -> Vec<Row> {
         grants::rows(),
         killed::rows(),
         lost::rows(),
+        warm::rows(),
     ];
     topics.into_iter().flatten().collect()
 }

@@ -12,6 +12,9 @@ mod values;
 
 pub(crate) use run::{ProgramAt, RunArgs, marked};
 
+/// The command of a process that keeps containers ready.
+pub const KEEP_COMMAND: &str = "keep-warm";
+
 /// The runtime that commands speak of when the user names none.
 const DEFAULT_RUNTIME: &str = "python";
 
@@ -71,6 +74,13 @@ pub(crate) enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Keep containers ready, as standard input says; `run --warm` starts it
+    #[command(name = KEEP_COMMAND, hide = true)]
+    KeepWarm {
+        /// The container engine
+        #[arg(value_parser = values::engine())]
+        engine: String,
     },
     /// Print the reference of this command line as Markdown
     #[command(hide = true)]

@@ -57,6 +57,13 @@ pub trait Host {
     /// When no engine answers, or the image cannot be had.
     fn pull_image(&self, engine: Option<&str>, name: &str, progress: &dyn Progress) -> Result<String, Failure>;
 
+    /// Keeps containers ready for other processes until nobody wants any; `asked` is what the process that started this one
+    /// wrote for it.
+    ///
+    /// # Errors
+    /// When the engine does not answer, or nothing can be made of what was asked.
+    fn keep(&self, engine: &str, asked: &str) -> Result<(), Failure>;
+
     /// Finds what killed processes of codebox left behind, and removes it if `how` says so.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ mod owners;
 mod questions;
 mod talk;
 mod uncaught;
+mod warm;
 mod watch;
 
 pub use backend::{ContainerBackend, Settings};
@@ -40,3 +41,4 @@ pub use error::ContainerError;
 pub use facts::{EngineFacts, Weakness};
 pub use gc::{Leftover, Swept};
 pub use images::{ImageTable, LocalImage};
+pub use warm::StartKeeper;

@@ -112,6 +112,11 @@ impl Granted {
         Ok(self)
     }
 
+    /// What another process has made ready, and keeps so.
+    pub(crate) fn lent(binds: Vec<Bind>) -> Self {
+        Self { binds, ..Self::default() }
+    }
+
     /// Whether a granted directory appears at this very place.
     pub(crate) fn covers(&self, guest: &GuestPath) -> bool {
         self.binds.iter().any(|bind| bind.guest == guest.as_str())

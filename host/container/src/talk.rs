@@ -6,7 +6,7 @@ use bollard::container::{AttachContainerResults, LogOutput};
 use codebox_agent::frame::Decoder;
 use codebox_agent::{Order, Word};
 use futures_util::{Stream, StreamExt as _};
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use crate::engine::PATIENCE;
@@ -27,6 +27,57 @@ impl Talk {
     pub(crate) fn over(attached: AttachContainerResults) -> Self {
         let AttachContainerResults { output, input } = attached;
         Self { output, input, decoder: Decoder::new(Word::LONGEST), complaint: Vec::new() }
+    }
+
+    /// A line that somebody else carries on, in both directions.
+    pub(crate) fn through(line: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
+        let (output, input) = tokio::io::split(line);
+        let output = futures_util::stream::unfold(output, async |mut output| {
+            let mut buffer = vec![0; 64 << 10];
+            match output.read(&mut buffer).await {
+                Ok(0) => None,
+                Ok(count) => {
+                    buffer.truncate(count);
+                    Some((Ok(LogOutput::StdOut { message: buffer.into() }), output))
+                }
+                Err(error) => Some((Err(error.into()), output)),
+            }
+        });
+        Self {
+            output: Box::pin(output),
+            input: Box::pin(input),
+            decoder: Decoder::new(Word::LONGEST),
+            complaint: Vec::new(),
+        }
+    }
+
+    /// Carries the line on for somebody else, until that one ends it.
+    pub(crate) async fn carry(&mut self, line: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+        let Self { output, input, .. } = self;
+        let (mut from, mut to) = tokio::io::split(line);
+        let orders = async {
+            let mut buffer = vec![0; 64 << 10];
+            while let Ok(count @ 1..) = from.read(&mut buffer).await {
+                // An agent that is gone takes no orders; whoever gives them may still want to know what became of it.
+                let _ = input.write_all(&buffer[..count]).await;
+                let _ = input.flush().await;
+            }
+        };
+        let words = async {
+            while let Some(Ok(said)) = output.next().await {
+                if let LogOutput::StdOut { message } | LogOutput::Console { message } = said {
+                    // Somebody who does not listen any more ends the line.
+                    let _ = to.write_all(&message).await;
+                }
+            }
+        };
+        let mut orders = std::pin::pin!(orders);
+        tokio::select! {
+            () = &mut orders => return,
+            () = words => {}
+        }
+        let _ = to.shutdown().await;
+        orders.await;
     }
 
     /// The agent's next word; nothing when the line has ended. The wait can be given up and taken up again.

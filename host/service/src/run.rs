@@ -118,6 +118,7 @@ pub async fn prepare<'a>(
             Isolation::Container | Isolation::Vm => admitted.container_image().map(|name| name.as_str().to_owned()),
         },
         isolation: plan.choice.isolation,
+        warm: admitted.warm(),
     };
     let instance = backend.open(&spec).await?;
     Ok(Prepared { admitted, plan, spec, instance })

@@ -90,6 +90,8 @@ pub fn run(options: &Options) -> Result<()> {
         interpreter::compare,
         container::podman,
         container::docker,
+        container::podman_ready,
+        container::docker_ready,
     ];
     let mut rows = Vec::new();
     for compare in comparisons {

@@ -72,6 +72,10 @@ impl Host for Fake {
         Ok(name.to_owned())
     }
 
+    fn keep(&self, _: &str, _: &str) -> Result<(), Failure> {
+        unreachable!("only a keeper asks for it")
+    }
+
     fn sweep(&self, _how: Sweep) -> Result<Vec<Leftover>, Failure> {
         Ok(Vec::new())
     }
