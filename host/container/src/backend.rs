@@ -291,7 +291,8 @@ pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
             let held = match kind {
                 LimitKind::Wall | LimitKind::Output | LimitKind::OpenFiles => Held::Enforced,
                 // Looked at a hundred times a second, over all processes.
-                LimitKind::Cpu => Held::BestEffort,
+                LimitKind::Cpu if facts.own_groups => Held::BestEffort,
+                LimitKind::Cpu => Held::Unsupported,
                 LimitKind::Memory if facts.limits_memory && !facts.counts_swap => Held::BestEffort,
                 LimitKind::Memory => if_so(facts.limits_memory),
                 LimitKind::Processes => if_so(facts.limits_processes),

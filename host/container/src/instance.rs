@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codebox_agent::{Run, Status};
+use codebox_agent::{Evidence, Run, Status};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestPath, Instance, Isolation, Job,
@@ -77,7 +77,10 @@ impl ContainerInstance {
             cwd: GuestPath::work().as_str().to_owned(),
             asks: started.asks,
             wall_ms: wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
-            cpu_ms: cpu.at().map(|cpu| u64::try_from(cpu.as_millis()).unwrap_or(u64::MAX)),
+            cpu_ms: cpu
+                .at()
+                .filter(|_| self.engine.facts.own_groups)
+                .map(|cpu| u64::try_from(cpu.as_millis()).unwrap_or(u64::MAX)),
         };
         let stdin = match &started.program {
             Some(program) => Stdin::bytes(program.clone().into_bytes()),
@@ -86,7 +89,11 @@ impl ContainerInstance {
         let streams = Streams { stdin, sinks: [io.stdout.take(), io.stderr.take()], cancel: io.cancel.clone() };
         let watch = Watch::over(self.private_dirs()?, &job.limits);
         let since = file_time();
-        let done = run(&mut self.talk, order, &job.limits, streams, watch.as_ref()).await?;
+        let mut done = run(&mut self.talk, order, &job.limits, streams, watch.as_ref()).await?;
+        if let (Some(ended), false) = (&mut done.ended, self.engine.facts.own_groups) {
+            // What was counted is everybody's who shares the group.
+            ended.evidence = Evidence::default();
+        }
         let full = watch.as_ref().and_then(Watch::full);
         let mut report = self.report(job, &done, full).await?;
         report.usage.disk_written = watch.as_ref().map(|watch| watch.used().bytes);
