@@ -15,7 +15,7 @@ use codebox_files::Scratch;
 use codebox_service::catalog::Catalog;
 use codebox_service::catalog::Progress;
 use codebox_service::config::{Settings, narrow};
-use codebox_service::{Admitted, Check, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Journal, Policy, Surroundings};
 use codebox_wasm::{Store, WasmBackend};
 
 use crate::catalog::Shelf;
@@ -31,6 +31,7 @@ pub(crate) struct Process {
     shelf: OnceLock<Shelf>,
     wasm: OnceLock<WasmBackend>,
     scratch: OnceLock<Arc<Scratch>>,
+    journal: OnceLock<Journal>,
     containers: OnceLock<Vec<ContainerBackend>>,
 }
 
@@ -133,6 +134,14 @@ impl Host for Process {
 
     fn catalog(&self) -> Result<&dyn Catalog, Failure> {
         Ok(self.shelf()?)
+    }
+
+    fn journal(&self) -> Result<&Journal, Failure> {
+        if let Some(journal) = self.journal.get() {
+            return Ok(journal);
+        }
+        let journal = Journal::open(&self.places()?.jobs())?;
+        Ok(self.journal.get_or_init(|| journal))
     }
 
     fn backends(&self, engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure> {

@@ -61,6 +61,17 @@ pub(crate) enum Command {
     Image(ImageCommand),
     /// Say what works on this machine, and how to mend what does not
     Doctor,
+    /// List the last jobs and how each ended
+    ///
+    /// A job is noted before it runs. One whose codebox was killed is listed as interrupted; it is not run again.
+    Jobs {
+        /// How many, the latest first
+        #[arg(long, value_name = "COUNT", default_value_t = 20)]
+        last: usize,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove what killed processes of codebox left behind: containers, mounts
     ///
     /// Only what is provably codebox's own, of this user, and provably nobody's any more. Every run in a container does the

@@ -16,6 +16,7 @@ mod doctor;
 mod explain;
 mod gc;
 mod image;
+mod jobs;
 mod run;
 mod runtime;
 mod state;
@@ -31,6 +32,8 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host) -> u8 {
         Command::Runtime(command) => runtime::runtime(command, voice, host),
         Command::Image(command) => image::image(command, voice, host),
         Command::Doctor => doctor::doctor(host),
+        Command::Jobs { last, json: false } => jobs::jobs(last, host),
+        Command::Jobs { last, json: true } => jobs::jobs_as_json(last, host),
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, host),
         Command::Gc { dry_run: true } => gc::gc(Sweep::NameOnly, host),
         Command::KeepWarm { engine } => keep(&engine, host),

@@ -3,7 +3,7 @@ use std::error::Error;
 use codebox_core::{BackendError, ResultKind, wire};
 use codebox_service::catalog::CatalogError;
 use codebox_service::run::backend_fix;
-use codebox_service::{ConfigError, Denied, PlanError};
+use codebox_service::{ConfigError, Denied, JournalError, PlanError};
 
 /// codebox's own failure: one line, what to do about it, and the kind that decides the exit status.
 ///
@@ -109,6 +109,12 @@ impl From<CatalogError> for Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::of(error.kind(), &error).with_fix(error.fix.clone())
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        Self::of(ResultKind::InternalError, &error).with_fix("make room there, or let this user write there")
     }
 }
 

@@ -1,6 +1,6 @@
 use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Wall};
 use codebox_service::catalog::{Catalog, Progress};
-use codebox_service::{Admitted, Check, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Journal, Policy, Surroundings};
 
 use crate::failure::Failure;
 
@@ -22,6 +22,12 @@ pub trait Host {
     /// # Errors
     /// When their directories cannot be had.
     fn catalog(&self) -> Result<&dyn Catalog, Failure>;
+
+    /// What became of accepted jobs.
+    ///
+    /// # Errors
+    /// When its folder cannot be had.
+    fn journal(&self) -> Result<&Journal, Failure>;
 
     /// Every way to run a job, the preferred one first; of container engines the named one alone, where one is named.
     ///
