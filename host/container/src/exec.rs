@@ -9,7 +9,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::classify::HostStop;
 use crate::error::ContainerError;
-use crate::questions;
+use crate::questions::Questions;
 use crate::talk::Talk;
 use crate::watch::Watch;
 
@@ -56,6 +56,7 @@ pub(crate) async fn run(
         outputs: [Output::new(limits.output), Output::new(limits.output)],
         delivery: Delivery::new(sinks),
         delivering: true,
+        questions: Questions::default(),
         stop: None,
         killed: None,
     };
@@ -92,6 +93,8 @@ struct Job {
     outputs: [Output; 2],
     delivery: Delivery,
     delivering: bool,
+    /// What its programs asked, and are still to be told.
+    questions: Questions,
     stop: Option<HostStop>,
     /// When it was killed.
     killed: Option<tokio::time::Instant>,
@@ -100,6 +103,7 @@ struct Job {
 enum Event {
     Word(Result<Option<Word>, ContainerError>),
     Input(std::io::Result<Vec<u8>>),
+    Answered(u32, Vec<u8>),
     Cancelled,
     Over,
     Passed(LimitKind),
@@ -125,6 +129,7 @@ impl Job {
                 };
                 let running = self.stop.is_none();
                 let credit = self.credit;
+                let Self { stdin, questions, .. } = self;
                 let passed = async {
                     match watch {
                         Some(watch) if running => watch.passed().await,
@@ -132,7 +137,7 @@ impl Job {
                     }
                 };
                 let input = async {
-                    match &mut self.stdin {
+                    match stdin {
                         Some(stdin) if credit > 0 && running => {
                             let mut buffer = vec![0; (credit as usize).min(32 << 10)];
                             let count = stdin.read(&mut buffer).await?;
@@ -147,6 +152,8 @@ impl Job {
                     () = cancel.cancelled(), if running => Event::Cancelled,
                     () = at(over), if running => Event::Over,
                     () = at(late) => Event::Late,
+                    // Before its words, which a job can have no end of.
+                    (number, answer) = questions.answered() => Event::Answered(number, answer),
                     word = talk.word() => Event::Word(word),
                     kind = passed => Event::Passed(kind),
                     bytes = input => Event::Input(bytes),
@@ -170,6 +177,7 @@ impl Job {
                     self.stdin = None;
                     talk.order(&Order::InputEnd).await?;
                 }
+                Event::Answered(number, answer) => talk.order(&Order::Answer(number, answer)).await?,
                 Event::Cancelled => {
                     self.stop = Some(HostStop::Cancelled);
                     asked = Some(tokio::time::Instant::now());
@@ -205,7 +213,10 @@ impl Job {
                 self.credit = self.credit.saturating_add(count).min(FIRST_INPUT);
                 Ok(())
             }
-            Word::Ask(question) => talk.order(&Order::Answer(questions::answer(question).await)).await,
+            Word::Ask(number, question) => {
+                self.questions.ask(number, question);
+                Ok(())
+            }
             Word::Ready | Word::Started | Word::Ended(_) => Ok(()),
         }
     }
