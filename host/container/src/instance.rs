@@ -126,7 +126,11 @@ impl ContainerInstance {
             fuel: None,
         };
         report.effects = Effects::Possible;
-        report.enforcement = Enforcement { limits: held(&self.engine.facts), walls: walls(&self.engine.facts) };
+        report.enforcement = Enforcement {
+            limits: held(&self.engine.facts),
+            uncovered: self.granted.uncovered(),
+            walls: walls(&self.engine.facts),
+        };
         Ok(report)
     }
 
