@@ -34,20 +34,23 @@ pub(crate) struct Streams {
 
 /// What came of a job.
 pub(crate) struct Done {
-    /// The agent's word; nothing if it fell silent.
-    pub ended: Option<Ended>,
+    /// The agent's word; nothing if it fell silent, and why it could not be heard if that is known.
+    pub ended: Result<Option<Ended>, ContainerError>,
     pub stop: Option<HostStop>,
     pub captured: [Captured; 2],
     pub began: Instant,
 }
 
-/// Runs a job to its end. What it wrote until then is kept however it ends.
+/// Runs a job to its end. What it wrote until then is kept however it ends, also where that cannot be told.
+///
+/// # Errors
+/// When the job could not be begun.
 pub(crate) async fn run(
     talk: &mut Talk,
     order: Run,
     limits: &Limits,
     streams: Streams,
-    watch: Option<&Watch>,
+    watch: Option<&mut Watch>,
 ) -> Result<Done, ContainerError> {
     let Streams { stdin, sinks, cancel } = streams;
     let mut job = Job {
@@ -57,13 +60,14 @@ pub(crate) async fn run(
         delivery: Delivery::new(sinks),
         delivering: true,
         questions: Questions::default(),
+        watch,
         stop: None,
         killed: None,
     };
     talk.order(&Order::Run(order)).await?;
     let began = Instant::now();
     let over = limits.wall.at().map(|wall| tokio::time::Instant::now() + wall + GRACE);
-    let ended = job.drive(talk, &cancel, over, watch).await;
+    let ended = job.drive(talk, &cancel, over).await;
     // A program has ended when its output has been taken; one that was stopped waits a moment only.
     let stopped = job.stop.is_some() || !matches!(ended, Ok(Some(Ended { stop: None, .. })));
     if job.delivering && !stopped {
@@ -82,10 +86,10 @@ pub(crate) async fn run(
     }
     let _ = timeout(LAST_WORDS, job.delivery.finish()).await;
     let [stdout, stderr] = job.outputs;
-    Ok(Done { ended: ended?, stop: job.stop, captured: [stdout.finish(), stderr.finish()], began })
+    Ok(Done { ended, stop: job.stop, captured: [stdout.finish(), stderr.finish()], began })
 }
 
-struct Job {
+struct Job<'a> {
     /// Nothing once its end was passed on.
     stdin: Option<Stdin>,
     /// Bytes of input that may be sent.
@@ -95,6 +99,7 @@ struct Job {
     delivering: bool,
     /// What its programs asked, and are still to be told.
     questions: Questions,
+    watch: Option<&'a mut Watch>,
     stop: Option<HostStop>,
     /// When it was killed.
     killed: Option<tokio::time::Instant>,
@@ -111,13 +116,12 @@ enum Event {
     Late,
 }
 
-impl Job {
+impl Job<'_> {
     async fn drive(
         &mut self,
         talk: &mut Talk,
         cancel: &CancelToken,
         over: Option<tokio::time::Instant>,
-        watch: Option<&Watch>,
     ) -> Result<Option<Ended>, ContainerError> {
         let mut asked: Option<tokio::time::Instant> = None;
         loop {
@@ -129,13 +133,7 @@ impl Job {
                 };
                 let running = self.stop.is_none();
                 let credit = self.credit;
-                let Self { stdin, questions, .. } = self;
-                let passed = async {
-                    match watch {
-                        Some(watch) if running => watch.passed().await,
-                        _ => std::future::pending().await,
-                    }
-                };
+                let Self { stdin, questions, watch, .. } = self;
                 let input = async {
                     match stdin {
                         Some(stdin) if credit > 0 && running => {
@@ -152,10 +150,10 @@ impl Job {
                     () = cancel.cancelled(), if running => Event::Cancelled,
                     () = at(over), if running => Event::Over,
                     () = at(late) => Event::Late,
+                    kind = passed(watch), if running => Event::Passed(kind),
                     // Before its words, which a job can have no end of.
                     (number, answer) = questions.answered() => Event::Answered(number, answer),
                     word = talk.word() => Event::Word(word),
-                    kind = passed => Event::Passed(kind),
                     bytes = input => Event::Input(bytes),
                 }
             };
@@ -246,6 +244,7 @@ impl Job {
             _sent = self.delivery.send(stream, &bytes[..fits]) => return Ok(()),
             () = cancel.cancelled(), if running => Some(HostStop::Cancelled),
             () = at(over), if running => Some(HostStop::Limit(LimitKind::Wall)),
+            kind = passed(&mut self.watch), if running => Some(HostStop::Limit(kind)),
             // The agent ends a job at its time by itself, and its word to say so is behind what nobody takes.
             () = sleep(LAST_WORDS), if !running => None,
         };
@@ -260,6 +259,14 @@ impl Job {
 async fn at(time: Option<tokio::time::Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A limit that is looked at from here.
+async fn passed(watch: &mut Option<&mut Watch>) -> LimitKind {
+    match watch {
+        Some(watch) => watch.passed().await,
         None => std::future::pending().await,
     }
 }
