@@ -129,11 +129,11 @@ pub(crate) struct Unlocked {
 impl Unlocked {
     /// Opens a directory that this user may not look into; nothing where it may, or cannot be let.
     pub(crate) fn take(dir: &Dir) -> Option<Self> {
-        use rustix::fs::{Access, AtFlags};
         let look = Mode::RUSR | Mode::XUSR;
         let was = Mode::from_raw_mode(rustix::fs::fstat(dir).ok()?.st_mode);
-        let access = Access::READ_OK | Access::EXEC_OK;
-        if was.contains(look) || rustix::fs::accessat(dir, ".", access, AtFlags::EACCESS).is_ok() {
+        // To find what is in it and to list it takes both rights, or a user who needs none.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if was.contains(look) || rustix::fs::openat(dir, ".", flags, Mode::empty()).is_ok() {
             return None;
         }
         let dir = dir.try_clone().ok()?;
