@@ -5,7 +5,10 @@
 //! whatever it did, afterwards no container, mount, process, control group or private directory of it is left. Where an
 //! engine cannot be used, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
 
+mod asking;
 mod audit;
+mod below_links;
+mod changing;
 mod engine;
 mod flood;
 mod grants;
@@ -23,6 +26,7 @@ mod requests;
 mod residue;
 mod row;
 mod secrets;
+mod touched;
 mod warm;
 mod watched;
 
@@ -64,6 +68,10 @@ fn rows() -> Vec<Row> {
         killed::rows(),
         lost::rows(),
         warm::rows(),
+        asking::rows(),
+        below_links::rows(),
+        changing::rows(),
+        touched::rows(),
     ];
     topics.into_iter().flatten().collect()
 }

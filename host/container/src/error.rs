@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use codebox_core::{BackendError, BackendId, BoxedError, LimitKind, Unavailable};
+use codebox_core::{BackendError, BackendId, BoxedError, Captured, LimitKind, Unavailable, Written};
 use thiserror::Error;
 
 /// What went wrong around a container; never what the job in it did.
@@ -73,6 +73,15 @@ pub enum ContainerError {
     /// The agent said something that is none of its words.
     #[error("the agent in the container broke off: {0}")]
     Agent(String),
+    /// Another one, met while a job ran.
+    #[error("{error}")]
+    MidJob {
+        /// The error.
+        #[source]
+        error: Box<Self>,
+        /// What the job had written until then.
+        written: Box<Written>,
+    },
     /// Host files could not be used.
     #[error("cannot {doing} {}", path.display())]
     Io {
@@ -104,6 +113,11 @@ impl ContainerError {
         }
     }
 
+    /// The same, of a job that had written this.
+    pub(crate) fn mid_job([stdout, stderr]: [Captured; 2]) -> impl FnOnce(Self) -> Self {
+        move |error| Self::MidJob { error: Box::new(error), written: Box::new(Written { stdout, stderr }) }
+    }
+
     /// The same in the words that all backends share.
     pub(crate) fn of(self, backend: &BackendId) -> BackendError {
         match self {
@@ -127,6 +141,7 @@ impl ContainerError {
                 BackendError::Image { image, detail: format!("the engine cannot start a container of it so: {said}") }
             }
             Self::Refused { doing, said } => BackendError::Engine { action: doing.to_owned(), source: said.into() },
+            Self::MidJob { error, written } => BackendError::MidJob { error: Box::new(error.of(backend)), written },
             Self::Agent(why) => {
                 BackendError::Engine { action: "talk to the agent in the container".to_owned(), source: why.into() }
             }

@@ -1,25 +1,26 @@
 //! One container, from its making to its removal.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use codebox_agent::{Evidence, Run, Status};
+use codebox_agent::{Ended, Evidence, Run, Status};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestPath, Instance, Isolation, Job,
     Limits, Outcome, Provenance, RunReport, Usage,
 };
-use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, put_file};
+use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, open_linkless, put_file};
 use codebox_streams::Stdin;
 use tokio::time::timeout;
 
 use crate::backend::{held, walls};
 use crate::caller::JobUser;
-use crate::classify::outcome;
+use crate::classify::{HostStop, outcome};
 use crate::command;
 use crate::engine::{Engine, PATIENCE};
 use crate::error::ContainerError;
 use crate::exec::{Done, Streams, run};
 use crate::images::ImageFacts;
+use crate::last_state::last_state;
 use crate::mounts::{Granted, PROGRAM_DIR};
 use crate::talk::Talk;
 use crate::uncaught;
@@ -87,21 +88,37 @@ impl ContainerInstance {
             None => Stdin::of(&job.stdin, io),
         };
         let streams = Streams { stdin, sinks: [io.stdout.take(), io.stderr.take()], cancel: io.cancel.clone() };
-        let watch = Watch::over(self.private_dirs()?, &job.limits);
+        let mut watch = Watch::over(self.private_dirs()?, &job.limits);
         let since = file_time();
-        let mut done = run(&mut self.talk, order, &job.limits, streams, watch.as_ref()).await?;
-        if let (Some(ended), false) = (&mut done.ended, self.engine.facts.own_groups) {
-            // What was counted is everybody's who shares the group.
-            ended.evidence = Evidence::default();
-        }
-        let full = watch.as_ref().and_then(Watch::full);
-        let mut report = self.report(job, &done, full).await?;
-        report.usage.disk_written = watch.as_ref().map(|watch| watch.used().bytes);
+        let done = run(&mut self.talk, order, &job.limits, streams, watch.as_mut()).await;
+        // Also of a job that cannot be told of: nothing looks any more at what is removed.
+        let left = match &mut watch {
+            Some(watch) => Some(watch.left().await),
+            None => None,
+        };
+        let Done { ended, stop, captured, began } = done?;
+        let full = left.as_ref().and_then(|left| left.full);
+        let told = match ended {
+            Ok(mut ended) => {
+                if let (Some(ended), false) = (&mut ended, self.engine.facts.own_groups) {
+                    // What was counted is everybody's who shares the group.
+                    ended.evidence = Evidence::default();
+                }
+                self.report(job, (ended.as_ref(), stop), (began, full)).await.map(|report| (report, ended))
+            }
+            Err(error) => Err(error),
+        };
+        let (mut report, ended) = match told {
+            Ok(told) => told,
+            Err(error) => return Err(ContainerError::mid_job(captured)(error)),
+        };
+        report.usage.disk_written = left.and_then(|left| left.bytes);
+        report.denials.extend(watch.and_then(|watch| watch.denial()));
         let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
         report.files = self.collect(job, since, &before, budget);
-        let [stdout, stderr] = done.captured;
+        let [stdout, stderr] = captured;
         if let (Some(Status::NotStarted(number)), Some(program)) =
-            (done.ended.as_ref().map(|ended| ended.status), started.argv.first())
+            (ended.map(|ended| ended.status), started.argv.first())
         {
             report.error = Some(not_started(program, number));
         } else if !report.is_success() {
@@ -115,17 +132,17 @@ impl ContainerInstance {
     async fn report(
         &mut self,
         job: &Job,
-        done: &Done,
-        full: Option<codebox_core::LimitKind>,
+        (ended, stop): (Option<&Ended>, Option<HostStop>),
+        (began, full): (Instant, Option<codebox_core::LimitKind>),
     ) -> Result<RunReport, ContainerError> {
-        let ended = match &done.ended {
-            Some(ended) => outcome(ended, done.stop, full),
-            None => self.outcome_by_engine(done).await?,
+        let came = match ended {
+            Some(ended) => outcome(ended, stop, full),
+            None => self.outcome_by_engine(stop).await?,
         };
-        let mut report = RunReport::new(ended, self.provenance(), job.limits);
-        let evidence = done.ended.as_ref().map(|ended| ended.evidence).unwrap_or_default();
+        let mut report = RunReport::new(came, self.provenance(), job.limits);
+        let evidence = ended.map(|ended| ended.evidence).unwrap_or_default();
         report.usage = Usage {
-            wall: done.ended.as_ref().map_or(done.began.elapsed(), |ended| Duration::from_micros(ended.wall_us)),
+            wall: ended.map_or(began.elapsed(), |ended| Duration::from_micros(ended.wall_us)),
             cpu: evidence.cpu_us.map(Duration::from_micros),
             peak_memory: evidence.peak_memory,
             startup: Some(self.startup),
@@ -133,25 +150,25 @@ impl ContainerInstance {
             fuel: None,
         };
         report.effects = Effects::Possible;
-        report.enforcement = Enforcement { limits: held(&self.engine.facts), walls: walls(&self.engine.facts) };
+        report.enforcement = Enforcement {
+            limits: held(&self.engine.facts),
+            uncovered: self.granted.uncovered(),
+            walls: walls(&self.engine.facts),
+        };
         Ok(report)
     }
 
     /// The end of a job whose agent is gone: what the engine says of the container.
-    async fn outcome_by_engine(&mut self, done: &Done) -> Result<Outcome, ContainerError> {
+    async fn outcome_by_engine(&mut self, stop: Option<HostStop>) -> Result<Outcome, ContainerError> {
         use crate::classify::HostStop::{Cancelled, Limit};
-        match done.stop {
+        match stop {
             Some(Cancelled) => return Ok(Outcome::Cancelled),
             Some(Limit(kind)) => return Ok(Outcome::LimitHit(kind)),
             None => {}
         }
-        let asked = timeout(PATIENCE, self.engine.client.inspect_container(self.container.id(), None)).await;
-        let state = match asked {
-            Ok(Ok(found)) => found.state.unwrap_or_default(),
-            Ok(Err(error)) => return Err(ContainerError::call("tell how a container ended")(error)),
-            Err(late) => {
-                return Err(ContainerError::Lost { doing: "tell how a container ended", source: Box::new(late) });
-            }
+        // Somebody removed it, which kills what is in it.
+        let Some(state) = last_state(&self.engine.client, self.container.id()).await? else {
+            return Ok(Outcome::Signalled(9));
         };
         match (state.oom_killed, state.exit_code) {
             (Some(true), _) => Ok(Outcome::LimitHit(codebox_core::LimitKind::Memory)),
@@ -215,7 +232,7 @@ impl ContainerInstance {
     fn collect(&mut self, job: &Job, since: std::time::SystemTime, before: &Before, budget: Budget) -> FileChanges {
         let at = GuestPath::work();
         let (dir, owner) = match self.granted.binds.iter().find(|bind| bind.guest == at.as_str()) {
-            Some(bind) => (Dir::open_ambient_dir(&bind.host, cap_std::ambient_authority()), Owner::User),
+            Some(bind) => (open_linkless(&bind.host), Owner::User),
             None => (self.scratch.open("work"), Owner::Job),
         };
         let Ok(dir) = dir else { return FileChanges::default() };

@@ -24,6 +24,7 @@ mod harden;
 mod images;
 mod instance;
 mod labels;
+mod last_state;
 mod mounts;
 mod notes;
 #[cfg(target_os = "linux")]

@@ -18,7 +18,7 @@ mod error;
 mod io;
 
 pub use cancel::{CancelToken, Cancelled, OnCancel};
-pub use error::{BackendError, BoxedError};
+pub use error::{BackendError, BoxedError, Written};
 pub use io::{ExecIo, OutputSink, WriteSink};
 
 /// A boxed future, so that the traits here can be used as objects.

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use crate::engine::PATIENCE;
 use crate::error::ContainerError;
+use crate::last_state::gone;
 
 /// Removes a container when it is not needed any more, whatever became of who made it.
 pub(crate) struct Removal {
@@ -82,9 +83,4 @@ pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerErr
             other => return other,
         }
     }
-}
-
-fn gone(said: &str) -> bool {
-    let said = said.to_ascii_lowercase();
-    said.contains("no such container") || said.contains("no container with")
 }
