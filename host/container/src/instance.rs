@@ -94,7 +94,7 @@ pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerErr
             Err(late) => Err(ContainerError::Lost { doing: "remove a container", source: Box::new(late) }),
         };
         match removed {
-            Err(ContainerError::Refused { said, .. }) if gone(&said) => return Ok(()),
+            Err(ContainerError::Gone { .. }) => return Ok(()),
             Err(ContainerError::Refused { .. }) if tries < 10 => {
                 tries += 1;
                 tokio::time::sleep(Duration::from_millis(200)).await;
@@ -102,11 +102,6 @@ pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerErr
             other => return other,
         }
     }
-}
-
-fn gone(said: &str) -> bool {
-    let said = said.to_ascii_lowercase();
-    said.contains("no such container") || said.contains("no container with")
 }
 
 /// A call with the time that making and starting may take.
@@ -133,7 +128,7 @@ async fn begin(client: &Docker, id: &str, image: &ImageFacts) -> Result<Talk, Co
     call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;
     match timeout(LONG, talk.word()).await {
         Ok(Ok(Some(Word::Ready))) => Ok(talk),
-        Ok(Ok(_)) => Err(ContainerError::Agent(format!("it did not start: {}", talk.complaint()))),
+        Ok(Ok(_)) => Err(talk.broken("start the agent", "it did not start")),
         Ok(Err(error)) => Err(error),
         Err(late) => Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),
     }
@@ -166,7 +161,8 @@ impl ContainerInstance {
         let body = container(wanted, &engine.facts)?;
         let client = engine.client.clone();
         let options = CreateContainerOptionsBuilder::default().name(&format!("codebox-{name}")).build();
-        let made = call("make a container", client.create_container(Some(options), body)).await?;
+        let made = call("make a container", client.create_container(Some(options), body)).await;
+        let made = made.map_err(|error| error.needing(image.name.as_str()))?;
         let id = Removal { client: client.clone(), id: Some(made.id) };
         let talk = match begin(&client, id.id(), &image).await {
             Ok(talk) => talk,
@@ -272,7 +268,7 @@ impl ContainerInstance {
             (_, Some(137)) => Ok(Outcome::Signalled(9)),
             (_, code) => {
                 let code = code.map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
-                Err(ContainerError::Agent(format!("it ended with {code}: {}", self.talk.complaint())))
+                Err(self.talk.broken("carry its streams", &format!("it ended with {code}")))
             }
         }
     }
