@@ -6,7 +6,10 @@
 //! engine cannot be used, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
 
 mod audit;
+mod chance;
+mod cut;
 mod engine;
+mod faulty;
 mod flood;
 mod grants;
 mod ground;
@@ -15,9 +18,11 @@ mod inspected;
 mod killed;
 mod left;
 mod lost;
+mod many;
 mod memory;
 mod network;
 mod processes;
+mod proxied;
 mod racing;
 mod requests;
 mod residue;
@@ -62,6 +67,8 @@ fn rows() -> Vec<Row> {
         grants::rows(),
         killed::rows(),
         lost::rows(),
+        faulty::rows(),
+        cut::rows(),
     ];
     topics.into_iter().flatten().collect()
 }
@@ -83,9 +90,12 @@ fn trial(kit: &Kit, engine: Engine, row: Row, ready: &Arc<Ready>) -> Trial {
 
 fn tried(kit: &Kit, engine: Engine, row: &Row) -> Result<()> {
     let ground = Ground::new(kit, engine)?;
-    let done = (row.run)(&ground);
+    if let Err(error) = (row.run)(&ground) {
+        // What a failure leaves is not the next one's.
+        let _ = ground.codebox().arg("gc").run();
+        return Err(error);
+    }
     let left = ground.check_nothing_left();
-    done?;
     ground.canaries.check_host()?;
     left
 }
