@@ -7,10 +7,15 @@
 
 mod audit;
 mod chance;
+mod consecutive;
+mod crowd;
 mod cut;
+mod deadlines;
+mod dying;
 mod engine;
 mod faulty;
 mod flood;
+mod full;
 mod grants;
 mod ground;
 mod hostile;
@@ -69,6 +74,11 @@ fn rows() -> Vec<Row> {
         lost::rows(),
         faulty::rows(),
         cut::rows(),
+        consecutive::rows(),
+        crowd::rows(),
+        deadlines::rows(),
+        dying::rows(),
+        full::rows(),
     ];
     topics.into_iter().flatten().collect()
 }
