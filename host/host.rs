@@ -9,9 +9,10 @@ use codebox_confine::{Place, Rules};
 use codebox_container::ContainerBackend;
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
-    Access, Backend, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall, WallState,
+    Access, Backend, BackendError, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall,
+    WallState,
 };
-use codebox_files::Scratch;
+use codebox_files::{FilesError, Scratch};
 use codebox_service::catalog::Catalog;
 use codebox_service::catalog::Progress;
 use codebox_service::config::{Settings, narrow};
@@ -67,7 +68,10 @@ impl Process {
         if let Some(scratch) = self.scratch.get() {
             return Ok(scratch);
         }
-        let scratch = Scratch::new(&self.places()?.scratch()).map_err(|e| internal(&e))?;
+        let scratch = Scratch::new(&self.places()?.scratch()).map_err(|FilesError::Io { doing, path, source }| {
+            // A machine without room is no failure of codebox's.
+            BackendError::io(format!("{doing} {}", path.display()), source)
+        })?;
         Ok(self.scratch.get_or_init(|| Arc::new(scratch)))
     }
 

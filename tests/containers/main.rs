@@ -8,9 +8,17 @@
 mod asking;
 mod audit;
 mod below_links;
+mod chance;
 mod changing;
+mod consecutive;
+mod crowd;
+mod cut;
+mod deadlines;
+mod dying;
 mod engine;
+mod faulty;
 mod flood;
+mod full;
 mod grants;
 mod ground;
 mod hostile;
@@ -18,9 +26,11 @@ mod inspected;
 mod killed;
 mod left;
 mod lost;
+mod many;
 mod memory;
 mod network;
 mod processes;
+mod proxied;
 mod racing;
 mod requests;
 mod residue;
@@ -72,6 +82,13 @@ fn rows() -> Vec<Row> {
         below_links::rows(),
         changing::rows(),
         touched::rows(),
+        faulty::rows(),
+        cut::rows(),
+        consecutive::rows(),
+        crowd::rows(),
+        deadlines::rows(),
+        dying::rows(),
+        full::rows(),
     ];
     topics.into_iter().flatten().collect()
 }
@@ -93,9 +110,12 @@ fn trial(kit: &Kit, engine: Engine, row: Row, ready: &Arc<Ready>) -> Trial {
 
 fn tried(kit: &Kit, engine: Engine, row: &Row) -> Result<()> {
     let ground = Ground::new(kit, engine)?;
-    let done = (row.run)(&ground);
+    if let Err(error) = (row.run)(&ground) {
+        // What a failure leaves is not the next one's.
+        let _ = ground.codebox().arg("gc").run();
+        return Err(error);
+    }
     let left = ground.check_nothing_left();
-    done?;
     ground.canaries.check_host()?;
     left
 }

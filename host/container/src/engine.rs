@@ -14,8 +14,11 @@ use crate::notes::Notes;
 /// How long an engine may take to answer a call that does no long work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long an engine may take to say what it is: one of them counts all that it has for it.
+const INTRODUCTION: Duration = Duration::from_secs(20);
+
 /// How long an engine may take for a call that makes or starts something.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(45);
 
 /// Which engine answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -107,7 +110,8 @@ impl Engine {
         }
         let listener = listener(&candidate.place).await?;
         let client = client(&candidate.place, known.as_ref()).map_err(Unreached::because)?;
-        let asked = tokio::time::timeout(PATIENCE, async {
+        let patience = if known.is_some() { 2 * PATIENCE } else { INTRODUCTION };
+        let asked = tokio::time::timeout(patience, async {
             if let Some(facts) = known {
                 client.ping().await?;
                 return Ok::<_, bollard::errors::Error>(Self { client, facts });
@@ -120,7 +124,7 @@ impl Engine {
         match asked.await {
             Ok(Ok(engine)) => Ok(Some(engine)),
             Ok(Err(error)) => Err(Unreached::because(crate::error::one_line(&told(&error)))),
-            Err(_) => Err(Unreached::because(format!("it does not answer within {} s", PATIENCE.as_secs()))),
+            Err(_) => Err(Unreached::because(format!("it does not answer within {} s", patience.as_secs()))),
         }
     }
 }

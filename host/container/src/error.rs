@@ -40,6 +40,12 @@ pub enum ContainerError {
         /// What the engine said, in one line.
         said: String,
     },
+    /// The engine does not know a container any more that it made.
+    #[error("the engine does not have the container any more that it was to {doing}")]
+    Gone {
+        /// What was asked of it.
+        doing: &'static str,
+    },
     /// The image is not there, and nothing was to fetch it.
     #[error("the image {0} is not there")]
     NoImage(String),
@@ -105,7 +111,11 @@ impl ContainerError {
     /// For `map_err` on calls of the engine.
     pub(crate) fn call(doing: &'static str) -> impl FnOnce(bollard::errors::Error) -> Self {
         move |error| match error {
-            bollard::errors::Error::DockerResponseServerError { message, .. }
+            bollard::errors::Error::DockerResponseServerError { status_code: 404, message } if gone(&message) => {
+                Self::Gone { doing }
+            }
+            // No engine refuses with anything else.
+            bollard::errors::Error::DockerResponseServerError { status_code: 400..600, message }
             | bollard::errors::Error::DockerStreamError { error: message } => {
                 Self::Refused { doing, said: one_line(&message) }
             }
@@ -118,6 +128,16 @@ impl ContainerError {
         move |error| Self::MidJob { error: Box::new(error), written: Box::new(Written { stdout, stderr }) }
     }
 
+    /// The same of a call that needs an image, which may have gone since it was looked up.
+    pub(crate) fn needing(self, image: &str) -> Self {
+        match self {
+            Self::Refused { said, .. } if said.to_ascii_lowercase().contains("no such image") => {
+                Self::NoImage(image.to_owned())
+            }
+            other => other,
+        }
+    }
+
     /// The same in the words that all backends share.
     pub(crate) fn of(self, backend: &BackendId) -> BackendError {
         match self {
@@ -127,6 +147,11 @@ impl ContainerError {
             Self::Lost { doing, source } => {
                 BackendError::EngineLost { backend: backend.clone(), action: doing.to_owned(), source }
             }
+            Self::Gone { doing } => BackendError::EngineLost {
+                backend: backend.clone(),
+                action: doing.to_owned(),
+                source: "it does not have the container any more".into(),
+            },
             Self::NoImage(image) => BackendError::ImageMissing { backend: backend.clone(), image },
             Self::BadImage { name, why } => BackendError::Image { image: name, detail: why },
             Self::Grant { path, why } => {
@@ -147,6 +172,12 @@ impl ContainerError {
             }
         }
     }
+}
+
+/// Whether an engine says that it has no such container.
+fn gone(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    said.contains("no such container") || said.contains("no container with")
 }
 
 /// A message of an engine's, which may have lines and control characters.

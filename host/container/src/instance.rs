@@ -176,7 +176,7 @@ impl ContainerInstance {
             (_, Some(137)) => Ok(Outcome::Signalled(9)),
             (_, code) => {
                 let code = code.map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
-                Err(ContainerError::Agent(format!("it ended with {code}: {}", self.talk.complaint())))
+                Err(self.talk.broken("carry its streams", &format!("it ended with {code}")))
             }
         }
     }

@@ -35,17 +35,11 @@ pub(crate) async fn last_state(client: &Docker, id: &str) -> Result<Option<Conta
             }
             Ok(Err(Error::JsonDataError { .. })) if !over => {}
             Ok(Err(error)) => match ContainerError::call(DOING)(error) {
-                ContainerError::Refused { said, .. } if gone(&said) => return Ok(None),
+                ContainerError::Gone { .. } => return Ok(None),
                 error => return Err(error),
             },
             Err(late) => return Err(ContainerError::Lost { doing: DOING, source: Box::new(late) }),
         }
         sleep(PAUSE).await;
     }
-}
-
-/// Whether an engine's refusal says that there is no such container.
-pub(crate) fn gone(said: &str) -> bool {
-    let said = said.to_ascii_lowercase();
-    said.contains("no such container") || said.contains("no container with")
 }

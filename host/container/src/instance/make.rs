@@ -48,7 +48,8 @@ impl ContainerInstance {
         let body = harden::container(wanted, &engine.facts)?;
         let client = engine.client.clone();
         let options = CreateContainerOptionsBuilder::default().name(&format!("codebox-{name}")).build();
-        let made = call("make a container", client.create_container(Some(options), body)).await?;
+        let made = call("make a container", client.create_container(Some(options), body)).await;
+        let made = made.map_err(|error| error.needing(image.name.as_str()))?;
         let container = Removal::of(client.clone(), made.id);
         let talk = match begin(&client, container.id(), &image).await {
             Ok(talk) => talk,
@@ -99,7 +100,7 @@ async fn begin(client: &Docker, id: &str, image: &ImageFacts) -> Result<Talk, Co
     call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;
     match timeout(LONG, talk.word()).await {
         Ok(Ok(Some(Word::Ready))) => Ok(talk),
-        Ok(Ok(_)) => Err(ContainerError::Agent(format!("it did not start: {}", talk.complaint()))),
+        Ok(Ok(_)) => Err(talk.broken("start the agent", "it did not start")),
         Ok(Err(error)) => Err(error),
         Err(late) => Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),
     }

@@ -8,7 +8,6 @@ use tokio::time::timeout;
 
 use crate::engine::PATIENCE;
 use crate::error::ContainerError;
-use crate::last_state::gone;
 
 /// Removes a container when it is not needed any more, whatever became of who made it.
 pub(crate) struct Removal {
@@ -75,7 +74,7 @@ pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerErr
             Err(late) => Err(ContainerError::Lost { doing: "remove a container", source: Box::new(late) }),
         };
         match removed {
-            Err(ContainerError::Refused { said, .. }) if gone(&said) => return Ok(()),
+            Err(ContainerError::Gone { .. }) => return Ok(()),
             Err(ContainerError::Refused { .. }) if tries < 10 => {
                 tries += 1;
                 tokio::time::sleep(Duration::from_millis(200)).await;
