@@ -10,7 +10,8 @@ use codebox_container::{
 };
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
-    Backend as _, HostPath, ImageName, ImagePattern, InstanceSpec, Isolation, Language, NameError, ResultKind,
+    Backend as _, BackendError, HostPath, ImageName, ImagePattern, InstanceSpec, Isolation, Language, NameError,
+    ResultKind,
 };
 use codebox_files::Scratch;
 use codebox_service::catalog::Progress;
@@ -78,7 +79,7 @@ pub(crate) async fn ensure_image(
     language: &Language,
     image: Option<&str>,
     progress: &dyn Progress,
-) -> Result<(), Failure> {
+) -> Result<(), BackendError> {
     let spec = InstanceSpec {
         language: language.clone(),
         grants: codebox_core::Grants::none(),
@@ -86,7 +87,7 @@ pub(crate) async fn ensure_image(
         image: image.map(str::to_owned),
         isolation: Isolation::Container,
     };
-    let failed = |error| Failure::from(engine.told(error));
+    let failed = |error| engine.told(error);
     let name = engine.image_name(&spec).map_err(failed)?;
     if engine.has(&name).await.map_err(failed)? {
         return Ok(());
@@ -95,7 +96,11 @@ pub(crate) async fn ensure_image(
 }
 
 /// Fetches an image.
-pub(crate) async fn pull(engine: &ContainerBackend, name: &ImageName, progress: &dyn Progress) -> Result<(), Failure> {
+pub(crate) async fn pull(
+    engine: &ContainerBackend,
+    name: &ImageName,
+    progress: &dyn Progress,
+) -> Result<(), BackendError> {
     progress.note(&format!("{} fetches the image {name}", engine.id()));
     let mut before = None;
     let told = |done: u64, whole: Option<u64>| {
@@ -106,7 +111,7 @@ pub(crate) async fn pull(engine: &ContainerBackend, name: &ImageName, progress: 
         progress.advanced(done.saturating_sub(known));
         before = Some(done.max(known));
     };
-    engine.pull(name, told).await.map_err(|error| Failure::from(engine.told(error)))?;
+    engine.pull(name, told).await.map_err(|error| engine.told(error))?;
     progress.finished();
     Ok(())
 }
