@@ -1,5 +1,7 @@
 //! The way of a run, from arguments to a report; and from a report to a second run in a container.
 
+use std::time::Instant;
+
 use codebox_core::{
     Backend, BackendId, CancelToken, Effects, HostPath, ImageName, Isolation, NeedsEscalation, RunReport, Unavailable,
 };
@@ -225,9 +227,11 @@ async fn planned(
     voice: Voice,
     host: &dyn Host,
 ) -> Result<Plan, Failure> {
+    let began = Instant::now();
     let looked = look(admitted).map_err(PlanError::from)?;
     let wanted = Wanted::of_admitted(admitted, &looked, escalation);
     let (_, choice) = choose(&wanted, backends, refused).await;
+    voice.explain(format!("looked through and chosen in {} µs", began.elapsed().as_micros()));
     let choice = choice.map_err(PlanError::from)?;
     for other in &choice.rejected {
         voice.explain(format!("not {}: {}", other.candidate, other.reason));
