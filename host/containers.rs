@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use codebox_cli::{EngineImage, Failure, Leftover, Sweep};
 use codebox_container::{
-    ContainerBackend, Flavour, ImageTable, LocalImage, Place, Settings as ContainerSettings, Surroundings, Swept,
-    candidates,
+    ContainerBackend, Flavour, ImageTable, LocalImage, Place, Settings as ContainerSettings, StartKeeper, Surroundings,
+    Swept, candidates,
 };
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
-    Backend as _, HostPath, ImageName, ImagePattern, InstanceSpec, Isolation, Language, NameError, ResultKind,
+    Backend as _, BackendError, HostPath, ImageName, ImagePattern, InstanceSpec, Isolation, Language, NameError,
+    ResultKind,
 };
 use codebox_files::Scratch;
 use codebox_service::catalog::Progress;
@@ -26,8 +27,14 @@ const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// A backend for each engine, the preferred one first.
-pub(crate) fn backends(places: &Places, settings: &Settings, scratch: &Arc<Scratch>) -> Vec<ContainerBackend> {
+/// A backend for each engine, the preferred one first; `keeper` starts the process that keeps containers ready, which this
+/// one does by itself where there is none.
+pub(crate) fn backends(
+    places: &Places,
+    settings: &Settings,
+    scratch: &Arc<Scratch>,
+    keeper: Option<StartKeeper>,
+) -> Vec<ContainerBackend> {
     let allowed = |name: &ImageName| {
         let patterns = settings.images.allowed.as_ref();
         patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.allows(name)))
@@ -37,7 +44,7 @@ pub(crate) fn backends(places: &Places, settings: &Settings, scratch: &Arc<Scrat
         images: ImageTable::default().with(settings.images.of.clone()).allowing(allowed),
         scratch: Arc::clone(scratch),
         folder: places.cache.join("containers"),
-        keeper: Some(Arc::new(crate::keeper::start)),
+        keeper,
         authorities: AUTHORITIES.iter().find_map(|path| Path::new(path).canonicalize().ok()),
     };
     let mut flavours = Flavour::ALL;
@@ -79,7 +86,7 @@ pub(crate) async fn ensure_image(
     language: &Language,
     image: Option<&str>,
     progress: &dyn Progress,
-) -> Result<(), Failure> {
+) -> Result<(), BackendError> {
     let spec = InstanceSpec {
         language: language.clone(),
         grants: codebox_core::Grants::none(),
@@ -88,7 +95,7 @@ pub(crate) async fn ensure_image(
         isolation: Isolation::Container,
         warm: None,
     };
-    let failed = |error| Failure::from(engine.told(error));
+    let failed = |error| engine.told(error);
     let name = engine.image_name(&spec).map_err(failed)?;
     if engine.has(&name).await.map_err(failed)? {
         return Ok(());
@@ -97,7 +104,11 @@ pub(crate) async fn ensure_image(
 }
 
 /// Fetches an image.
-pub(crate) async fn pull(engine: &ContainerBackend, name: &ImageName, progress: &dyn Progress) -> Result<(), Failure> {
+pub(crate) async fn pull(
+    engine: &ContainerBackend,
+    name: &ImageName,
+    progress: &dyn Progress,
+) -> Result<(), BackendError> {
     progress.note(&format!("{} fetches the image {name}", engine.id()));
     let mut before = None;
     let told = |done: u64, whole: Option<u64>| {
@@ -108,7 +119,7 @@ pub(crate) async fn pull(engine: &ContainerBackend, name: &ImageName, progress: 
         progress.advanced(done.saturating_sub(known));
         before = Some(done.max(known));
     };
-    engine.pull(name, told).await.map_err(|error| Failure::from(engine.told(error)))?;
+    engine.pull(name, told).await.map_err(|error| engine.told(error))?;
     progress.finished();
     Ok(())
 }

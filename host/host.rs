@@ -1,7 +1,6 @@
 //! What the command line needs from this process.
 
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use codebox_cli::{Confinement, EngineImage, Failure, Host, Leftover, Sweep};
@@ -21,6 +20,7 @@ use codebox_wasm::{Store, WasmBackend};
 
 use crate::catalog::Shelf;
 use crate::places::Places;
+use crate::settings::{self, SettingsError};
 
 /// The name of a project's configuration file, looked for in the working directory.
 const PROJECT_FILE: &str = "codebox.toml";
@@ -81,48 +81,27 @@ impl Process {
             return Ok(containers);
         }
         let (places, settings) = (self.places()?, self.user_settings()?);
-        let containers = crate::containers::backends(&places, &settings, self.scratch()?);
+        let containers =
+            crate::containers::backends(&places, &settings, self.scratch()?, Some(Arc::new(crate::keeper::start)));
         Ok(self.containers.get_or_init(|| containers))
     }
 
     /// The user's settings, narrowed by the project's.
     fn user_settings(&self) -> Result<Settings, Failure> {
-        let user = self.settings(self.places()?.config_file())?;
-        let project = self.settings(PathBuf::from(PROJECT_FILE))?;
+        let user = settings(&self.places()?.config_file())?;
+        let project = settings(Path::new(PROJECT_FILE))?;
         Ok(narrow(&user, &project, Path::new(PROJECT_FILE))?)
-    }
-
-    fn settings(&self, path: PathBuf) -> Result<Settings, Failure> {
-        let refused = |why: String| {
-            let line = format!("cannot read {}: {why}", path.display());
-            Failure::new(ResultKind::InvalidRequest, line).with_fix("mend the file, or move it away")
-        };
-        match read_settings(&path) {
-            Ok(Some(text)) => Ok(Settings::parse(&text, &path)?),
-            Ok(None) => Ok(Settings::default()),
-            Err(e) => Err(refused(e.to_string())),
-        }
     }
 }
 
-/// Most bytes of a configuration file.
-const MAX_SETTINGS: u64 = 1 << 20;
-
-/// A configuration file's text, or nothing where there is none.
-///
-/// A project's file is as hostile as the project: a pipe would never end, and a device neither.
-fn read_settings(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::metadata(path) {
-        Ok(meta) if !meta.is_file() => return Err(io::Error::other("it is not a regular file")),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        _ => {}
-    }
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_SETTINGS + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_SETTINGS {
-        return Err(io::Error::other("it is larger than 1 MiB"));
-    }
-    Ok(Some(text))
+/// What a configuration file says.
+fn settings(path: &Path) -> Result<Settings, Failure> {
+    settings::read(path).map_err(|error| match error {
+        SettingsError::Bad(error) => Failure::from(error),
+        error @ SettingsError::Unreadable { .. } => {
+            Failure::new(ResultKind::InvalidRequest, error.to_string()).with_fix("mend the file, or move it away")
+        }
+    })
 }
 
 impl Host for Process {
@@ -169,7 +148,7 @@ impl Host for Process {
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
             let Some(engine) = self.containers()?.iter().find(|engine| engine.id() == *backend) else { return Ok(()) };
-            crate::containers::ensure_image(engine, language, image, progress).await
+            Ok(crate::containers::ensure_image(engine, language, image, progress).await?)
         })
     }
 

@@ -28,13 +28,16 @@ mod keeper;
 mod places;
 mod prelude;
 mod runner;
+mod settings;
 
 pub use codebox_core::{
-    Access, ByteSize, CancelToken, Captured, DirGrant, Grants, GuestPath, HostPath, Job, Language, Limit, LimitKind,
-    Limits, Outcome, OutputSink, RunReport, Source, Stdin,
+    Access, ByteSize, CancelToken, Captured, DirGrant, EscalatedFrom, ExecIo, Grants, GuestPath, HostPath, Isolation,
+    IsolationSet, Job, Language, Limit, LimitKind, Limits, Missing, NeedsEscalation, Outcome, OutputSink, RunReport,
+    Source, Stdin,
 };
 pub use places::{Places, PlacesError};
 pub use runner::{Runner, RunnerError};
+pub use settings::SettingsError;
 
 use std::process::ExitCode;
 

@@ -1,29 +1,55 @@
 //! Running jobs from a Rust program.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use codebox_core::{Backend, BackendError, ExecIo, InstanceSpec, Isolation, Job, Language, RunReport};
+use codebox_core::{
+    Backend, BackendError, BackendId, ExecIo, InstanceSpec, Isolation, IsolationSet, Job, Language, Outcome,
+    Provenance, RunReport,
+};
 use codebox_files::{FilesError, Scratch};
-use codebox_service::Needs;
 use codebox_service::catalog::{Catalog, CatalogError, Silent};
 use codebox_service::image_choice::{ImageFacts, choose_image, default_image};
+use codebox_service::{Candidate, Choice, Escalation, Looked, Needs, Next, PlanError, Wanted, look_at, next};
 use codebox_wasm::{WasmBackend, WasmError};
 
 use crate::catalog::Shelf;
 use crate::places::{Places, PlacesError};
+use crate::settings::{self, SettingsError};
+
+mod engines;
+mod escalation;
+
+use engines::{Engines, Opened};
 
 /// Memory regions of each image that a runner keeps between jobs.
 const IDLE_REGIONS: usize = 16;
 
-/// Runs jobs in this process: the first use installs the runtime, later ones start from its memory images.
+/// Runs jobs: in WebAssembly in this process where that can serve, and in a container where it cannot.
 ///
-/// The image that a job starts from follows from what its program imports; images built while a runner lives are seen
-/// by the next one. A runner can be shared between threads; jobs run side by side. It keeps the address space of ended jobs, put back
-/// to what it was, so that the next job starts without a page fault.
+/// The first use installs the runtimes, later ones start from their memory images. The image that a job starts from follows
+/// from what its program imports; images built while a runner lives are seen by the next one. A runner can be shared
+/// between threads; jobs run side by side. It keeps the address space of ended jobs, put back to what it was, so that the
+/// next job starts without a page fault.
 ///
-/// The process itself is not confined: that binds a process for good, and this one is yours. Reports say so by
+/// # Which tier
+/// A job accepts every isolation unless its [`isolations`](Job::isolations) say otherwise. As with `codebox run`:
+///
+/// - A program whose text needs threads, processes, sockets or a native module runs in a container of Podman or Docker, if
+///   one can be had; so does a command line. Anything else runs in WebAssembly, and no engine is looked for.
+/// - A program that dies in WebAssembly for want of such a power is run again in a container, if nothing that it did left
+///   the sandbox. What it printed is not given to the sinks again, and what it read it reads again. The report of the second
+///   run says [`escalated_from`](Provenance::escalated_from). Each of the two runs has the job's limits for itself.
+/// - Where that is not possible, or not allowed, the report says [`needs_escalation`](RunReport::needs_escalation).
+/// - A job that accepts [`IsolationSet::only`]`(Isolation::Wasm)` never leaves this process.
+///
+/// What the user's `config.toml` says of `isolation`, `escalation`, `engine`, `warm` and `[images]` holds; containers that
+/// are kept ready are this runner's, and go with it. An image that the engine
+/// lacks is fetched. Limits are the job's own.
+///
+/// The process itself is not confined: that binds a process for good, and this one is yours. Reports of WebAssembly say so by
 /// listing no walls. `codebox run` confines itself.
 ///
 /// # Examples
@@ -41,10 +67,25 @@ const IDLE_REGIONS: usize = 16;
 /// # Ok::<(), codebox::RunnerError>(())
 /// # }).unwrap();
 /// ```
+///
+/// A program that needs an operating system, where an engine is:
+/// ```no_run
+/// use codebox::{Job, Isolation, Runner};
+///
+/// let runner = Runner::new()?;
+/// let report = runner.run(Job::python("import subprocess; print(subprocess.run(['id', '-u']).returncode)"))?;
+/// assert_eq!(report.provenance.isolation, Isolation::Container);
+/// # Ok::<(), codebox::RunnerError>(())
+/// ```
 pub struct Runner {
-    wasm: WasmBackend,
+    wasm: Arc<WasmBackend>,
+    /// What it can do, which does not change.
+    candidate: Candidate,
     /// The images of each language that were there when the runner was made.
     images: Vec<(Language, Vec<ImageFacts>)>,
+    isolations: IsolationSet,
+    escalation: Escalation,
+    engines: Engines,
 }
 
 /// Why a runner could not be made, or could not say what a job did.
@@ -60,9 +101,25 @@ pub enum RunnerError {
     /// Host files could not be used.
     #[error(transparent)]
     Files(#[from] FilesError),
+    /// The user's configuration cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The runtime could not be installed.
     #[error(transparent)]
     Install(#[from] CatalogError),
+    /// No isolation is left that both the job and the configuration accept.
+    #[error(
+        "cannot use isolation {asked}: the configuration allows only {allowed}; change the job or the configuration"
+    )]
+    Isolation {
+        /// What the job accepts.
+        asked: IsolationSet,
+        /// What the configuration allows.
+        allowed: IsolationSet,
+    },
+    /// Nothing here can run the job, or its program asks for something that cannot be understood.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// The job could not be run.
     #[error(transparent)]
     Run(#[from] BackendError),
@@ -97,8 +154,14 @@ impl Runner {
             let facts = shelf.images(Some(language))?.iter().map(|image| image.facts()).collect();
             images.push((language.clone(), facts));
         }
-        let wasm = WasmBackend::new(stores, Arc::new(Scratch::new(&places.scratch())?), IDLE_REGIONS);
-        Ok(Self { wasm, images })
+        let settings = settings::read(&places.config_file())?;
+        let scratch = Arc::new(Scratch::new(&places.scratch())?);
+        let wasm = Arc::new(WasmBackend::new(stores, Arc::clone(&scratch), IDLE_REGIONS));
+        let candidate = Candidate { found: Some(Ok(wasm.capabilities())), ..Candidate::of(&*wasm) };
+        let isolations = settings.isolations.unwrap_or_default();
+        let escalation = settings.escalation.unwrap_or_default();
+        let engines = Engines::new(places.clone(), settings, scratch);
+        Ok(Self { wasm, candidate, images, isolations, escalation, engines })
     }
 
     /// Runs a job to its end, blocking the calling thread; must not be called from async code.
@@ -128,7 +191,7 @@ impl Runner {
         })
     }
 
-    /// Runs a job to its end; needs a tokio runtime with time enabled.
+    /// Runs a job to its end; needs a tokio runtime with time enabled. Containers are served by an executor of the runner's.
     ///
     /// Dropping the future stops the job.
     ///
@@ -143,18 +206,66 @@ impl Runner {
     /// # Errors
     /// As for [`run`](Self::run).
     pub async fn run_async_with(&self, job: &Job, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
+        let job = self.narrowed(job)?;
+        let looked = look_at(&job).map_err(PlanError::from)?;
+        let wanted = Wanted::of_job(&job, &looked, self.escalation);
+        // An engine is looked for only if the choice depends on one.
+        if wanted.order().next() == Some(Isolation::Wasm)
+            && let Next::Run(choice) = next(&wanted, std::slice::from_ref(&self.candidate))
+        {
+            return self.run_in_wasm(&job, io, (&looked, choice)).await;
+        }
+        let job = Arc::new(job.into_owned());
+        let opened = tokio::select! {
+            opened = self.engines.open(wanted, &job, &self.wasm) => opened?,
+            () = io.cancel.cancelled() => return Ok(cancelled_before(&job)),
+        };
+        match opened {
+            Opened::Wasm(choice) => self.run_in_wasm(&job, io, (&looked, choice)).await,
+            Opened::Container(choice, instance) => {
+                let io = ExecIo {
+                    stdin: io.stdin.take(),
+                    stdout: io.stdout.take(),
+                    stderr: io.stderr.take(),
+                    cancel: io.cancel.clone(),
+                };
+                self.engines.exec((choice, instance), job, io).await
+            }
+        }
+    }
+
+    /// Runs a job in WebAssembly, and again in a container if it dies for want of one and may be.
+    async fn run_in_wasm(
+        &self,
+        job: &Job,
+        io: &mut ExecIo,
+        (looked, choice): (&Looked, Choice),
+    ) -> Result<RunReport, RunnerError> {
+        let kept = self.kept(job, io);
         let spec = InstanceSpec {
             language: job.language.clone(),
             grants: job.grants.clone(),
             limits: job.limits,
-            image: Some(self.image_for(job)),
+            image: Some(self.image_for(job, &looked.needs)),
             isolation: Isolation::Wasm,
             warm: None,
         };
         let mut instance = self.wasm.open(&spec).await?;
-        let report = instance.exec(job, io).await?;
+        let mut report = instance.exec(job, io).await?;
         instance.close().await?;
-        Ok(report)
+        report.provenance.reason = choice.reason;
+        self.followed_up(report, job, looked, (kept, &io.cancel)).await
+    }
+
+    /// The job with the isolations that the configuration accepts as well.
+    fn narrowed<'j>(&self, job: &'j Job) -> Result<Cow<'j, Job>, RunnerError> {
+        let refused = || RunnerError::Isolation { asked: job.isolations, allowed: self.isolations };
+        let both = job.isolations.iter().filter(|isolation| self.isolations.contains(*isolation));
+        let both = IsolationSet::of(both).ok_or_else(refused)?;
+        if both == job.isolations {
+            return Ok(Cow::Borrowed(job));
+        }
+        Ok(Cow::Owned(Job { isolations: both, ..job.clone() }))
     }
 
     /// The backend, for tests and benchmarks of it.
@@ -163,12 +274,18 @@ impl Runner {
         &self.wasm
     }
 
-    fn image_for(&self, job: &Job) -> String {
-        let needs = Needs::of_job(job);
+    fn image_for(&self, job: &Job, needs: &Needs) -> String {
         let images = self.images.iter().find(|(language, _)| language == job.language.run_as());
         match images {
-            Some((language, images)) if !needs.imports.is_empty() => choose_image(language, &needs, images).name,
+            Some((language, images)) if !needs.imports.is_empty() => choose_image(language, needs, images).name,
             _ => default_image(&job.language).to_owned(),
         }
     }
+}
+
+/// The report of a job that was cancelled while its container was still being made.
+fn cancelled_before(job: &Job) -> RunReport {
+    let mut provenance = Provenance::new(BackendId::new("container"), Isolation::Container);
+    provenance.reason = "it was cancelled before its container was ready".to_owned();
+    RunReport::new(Outcome::Cancelled, provenance, job.limits)
 }

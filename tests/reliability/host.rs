@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use codebox::{ByteSize, GuestPath, Job, Language, Limit, Outcome, RunReport, Runner, Source};
+use codebox::{ByteSize, GuestPath, Isolation, IsolationSet, Job, Language, Limit, Outcome, RunReport, Runner, Source};
 use codebox_testkit::{Guest, Inventory, Kit};
 
 /// How long a job may take that ends by itself.
@@ -23,6 +23,8 @@ pub fn printing(guest: Guest, number: usize) -> Job {
 fn of(guest: Guest, source: Source, wall: Duration) -> Job {
     let mut job = Job::new(source, guest.choose(Language::Python, Language::JavaScript));
     job.limits.wall = Limit::At(wall);
+    // Whatever it tries: this is about what happens in this process.
+    job.isolations = IsolationSet::only(Isolation::Wasm);
     job
 }
 

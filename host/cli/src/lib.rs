@@ -28,7 +28,6 @@ mod interrupt;
 mod progress;
 mod reference;
 mod render;
-mod replay;
 #[cfg(unix)]
 mod standby;
 mod streams;

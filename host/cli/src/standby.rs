@@ -11,6 +11,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::process::{Child, Command};
 
+use codebox_core::CancelToken;
+
 use crate::handover::Handover;
 
 /// Tells a process that it stands by: the descriptors of its two pipes.
@@ -44,23 +46,43 @@ impl Standby {
         Ok(Self { orders, answers, _child: child })
     }
 
-    /// Hands the command over. Once it runs there, `forget` is called and the answer is its status; else the answer is why
-    /// it does not.
-    pub(crate) fn take_over(mut self, handover: &Handover, forget: impl FnOnce()) -> Result<u8, String> {
+    /// Hands the command over. Once it runs there, `forget` is called, and throwing `cancel` cancels it there.
+    ///
+    /// # Errors
+    /// Why it does not run there.
+    pub(crate) fn take_over(
+        self,
+        handover: &Handover,
+        cancel: &CancelToken,
+        forget: impl FnOnce(),
+    ) -> Result<Ended, String> {
+        let Self { mut orders, mut answers, _child } = self;
         let lost = |error: io::Error| format!("the process that was to do it is gone: {error}");
-        handover.write(&mut self.orders).map_err(lost)?;
+        handover.write(&mut orders).map_err(lost)?;
+        // The end of the orders is what ends it there, also where this process is killed.
+        let _relay = cancel.on_cancel(move || drop(orders));
         let mut word = [0];
-        self.answers.read_exact(&mut word).map_err(lost)?;
+        answers.read_exact(&mut word).map_err(lost)?;
         if word != [GO] {
             let mut why = String::new();
-            let _ = (&mut self.answers).take(64 << 10).read_to_string(&mut why);
+            let _ = answers.take(64 << 10).read_to_string(&mut why);
             return Err(why);
         }
         forget();
         let mut status = [0];
-        self.answers.read_exact(&mut status).map_err(lost)?;
-        Ok(status[0])
+        Ok(match answers.read_exact(&mut status) {
+            Ok(()) => Ended::With(status[0]),
+            Err(_) => Ended::Lost,
+        })
     }
+}
+
+/// How a command ended that was handed over.
+pub(crate) enum Ended {
+    /// With this status, having told of everything.
+    With(u8),
+    /// Nobody knows: its process is gone.
+    Lost,
 }
 
 /// This process, if it is one that stands by.
@@ -83,6 +105,16 @@ impl StandingBy {
     /// Waits for the handover; nothing comes if the first process got by.
     pub(crate) fn wait(&mut self) -> Option<Handover> {
         Handover::read(&mut self.orders)
+    }
+
+    /// Throws `cancel` when the first process does, or is gone.
+    pub(crate) fn watch(&self, cancel: CancelToken) -> io::Result<()> {
+        let mut orders = self.orders.try_clone()?;
+        let watch = move || {
+            let _ = io::copy(&mut orders, &mut io::sink());
+            cancel.cancel();
+        };
+        std::thread::Builder::new().name("codebox-standby".into()).spawn(watch).map(drop)
     }
 
     /// Says that the job is about to run here.

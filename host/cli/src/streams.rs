@@ -1,12 +1,17 @@
 //! The guest's streams: where its output goes as it comes, and where its input is from.
 
 use std::io::{self, IsTerminal, Read, Write};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use codebox_core::{CancelToken, ExecIo, OutputSink};
+use codebox_streams::Revocable;
 
 use crate::inert::Inert;
-use crate::replay::{Continuing, Lingering, Memory, Remembering};
+
+/// How long somebody who does not read standard error is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The streams of one run, and what became of them.
 pub(crate) struct Streams {
@@ -36,32 +41,6 @@ impl Streams {
         Self { io, lost: Lost::default() }
     }
 
-    /// Makes these the streams of a run that may be given up for another.
-    pub(crate) fn revocable(&mut self) -> Revocable {
-        let (mut read, mut held) = (None, None);
-        if let Some(stdin) = self.io.stdin.take() {
-            let (remembering, memory) = Remembering::new(stdin);
-            self.io.stdin = Some(Box::new(remembering));
-            read = Some(memory);
-        }
-        if let Some(stderr) = self.io.stderr.take() {
-            let lingering = Lingering::new(stderr);
-            self.io.stderr = Some(Box::new(lingering.clone()));
-            held = Some(lingering);
-        }
-        Revocable { read, held }
-    }
-
-    /// Makes these the streams of a run that goes on where another was given up.
-    pub(crate) fn go_on(&mut self, stdout: Vec<u8>, stdin: Vec<u8>) {
-        if let Some(inner) = self.io.stdout.take() {
-            self.io.stdout = Some(Box::new(Continuing::new(inner, stdout)));
-        }
-        if let Some(inner) = self.io.stdin.take() {
-            self.io.stdin = Some(Box::new(io::Cursor::new(stdin).chain(inner)));
-        }
-    }
-
     /// Writes what was kept back of unfinished output, and says whether all of stdout arrived.
     pub(crate) fn finish(self) -> Delivery {
         let Self { io, lost } = self;
@@ -75,35 +54,13 @@ impl Streams {
     }
 }
 
-/// What is kept of a run that may be given up.
-pub(crate) struct Revocable {
-    read: Option<Memory>,
-    held: Option<Lingering>,
-}
-
-impl Revocable {
-    /// What was read of standard input; nothing if it was too much to remember.
-    pub(crate) fn read(&self) -> Option<Vec<u8>> {
-        match &self.read {
-            Some(memory) => memory.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            None => Some(Vec::new()),
-        }
-    }
-
-    /// The run may be given up: its last words wait.
-    pub(crate) fn freeze(&self) {
-        self.held.iter().for_each(Lingering::freeze);
-    }
-
-    /// The run is given up: its last words are not said.
-    pub(crate) fn discard(&self) {
-        self.held.iter().for_each(Lingering::discard);
-    }
-
-    /// The run stands: its last words are said.
-    pub(crate) fn finish(&self) {
-        self.held.iter().for_each(Lingering::finish);
-    }
+/// The run stands: its last words are said, to somebody who does not take too long to read them.
+pub(crate) fn say_last_words(revocable: Revocable) {
+    let (say, said) = mpsc::channel();
+    revocable.finish(move || {
+        let _ = say.send(());
+    });
+    let _ = said.recv_timeout(PATIENCE);
 }
 
 /// What became of the guest's standard output.

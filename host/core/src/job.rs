@@ -38,6 +38,9 @@ pub struct Job {
 
 impl Job {
     /// A job with no arguments, input, environment or grants, under the default limits, on any isolation.
+    ///
+    /// So it runs in WebAssembly where that can serve, and may run in a container where it cannot: if its program needs
+    /// threads, processes, sockets or a native module, or dies for want of one. [`isolations`](Self::isolations) narrows that.
     #[must_use]
     pub fn new(source: Source, language: Language) -> Self {
         Self {
@@ -55,7 +58,7 @@ impl Job {
         }
     }
 
-    /// A Python program given as text, as `-c` gives it.
+    /// A Python program given as text, as `-c` gives it; else as [`new`](Self::new), on any isolation.
     #[must_use]
     pub fn python(code: impl Into<String>) -> Self {
         Self::new(Source::Inline(code.into()), Language::Python)

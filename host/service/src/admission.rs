@@ -176,7 +176,7 @@ fn load(
 }
 
 /// What the guest sees where. `/work` and `/tmp` are its own unless they are granted.
-fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, Denied> {
+pub(crate) fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, Denied> {
     let rejected = |detail: String| {
         let shown = dirs.first().map_or("", |dir| dir.host.as_str());
         dirs::rejected(shown, detail, "grant each directory once, each at its own place")

@@ -18,7 +18,7 @@
 //! - A command line and a container image run in containers only.
 //! - The program's own word only asks: for less, or for what it prefers of what is accepted.
 
-use codebox_core::{Backend, BackendId, Capabilities, Isolation, Unavailable};
+use codebox_core::{Backend, BackendId, Capabilities, Isolation, Job, Unavailable};
 
 use crate::admission::Admitted;
 use crate::needs::{Ask, BadAsk, Needs, Neighbours};
@@ -28,7 +28,7 @@ mod after;
 mod lacks;
 mod wanted;
 
-pub use after::{After, after};
+pub use after::{After, after, mark_escalated, unmet};
 pub use lacks::{has, lacks};
 pub use wanted::{Escalation, Terms, Wanted};
 
@@ -148,9 +148,20 @@ pub struct Looked {
 /// # Errors
 /// When a comment of its is meant for codebox and cannot be understood.
 pub fn look(admitted: &Admitted) -> Result<Looked, BadAsk> {
-    let job = admitted.job();
+    look_beside(admitted.job(), &Neighbours::of(admitted))
+}
+
+/// The same for a job that is complete as it is.
+///
+/// # Errors
+/// As for [`look`].
+pub fn look_at(job: &Job) -> Result<Looked, BadAsk> {
+    look_beside(job, &Neighbours::of_job(job))
+}
+
+fn look_beside(job: &Job, neighbours: &Neighbours) -> Result<Looked, BadAsk> {
     let ask = Ask::of_job(job)?;
-    let needs = Needs::of_whole(job, &Neighbours::of(admitted));
+    let needs = Needs::of_whole(job, neighbours);
     Ok(Looked { needs, ask })
 }
 
@@ -160,6 +171,19 @@ impl Wanted {
     pub fn of_admitted(admitted: &Admitted, looked: &Looked, escalation: Escalation) -> Self {
         let terms = Terms { acceptable: admitted.job().isolations, escalation, ask: looked.ask };
         Self::of(Demand::from(admitted), &looked.needs, &terms)
+    }
+
+    /// The same for a job that is complete as it is.
+    #[must_use]
+    pub fn of_job(job: &Job, looked: &Looked, escalation: Escalation) -> Self {
+        let terms = Terms { acceptable: job.isolations, escalation, ask: looked.ask };
+        Self::of(Demand::from(job), &looked.needs, &terms)
+    }
+
+    /// Whether the program may run in WebAssembly where no container can be had.
+    #[must_use]
+    pub fn can_do_without_container(&self) -> bool {
+        self.accepted().contains(Isolation::Wasm) && self.demand().bound.is_none()
     }
 }
 

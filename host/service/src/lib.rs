@@ -29,7 +29,10 @@ pub use admission::{
 pub use catalog::{
     Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Progress, Removal, RuntimeEntry, Silent,
 };
-pub use choice::{After, Candidate, Escalation, Looked, Next, Terms, Wanted, after, choose, look, next};
+pub use choice::{
+    After, Candidate, Escalation, Looked, Next, Terms, Wanted, after, choose, look, look_at, mark_escalated, next,
+    unmet,
+};
 pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, worst};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};

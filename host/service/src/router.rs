@@ -6,8 +6,8 @@
 use std::fmt;
 
 use codebox_core::{
-    Backend, BackendId, Capabilities, Isolation, IsolationSet, Language, LimitKind, ResultKind, Source, Support,
-    Unavailable,
+    Backend, BackendId, Capabilities, Isolation, IsolationSet, Job, Language, LimitKind, Limits, ResultKind, Source,
+    Support, Unavailable,
 };
 use thiserror::Error;
 
@@ -74,6 +74,19 @@ impl Demand {
     #[must_use]
     pub fn is_command(&self) -> bool {
         self.bound == Some(Bound::Command)
+    }
+}
+
+impl From<&Job> for Demand {
+    /// What a job demands that is complete as it is. Of its limits those must be held that are not the built-in ones.
+    fn from(job: &Job) -> Self {
+        let changed = |kind: &LimitKind| job.limits.is_limited(*kind) && !job.limits.agrees(&Limits::default(), *kind);
+        Self {
+            language: job.language.clone(),
+            limits: LimitKind::ALL.into_iter().filter(changed).collect(),
+            network: if job.grants.net.is_empty() { Network::None } else { Network::Hosts },
+            bound: matches!(job.source, Source::Command(_)).then_some(Bound::Command),
+        }
     }
 }
 

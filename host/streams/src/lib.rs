@@ -1,13 +1,22 @@
 //! The standard streams of a job, the same for every backend: input that is read as it is asked for ([`Stdin`]), output
-//! that is kept within a cap ([`Output`]) and passed on as it comes ([`Delivery`]).
+//! that is kept within a cap ([`Output`]) and passed on as it comes ([`Delivery`]); and both for a run that may be given up
+//! for another ([`Revocable`]).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod continuing;
 mod delivery;
+mod lingering;
 mod output;
+mod revocable;
+mod rewind;
 mod stdin;
 
+pub use continuing::Continuing;
 pub use delivery::{Delivery, LAST_WORDS, Sinks};
+pub use lingering::Lingering;
 pub use output::{Output, WriteFailed};
+pub use revocable::{NOT_READ, READ_TOO_MUCH, Revocable, go_on};
+pub use rewind::Rewind;
 pub use stdin::Stdin;

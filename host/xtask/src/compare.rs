@@ -8,6 +8,7 @@ use clap::Args;
 
 mod container;
 mod cpu;
+mod decision;
 mod imports;
 mod interpreter;
 mod javascript;
@@ -15,6 +16,7 @@ mod machine;
 mod node;
 mod python;
 mod qjs;
+mod standby;
 mod start;
 mod table;
 mod timing;
@@ -88,6 +90,10 @@ pub fn run(options: &Options) -> Result<()> {
         javascript::smallest,
         javascript::typed,
         interpreter::compare,
+        decision::python,
+        decision::typescript,
+        standby::ended,
+        standby::read,
         container::podman,
         container::docker,
         container::podman_ready,

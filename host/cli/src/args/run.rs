@@ -162,6 +162,11 @@ pub(crate) enum ProgramAt {
 }
 
 impl RunArgs {
+    /// How many of the last words of the command line are the program and its arguments.
+    pub(crate) fn typed_words(&self) -> usize {
+        self.words.iter().filter(|word| *word != COMMAND_FOLLOWS).count()
+    }
+
     /// Tells the program from its arguments.
     pub(crate) fn program(&self) -> Result<(ProgramAt, Vec<String>), Failure> {
         let (program, args) = match (&self.code, self.words.split_first()) {

@@ -1,24 +1,44 @@
 //! The command of this process, for another isolation.
 
-/// The same command with `--isolation container`, quoted for a shell.
-pub(super) fn again() -> String {
-    in_container(std::env::args().skip(1))
+/// Whether an image that was named is named again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Image {
+    /// It is a container's.
+    Kept,
+    /// It is one of WebAssembly's.
+    Dropped,
 }
 
-fn in_container(words: impl Iterator<Item = String>) -> String {
+/// The same command with `--isolation container`, quoted for a shell; its last `typed` words are the program and its
+/// arguments.
+pub(super) fn again(typed: usize, image: Image) -> String {
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    in_container(&words, typed, image)
+}
+
+fn in_container(words: &[String], typed: usize, image: Image) -> String {
+    let (options, program) = words.split_at(words.len().saturating_sub(typed));
     let mut line = vec!["codebox".to_owned()];
-    let mut words = words.peekable();
+    let mut options = options.iter();
     let mut told = false;
-    while let Some(word) = words.next() {
+    while let Some(word) = options.next() {
+        let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         if !told && word == "run" {
             line.extend(["run", "--isolation", "container"].map(str::to_owned));
             told = true;
-        } else if told && word == "--isolation" {
-            words.next();
-        } else if !(told && word.starts_with("--isolation=")) {
-            line.push(quoted(&word));
+        } else if told && (name == "--isolation" || name == "--image" && image == Image::Dropped) {
+            if value.is_none() {
+                options.next();
+            }
+        } else {
+            line.push(quoted(word));
+            // The text of a program may look like an option.
+            if word.ends_with('c') && word.starts_with('-') && !word.starts_with("--") {
+                line.extend(options.next().map(|code| quoted(code)));
+            }
         }
     }
+    line.extend(program.iter().map(|word| quoted(word)));
     line.join(" ")
 }
 
@@ -36,12 +56,27 @@ mod tests {
 
     #[test]
     fn the_command_is_the_same_but_for_the_isolation() {
-        let of = |words: &[&str]| in_container(words.iter().map(|word| (*word).to_owned()));
-        assert_eq!(of(&["-q", "run", "x.py", "a b"]), "codebox -q run --isolation container x.py 'a b'");
+        let of = |words: &[&str], typed| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            in_container(&words, typed, Image::Kept)
+        };
+        assert_eq!(of(&["-q", "run", "x.py", "a b"], 2), "codebox -q run --isolation container x.py 'a b'");
         assert_eq!(
-            of(&["run", "--isolation", "wasm", "-c", "it's"]),
+            of(&["run", "--isolation", "wasm", "-c", "it's"], 0),
             "codebox run --isolation container -c 'it'\\''s'"
         );
-        assert_eq!(of(&["run", "--isolation=auto", ""]), "codebox run --isolation container ''");
+        assert_eq!(of(&["run", "--isolation=auto", ""], 1), "codebox run --isolation container ''");
+        assert_eq!(of(&["run", "-c", "--isolation"], 0), "codebox run --isolation container -c --isolation");
+        assert_eq!(
+            of(&["run", "x.py", "--isolation", "wasm"], 3),
+            "codebox run --isolation container x.py --isolation wasm"
+        );
+    }
+
+    #[test]
+    fn an_image_of_webassembly_is_left_out() {
+        let words = ["run", "--image", "python-data", "--lang=python", "--image=x", "-"].map(str::to_owned);
+        assert_eq!(in_container(&words, 1, Image::Dropped), "codebox run --isolation container --lang=python -");
+        assert!(in_container(&words, 1, Image::Kept).contains("--image python-data"));
     }
 }

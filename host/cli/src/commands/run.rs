@@ -34,6 +34,9 @@ pub(super) fn run(args: RunArgs, voice: Voice, host: &dyn Host) -> u8 {
     };
     let is_json = args.json;
     let streams = if is_json { Streams::collected() } else { Streams::live() };
+    if let Some(takeover) = &takeover {
+        takeover.watch(streams.io.cancel.clone());
+    }
     let attempt = attempt(args, streams, (voice, host), takeover.as_mut());
     if let (Err(failure), Some(takeover)) = (&attempt, &mut takeover)
         && takeover.refuse(failure)
@@ -156,6 +159,11 @@ fn program_text(from: impl Read) -> Result<String, Failure> {
 fn no_runtime(error: &io::Error) -> Failure {
     let line = format!("cannot start the timer that deadlines need: {error}");
     Failure::new(ResultKind::InternalError, line)
+}
+
+fn lost_takeover() -> Failure {
+    let line = "cannot tell how the program ended: the process that ran it again in a container is gone";
+    Failure::new(ResultKind::InternalError, line).with_fix("run it again, with --isolation container")
 }
 
 fn lost_backend(plan: &Plan) -> Failure {

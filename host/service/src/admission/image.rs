@@ -36,7 +36,7 @@ pub(super) fn admit(
         ));
     }
     let image = match asked {
-        Some(name) if in_container || name.contains([':', '/', '@']) => Image::Container(parsed(&name)?),
+        Some(name) if in_container || is_a_containers(&name) => Image::Container(parsed(&name)?),
         Some(name) => Image::Memory(name),
         None if in_container => Image::Any,
         None => policy.image.clone().map_or(Image::Any, Image::Memory),
@@ -55,6 +55,11 @@ pub(super) fn admit(
         )),
         _ => Ok(image),
     }
+}
+
+/// Whether a name can only be a container image's.
+pub(super) fn is_a_containers(name: &str) -> bool {
+    name.contains([':', '/', '@'])
 }
 
 fn parsed(name: &str) -> Result<ImageName, Denied> {

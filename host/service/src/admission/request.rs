@@ -5,6 +5,8 @@ use std::str::FromStr;
 use codebox_core::{DirGrantSpec, EnvName, Isolation, IsolationSet, Language, LimitOverrides, NameError, Stdin};
 use thiserror::Error;
 
+use super::image::is_a_containers;
+
 /// What a front end asks for, parsed but not yet looked up on the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
@@ -49,6 +51,13 @@ impl Request {
             stdin: Stdin::Empty,
             warm: None,
         }
+    }
+
+    /// The same request, which accepted WebAssembly, for a container; an image of WebAssembly's is none of that.
+    #[must_use]
+    pub fn in_container(self) -> Self {
+        let image = self.image.filter(|name| is_a_containers(name));
+        Self { isolation: Preference::Only(Isolation::Container), image, ..self }
     }
 }
 

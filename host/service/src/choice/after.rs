@@ -3,9 +3,12 @@
 //! The evidence is what the runtime's own hooks counted when the program reached for a power, and never what it printed. A
 //! program that forges it gets what it would get by reaching for the power: a container, within what the policy allows.
 
-use codebox_core::{Effects, Isolation, Job, Outcome, RunReport, Source};
+use codebox_core::{
+    BackendId, Effects, EscalatedFrom, Isolation, Job, NeedsEscalation, Outcome, Provenance, RunReport, Source,
+};
 
 use super::Escalation;
+use crate::needs::Ask;
 
 /// What is to be done about a run that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +22,7 @@ pub enum After {
         /// What it lacked.
         lacked: String,
         /// Why it is not run again.
-        why: &'static str,
+        why: String,
     },
 }
 
@@ -36,12 +39,16 @@ pub fn after(report: &RunReport, job: &Job, escalation: Escalation) -> After {
         return After::Stay;
     }
     let lacked = lacked.join(", ");
-    let needs = |why| After::Needs { lacked: lacked.clone(), why };
+    let needs = |why: &str| After::Needs { lacked: lacked.clone(), why: why.to_owned() };
     if matches!(job.source, Source::Tool { .. }) || matches!(job.language, codebox_core::Language::Named(_)) {
         return After::Stay;
     }
     if !job.isolations.contains(Isolation::Container) {
         return needs("only wasm is accepted");
+    }
+    // As before the run: the program's own word narrows what is accepted.
+    if let Ok(Some(Ask { isolation: Isolation::Wasm, line })) = Ask::of_job(job) {
+        return needs(&format!("line {line} asks for isolation wasm"));
     }
     if escalation == Escalation::Forbidden {
         return needs("the policy forbids to leave wasm");
@@ -53,6 +60,19 @@ pub fn after(report: &RunReport, job: &Job, escalation: Escalation) -> After {
         return needs("it has printed more than is kept");
     }
     After::Escalate(lacked)
+}
+
+/// What a report says of a run that is not made again: what it lacked, why it is not, and what makes it.
+#[must_use]
+pub fn unmet(lacked: &str, why: &str, command: String) -> NeedsEscalation {
+    NeedsEscalation { reason: format!("it needs {lacked}, which wasm does not have; {why}"), command }
+}
+
+/// Says in a report that the run was made before, by `from`, and what it lacked there.
+pub fn mark_escalated(provenance: &mut Provenance, from: BackendId, lacked: &str) {
+    provenance.reason = format!("it died in {from} for want of {lacked}");
+    let reason = lacked.to_owned();
+    provenance.escalated_from = Some(EscalatedFrom { backend: from, isolation: Isolation::Wasm, reason });
 }
 
 /// Whether a container has what was lacking. An image's own library is not known; of modules only those count that every
@@ -130,6 +150,10 @@ mod tests {
         assert!(matches!(after(&lacking, &job, Escalation::Forbidden), After::Needs { .. }));
         let changed = RunReport { effects: Effects::Possible, ..lacking.clone() };
         assert!(matches!(after(&changed, &job, Escalation::Allowed), After::Needs { .. }));
+        let asks = Job::python("# codebox: isolation=wasm");
+        let why = "line 1 asks for isolation wasm".to_owned();
+        let lacked = "processes".to_owned();
+        assert_eq!(after(&lacking, &asks, Escalation::Allowed), After::Needs { lacked, why });
         job.isolations = IsolationSet::only(Isolation::Wasm);
         assert!(matches!(after(&lacking, &job, Escalation::Allowed), After::Needs { .. }));
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use codebox_core::{DirGrant, GuestPath, HostPath, Job, PathMap, Source};
 
-use crate::admission::Admitted;
+use crate::admission::{Admitted, map_of};
 
 /// The directories of this machine from which a program in a guest imports before it asks the library.
 ///
@@ -23,8 +23,21 @@ impl Neighbours {
     /// its path.
     #[must_use]
     pub fn of(admitted: &Admitted) -> Self {
-        let beside = beside(admitted.job(), admitted.path_map());
-        let granted = admitted.dirs().iter().map(|DirGrant { host, .. }| host.to_path_buf());
+        Self::among(admitted.job(), admitted.path_map())
+    }
+
+    /// The same of a job that is complete as it is; none, if its grants contradict each other.
+    #[must_use]
+    pub fn of_job(job: &Job) -> Self {
+        if job.grants.dirs.is_empty() {
+            return Self::none();
+        }
+        map_of(&job.grants.dirs).map_or_else(|_| Self::none(), |map| Self::among(job, &map))
+    }
+
+    fn among(job: &Job, map: &PathMap<HostPath, GuestPath>) -> Self {
+        let beside = beside(job, map);
+        let granted = job.grants.dirs.iter().map(|DirGrant { host, .. }| host.to_path_buf());
         Self(beside.into_iter().chain(granted).collect())
     }
 

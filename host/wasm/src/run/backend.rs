@@ -101,6 +101,20 @@ impl WasmBackend {
         own.chain(stripped).collect()
     }
 
+    /// What this backend can do. What is not installed yet is installed on first use, and what is damaged is told of then.
+    pub fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            languages: self.languages(),
+            isolation: Isolation::Wasm,
+            limits: held(),
+            snapshot: Support::No,
+            fork: Support::No,
+            network_filter: Support::No,
+            fuel: Support::No,
+            engine: Some(ENGINE.to_owned()),
+        }
+    }
+
     /// How many regions of an image were mapped afresh and how many were used again, for tests and benchmarks.
     pub fn region_counts(&self, image: &str) -> Option<(u64, u64)> {
         let images = self.images();
@@ -175,17 +189,7 @@ impl Backend for WasmBackend {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
-        // What is not installed yet is installed on first use, and what is damaged is told of then.
-        let capabilities = Capabilities {
-            languages: self.languages(),
-            isolation: Isolation::Wasm,
-            limits: held(),
-            snapshot: Support::No,
-            fork: Support::No,
-            network_filter: Support::No,
-            fuel: Support::No,
-            engine: Some(ENGINE.to_owned()),
-        };
+        let capabilities = self.capabilities();
         Box::pin(std::future::ready(Ok(capabilities)))
     }
 

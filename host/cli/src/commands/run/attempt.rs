@@ -1,23 +1,26 @@
 //! The way of a run, from arguments to a report; and from a report to a second run in a container.
 
+use std::time::Instant;
+
 use codebox_core::{
-    Backend, BackendId, Effects, EscalatedFrom, HostPath, ImageName, Isolation, NeedsEscalation, RunReport, Unavailable,
+    Backend, BackendId, CancelToken, Effects, HostPath, ImageName, Isolation, NeedsEscalation, RunReport, Unavailable,
 };
 use codebox_service::{
-    Accepted, Admitted, After, Escalation, Plan, PlanError, Preference, Wanted, admit, after, choose, look, plan_of,
-    prepare,
+    Accepted, Admitted, After, Escalation, Plan, PlanError, Wanted, admit, after, choose, look, mark_escalated,
+    plan_of, prepare, unmet,
 };
+use codebox_streams::{READ_TOO_MUCH, Revocable};
 
-use super::{lost_backend, no_runtime, request};
+use super::{lost_backend, lost_takeover, no_runtime, request};
 use crate::args::RunArgs;
-use crate::commands::again::again;
+use crate::commands::again::{Image, again};
 use crate::failure::Failure;
 use crate::handover::Handover;
 use crate::host::{Confinement, Host};
 use crate::interrupt;
 use crate::progress::progress;
-use crate::standby::{Standby, StandingBy};
-use crate::streams::{Delivery, Revocable, Streams};
+use crate::standby::{Ended, Standby, StandingBy};
+use crate::streams::{Delivery, Streams, say_last_words};
 use crate::voice::Voice;
 
 /// A run that came to an end.
@@ -50,6 +53,12 @@ impl Takeover {
         Some(Self { line, handover, went: false })
     }
 
+    /// Ends with the first run from now on: when that is cancelled, or killed.
+    pub(super) fn watch(&self, cancel: CancelToken) {
+        // Where there is no thread for it, this run ends by itself.
+        let _ = self.line.watch(cancel);
+    }
+
     /// Leaves it to the first run to tell of a failure; answers whether it was not too late for that.
     pub(super) fn refuse(&mut self, failure: &Failure) -> bool {
         if !self.went {
@@ -67,7 +76,7 @@ impl Takeover {
         self.went = true;
         self.line.goes();
         let Handover { stdout, stdin, .. } = &mut self.handover;
-        streams.go_on(std::mem::take(stdout), std::mem::take(stdin));
+        codebox_streams::go_on(&mut streams.io, std::mem::take(stdout), std::mem::take(stdin));
     }
 }
 
@@ -83,9 +92,10 @@ pub(super) fn attempt(
     let confinement = if args.no_confine { Confinement::Off } else { Confinement::On };
     let policy = host.policy()?;
     let engine = args.engine.clone().or_else(|| policy.engine.clone());
+    let typed = args.typed_words();
     let mut request = request(args, takeover.as_ref().and_then(|takeover| takeover.handover.program.clone()))?;
     if takeover.is_some() {
-        request.isolation = Preference::Only(Isolation::Container);
+        request = request.in_container();
     }
     let admitted = admit(request, &policy, host.surroundings())?;
     // Has no thread of its own, so it can exist before the process confines itself.
@@ -108,7 +118,7 @@ pub(super) fn attempt(
     let backend =
         backends.iter().find(|backend| backend.id() == plan.choice.backend).ok_or_else(|| lost_backend(&plan))?;
     let entry = noted(&admitted, &plan, host, takeover.as_deref())?;
-    let taken = (&admitted, &plan, *backend, entry.id());
+    let taken = (&admitted, &plan, *backend, (entry.id(), typed));
     let mut attempt = carried_out(
         taken,
         (streams, runtime),
@@ -147,7 +157,7 @@ fn noted(
 
 /// Carries out what was admitted, planned and noted.
 fn carried_out(
-    (admitted, plan, backend, id): (&Admitted, &Plan, &dyn Backend, &str),
+    (admitted, plan, backend, (id, typed)): (&Admitted, &Plan, &dyn Backend, (&str, usize)),
     (mut streams, runtime): (Streams, tokio::runtime::Runtime),
     (confinement, escalation): (Confinement, Escalation),
     (voice, host): (Voice, &dyn Host),
@@ -172,27 +182,26 @@ fn carried_out(
     if let Some(takeover) = &mut takeover {
         takeover.go(&mut streams);
     }
-    let revocable = standby.is_some().then(|| streams.revocable());
+    let revocable = standby.is_some().then(|| Revocable::of(&mut streams.io));
     let mut report = runtime.block_on(prepared.exec(&mut streams.io))?;
     revocable.iter().for_each(Revocable::freeze);
     report.enforcement.walls.extend(walls);
     if let Some(Takeover { handover: Handover { from, lacked, .. }, .. }) = takeover {
-        report.provenance.reason = format!("it died in {from} for want of {lacked}");
-        report.provenance.escalated_from = Some(EscalatedFrom {
-            backend: BackendId::read(from.clone()),
-            isolation: Isolation::Wasm,
-            reason: lacked.clone(),
-        });
+        mark_escalated(&mut report.provenance, BackendId::read(from.clone()), lacked);
     }
     match after(&report, admitted.job(), escalation) {
         After::Stay => {}
-        After::Needs { lacked, why } => report.needs_escalation = Some(needs(&lacked, why)),
-        After::Escalate(lacked) => match over((id, &report), admitted, standby, revocable.as_ref(), &lacked) {
-            Ok(status) => return Ok(Attempt::TakenOver(status)),
-            Err(why) => report.needs_escalation = Some(needs(&lacked, &why)),
-        },
+        After::Needs { lacked, why } => report.needs_escalation = Some(needs(&lacked, &why, typed, admitted)),
+        After::Escalate(lacked) => {
+            let line = (standby, revocable.as_ref(), &streams.io.cancel);
+            match over((id, &report), admitted, line, &lacked) {
+                Ok(Ended::With(status)) => return Ok(Attempt::TakenOver(status)),
+                Ok(Ended::Lost) => return Err(lost_takeover()),
+                Err(why) => report.needs_escalation = Some(needs(&lacked, &why, typed, admitted)),
+            }
+        }
     }
-    revocable.iter().for_each(Revocable::finish);
+    revocable.into_iter().for_each(say_last_words);
     let delivery = streams.finish();
     // A thread may still wait for standard input; it ends with the process.
     runtime.shutdown_background();
@@ -229,19 +238,18 @@ fn standby(admitted: &Admitted, plan: &Plan, escalation: Escalation, host: &dyn 
     if possible && host.may_have_engine() { Standby::start().ok() } else { None }
 }
 
-/// Has the command run again, and answers its status; or why it is not.
+/// Has the command run again, and answers how that ended; or why it is not.
 fn over(
     (id, report): (&str, &RunReport),
     admitted: &Admitted,
-    standby: Option<Standby>,
-    revocable: Option<&Revocable>,
+    (standby, revocable, cancel): (Option<Standby>, Option<&Revocable>, &CancelToken),
     lacked: &str,
-) -> Result<u8, String> {
+) -> Result<Ended, String> {
     let (Some(standby), Some(revocable)) = (standby, revocable) else {
         return Err("no container engine is here".to_owned());
     };
     debug_assert_eq!(report.effects, Effects::None, "checked before");
-    let stdin = revocable.read().ok_or("it has read more of its input than is remembered")?;
+    let stdin = revocable.read().ok_or(READ_TOO_MUCH)?;
     let program = match &admitted.job().source {
         codebox_core::Source::Stdin(text) => Some(text.clone()),
         _ => None,
@@ -249,11 +257,12 @@ fn over(
     let from = report.provenance.backend.to_string();
     let stdout = report.stdout.bytes().into_owned();
     let handover = Handover { id: id.to_owned(), from, lacked: lacked.to_owned(), stdout, stdin, program };
-    standby.take_over(&handover, || revocable.discard())
+    standby.take_over(&handover, cancel, || revocable.discard())
 }
 
-fn needs(lacked: &str, why: &str) -> NeedsEscalation {
-    NeedsEscalation { reason: format!("it needs {lacked}, which wasm does not have; {why}"), command: again() }
+fn needs(lacked: &str, why: &str, typed: usize, admitted: &Admitted) -> NeedsEscalation {
+    let image = if admitted.container_image().is_some() { Image::Kept } else { Image::Dropped };
+    unmet(lacked, why, again(typed, image))
 }
 
 /// Chooses where and from what image to run.
@@ -264,9 +273,11 @@ async fn planned(
     voice: Voice,
     host: &dyn Host,
 ) -> Result<Plan, Failure> {
+    let began = Instant::now();
     let looked = look(admitted).map_err(PlanError::from)?;
     let wanted = Wanted::of_admitted(admitted, &looked, escalation);
     let (_, choice) = choose(&wanted, backends, refused).await;
+    voice.explain(format!("looked through and chosen in {} µs", began.elapsed().as_micros()));
     let choice = choice.map_err(PlanError::from)?;
     for other in &choice.rejected {
         voice.explain(format!("not {}: {}", other.candidate, other.reason));

@@ -1,0 +1,189 @@
+//! The engines of containers that a runner uses, once a job needs one.
+
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use codebox_container::ContainerBackend;
+use codebox_core::{Backend, ExecIo, Instance, InstanceSpec, Isolation, Job, RunReport, Unavailable};
+use codebox_files::Scratch;
+use codebox_service::catalog::Silent;
+use codebox_service::config::Settings;
+use codebox_service::{Choice, PlanError, Wanted, backend_fix, choose};
+use codebox_wasm::WasmBackend;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use super::RunnerError;
+use crate::containers::ensure_image;
+use crate::places::Places;
+
+/// How long containers that nobody waits for any more may take to go.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The engines of this machine. Nothing is looked for before somebody asks.
+///
+/// What talks to them lives on an executor of its own: connections are kept between jobs, and belong to no caller's.
+pub(super) struct Engines {
+    places: Places,
+    settings: Settings,
+    scratch: Arc<Scratch>,
+    backends: OnceLock<Arc<[ContainerBackend]>>,
+    executor: OnceLock<Runtime>,
+}
+
+/// Where a job is to run.
+pub(super) enum Opened {
+    /// In WebAssembly after all.
+    Wasm(Choice),
+    /// In this container.
+    Container(Choice, Box<dyn Instance>),
+}
+
+/// A task that ends with whoever waits for it.
+struct Task<T>(JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Engines {
+    pub(super) fn new(places: Places, settings: Settings, scratch: Arc<Scratch>) -> Self {
+        Self { places, settings, scratch, backends: OnceLock::new(), executor: OnceLock::new() }
+    }
+
+    fn backends(&self) -> &Arc<[ContainerBackend]> {
+        self.backends.get_or_init(|| {
+            let named = |backend: &ContainerBackend| {
+                self.settings.engine.as_deref().is_none_or(|engine| backend.id().as_str() == engine)
+            };
+            let backends = crate::containers::backends(&self.places, &self.settings, &self.scratch, None);
+            backends.into_iter().filter(named).collect()
+        })
+    }
+
+    /// Whether one may be there, as far as can be told without touching any.
+    pub(super) fn may_be_there(&self) -> bool {
+        self.backends().iter().any(ContainerBackend::may_be_there)
+    }
+
+    /// Chooses where to run a job, and opens a container for it if it is to be one, with its image fetched.
+    pub(super) async fn open(
+        &self,
+        wanted: Wanted,
+        job: &Arc<Job>,
+        wasm: &Arc<WasmBackend>,
+    ) -> Result<Opened, RunnerError> {
+        let (engines, wasm, job) = (Arc::clone(self.backends()), Arc::clone(wasm), Arc::clone(job));
+        let warm = self.settings.warm;
+        self.beside(async move { opened(&wanted, (&job, warm), &wasm, &engines).await }).await?
+    }
+
+    /// Runs a job in its container, which is gone afterwards.
+    pub(super) async fn exec(
+        &self,
+        (choice, mut instance): (Choice, Box<dyn Instance>),
+        job: Arc<Job>,
+        mut io: ExecIo,
+    ) -> Result<RunReport, RunnerError> {
+        self.beside(async move {
+            let result = instance.exec(&job, &mut io).await;
+            // The run itself is known; what was left behind does not change its report, and is removed later.
+            let _ = instance.close().await;
+            let mut report = result?;
+            report.provenance.reason = choice.reason;
+            Ok(report)
+        })
+        .await?
+    }
+
+    /// Removes a container in which nothing ran.
+    pub(super) async fn give_up(&self, instance: Box<dyn Instance>) {
+        // What cannot be removed now is removed later.
+        let _ = self.beside(instance.close()).await;
+    }
+
+    /// Does something on the engines' own executor; dropping the future ends it.
+    async fn beside<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, RunnerError> {
+        let mut task = Task(self.executor()?.spawn(work));
+        let done = (&mut task.0).await;
+        done.map_err(|error| RunnerError::Executor(std::io::Error::other(error)))
+    }
+
+    fn executor(&self) -> Result<&Runtime, RunnerError> {
+        if let Some(executor) = self.executor.get() {
+            return Ok(executor);
+        }
+        let mut executor = Builder::new_multi_thread();
+        let executor = executor.worker_threads(1).thread_name("codebox-engines").enable_all().build()?;
+        Ok(self.executor.get_or_init(|| executor))
+    }
+}
+
+impl Drop for Engines {
+    /// Lets go of the executor where waiting is allowed: the caller may be in async code.
+    fn drop(&mut self) {
+        let (Some(executor), backends) = (self.executor.take(), self.backends.take()) else { return };
+        let scratch = Arc::clone(&self.scratch);
+        let end = move || {
+            // With the last client its connections end; what is left then are containers on their way out.
+            // What removes those that were kept ready is started from here.
+            let _inside = executor.enter();
+            drop(backends);
+            let until = Instant::now() + PATIENCE;
+            while executor.metrics().num_alive_tasks() > 0 && Instant::now() < until {
+                thread::sleep(Duration::from_millis(10));
+            }
+            executor.shutdown_background();
+            drop(scratch);
+        };
+        // Where there is no thread the executor is dropped with what it does; the next start removes what is left.
+        let _ = thread::Builder::new().name("codebox-engines".into()).spawn(end);
+    }
+}
+
+async fn opened(
+    wanted: &Wanted,
+    (job, warm): (&Job, Option<u32>),
+    wasm: &WasmBackend,
+    engines: &[ContainerBackend],
+) -> Result<Opened, RunnerError> {
+    let own = engines.iter().map(|engine| engine as &dyn Backend);
+    let all: Vec<&dyn Backend> = std::iter::once(wasm as &dyn Backend).chain(own).collect();
+    let mut refused = Vec::new();
+    loop {
+        let (_, choice) = choose(wanted, &all, &refused).await;
+        let choice = choice.map_err(PlanError::from)?;
+        let Some(engine) = engines.iter().find(|engine| engine.id() == choice.backend) else {
+            return Ok(Opened::Wasm(choice));
+        };
+        match ensure_image(engine, &job.language, None, &Silent).await {
+            Ok(()) => {
+                let instance = engine.open(&spec(job, warm)).await?;
+                return Ok(Opened::Container(choice, instance));
+            }
+            // What merely prefers a container can do with less than it.
+            Err(error) if wanted.can_do_without_container() => {
+                let fix = backend_fix(&error).unwrap_or_default();
+                refused.push((choice.backend, Unavailable { reason: error.to_string(), fix }));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn spec(job: &Job, warm: Option<u32>) -> InstanceSpec {
+    InstanceSpec {
+        language: job.language.clone(),
+        grants: job.grants.clone(),
+        limits: job.limits,
+        image: None,
+        isolation: Isolation::Container,
+        warm,
+    }
+}

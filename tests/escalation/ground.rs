@@ -1,0 +1,161 @@
+//! The ground that a case is tried on: a home of codebox's of its own, with the runtimes of the shared one.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::{BASE_IMAGE, Codebox, Input, Kit, Ran, Report};
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+use crate::engine::Engine;
+use crate::residue;
+
+/// One engine, and a codebox that nobody else uses.
+pub struct Ground {
+    pub engine: Engine,
+    kit: Kit,
+    home: TempDir,
+    place: TempDir,
+}
+
+impl Ground {
+    pub fn new(kit: &Kit, engine: Engine) -> Result<Self> {
+        let (home, place) = (kit.folder()?, kit.folder()?);
+        let cache = home.path().join("cache");
+        fs::create_dir_all(&cache)?;
+        fs::create_dir(home.path().join("config"))?;
+        fs::create_dir(place.path().join("granted"))?;
+        symlink(kit.home().join("data"), home.path().join("data"))?;
+        symlink(kit.home().join("cache/prepared"), cache.join("prepared"))?;
+        let ground = Self { engine, kit: kit.clone(), home, place };
+        ground.configure("")?;
+        Ok(ground)
+    }
+
+    /// Writes the configuration, which begins so.
+    pub fn configure(&self, settings: &str) -> Result<()> {
+        let images: String =
+            ["python", "javascript", "command"].map(|key| format!("{key} = \"{BASE_IMAGE}\"\n")).concat();
+        let text = format!("{settings}engine = \"{}\"\n[images]\n{images}", self.engine.name());
+        Ok(fs::write(self.home().join("config/config.toml"), text)?)
+    }
+
+    /// The home of this ground's codebox.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The directory that commands are started in.
+    pub fn place(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// A directory to grant.
+    pub fn granted(&self) -> PathBuf {
+        self.place().join("granted")
+    }
+
+    /// Puts a file into the place.
+    pub fn put(&self, name: &str, text: &str) -> Result<()> {
+        Ok(fs::write(self.place().join(name), text)?)
+    }
+
+    /// A command of this ground's codebox.
+    pub fn codebox(&self) -> Codebox {
+        self.kit.codebox().home(self.home()).folder(self.place())
+    }
+
+    /// `codebox run --json` with these words.
+    pub fn run(&self, words: &[&str]) -> Codebox {
+        self.codebox().args(["run", "--json"]).args(words.iter().copied())
+    }
+
+    /// The same on a machine whose engines do not answer.
+    pub fn run_without_engines(&self, words: &[&str]) -> Codebox {
+        let run = self.run(words).env("DOCKER_HOST", "unix:///no/docker.sock");
+        run.env("CONTAINER_HOST", "unix:///no/podman.sock")
+    }
+
+    /// The report of a command that came to its end.
+    pub fn report(&self, command: Codebox) -> Result<Report> {
+        let ran = command.run()?;
+        sound(&ran)?;
+        let report = ran.report()?;
+        ensure!(ran.code.map(i64::from) == report.exit_code(), "the status is {:?}: {}", ran.code, report.json());
+        Ok(report)
+    }
+
+    /// Runs a command line as a user would who pasted it into a shell.
+    pub fn paste(&self, line: &str, input: &[u8]) -> Result<Ran> {
+        let bin = self.place().join("bin");
+        fs::create_dir_all(&bin)?;
+        let _ = fs::remove_file(bin.join("codebox"));
+        symlink(self.kit.binary(), bin.join("codebox"))?;
+        let file = self.place().join("input");
+        fs::write(&file, input)?;
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", line]).current_dir(self.place()).env_clear();
+        shell.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("CODEBOX_HOME", self.home());
+        let output = shell.stdin(Stdio::from(fs::File::open(file)?)).output().context("run a shell")?;
+        Ok(Ran {
+            code: output.status.code(),
+            signal: None,
+            hung: false,
+            stdout: output.stdout,
+            stderr: output.stderr,
+            wall: std::time::Duration::ZERO,
+            peak_rss: 0,
+            peak_threads: 0,
+        })
+    }
+
+    /// The containers that are there now.
+    pub fn containers(&self) -> Result<Vec<String>> {
+        let place = self.home().canonicalize()?.join("cache/scratch");
+        let digest = Sha256::digest(place.as_os_str().as_encoded_bytes());
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        self.engine.containers(&format!("codebox.home={name}"))
+    }
+
+    /// Whether any engine was ever looked for from this home: what they say of themselves is kept.
+    pub fn has_asked_engines(&self) -> bool {
+        self.home().join("cache/containers").exists()
+    }
+
+    /// The processes of this ground's codebox, standing by or running.
+    pub fn processes(&self) -> Vec<String> {
+        let home = format!("CODEBOX_HOME={}", self.home().display());
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let of_home = |pid: &String| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes())
+        };
+        pids.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(of_home).collect()
+    }
+
+    /// Checks that nothing of any run is left.
+    pub fn check_nothing_left(&self) -> Result<()> {
+        residue::settle(|| {
+            let mut left = residue::of(self, &[])?;
+            left.extend(self.processes().into_iter().map(|pid| format!("process {pid}")));
+            Ok(left)
+        })
+    }
+}
+
+/// What holds of every run, whatever the program does: codebox ends by itself and is not at fault.
+pub fn sound(ran: &Ran) -> Result<()> {
+    ensure!(!ran.hung, "it hung: {}", ran.stderr_text());
+    ensure!(ran.signal.is_none(), "codebox was ended by signal {:?}: {}", ran.signal, ran.stderr_text());
+    ensure!(!ran.stderr_text().contains("panicked"), "codebox panicked: {}", ran.stderr_text());
+    Ok(())
+}
+
+/// Bytes on a program's standard input.
+pub fn bytes(text: impl Into<Vec<u8>>) -> Input {
+    Input::Bytes(text.into())
+}

@@ -1,0 +1,90 @@
+//! From WebAssembly to a container: programs that are chosen for one by what they need, and programs that die in WebAssembly
+//! for want of it and are run again, on each engine, through the program and through the library.
+//!
+//! Trials are named `ENGINE::TOPIC::CASE`. Each case has a home of its own, with the runtimes of the shared one. Whatever a
+//! case did, afterwards no container, mount, private directory or process of its home is left. Where an engine or a
+//! runtime cannot be used, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
+
+mod again;
+mod agreement;
+mod ends;
+#[path = "../containers/engine.rs"]
+mod engine;
+mod ground;
+mod library;
+mod programs;
+#[path = "../containers/residue.rs"]
+mod residue;
+mod stays;
+mod straight;
+
+use std::sync::{Arc, LazyLock};
+
+use anyhow::Result;
+use codebox_testkit::{Kit, is_required};
+use libtest_mimic::{Arguments, Completion, Trial};
+
+use engine::{Engine, Ready};
+use ground::Ground;
+
+/// What is tried, and looked at.
+type Try = fn(&Ground) -> Result<()>;
+
+/// A topic's cases by their names.
+type Cases = Vec<(String, Try)>;
+
+fn main() {
+    let args = Arguments::from_args();
+    let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
+    let runtimes = Arc::new(runtimes(kit.clone()));
+    let mut trials = Vec::new();
+    for engine in Engine::ALL {
+        let ready = [Arc::clone(&runtimes), Arc::new(engine.lazily_ready(kit.clone()))];
+        trials.extend(cases().into_iter().map(|case| trial(&kit, engine, case, ready.clone())));
+    }
+    libtest_mimic::run(&args, trials).exit();
+}
+
+/// Whether both languages run in WebAssembly.
+fn runtimes(kit: Kit) -> Ready {
+    LazyLock::new(Box::new(move || {
+        let python = kit.prepare_language("python", "pass");
+        python.and_then(|()| kit.prepare_language("javascript", "0")).map_err(|error| format!("{error:#}"))
+    }))
+}
+
+fn cases() -> Cases {
+    let topics =
+        [again::cases(), straight::cases(), stays::cases(), agreement::cases(), ends::cases(), library::cases()];
+    topics.into_iter().flatten().collect()
+}
+
+/// A case under its name.
+fn case(topic: &str, name: &str, run: Try) -> (String, Try) {
+    (format!("{topic}::{name}"), run)
+}
+
+fn trial(kit: &Kit, engine: Engine, (name, run): (String, Try), ready: [Arc<Ready>; 2]) -> Trial {
+    let kit = kit.clone();
+    Trial::ignorable_test(format!("{}::{name}", engine.name()), move || {
+        for (ready, required) in ready.iter().zip([is_required("wasm"), engine.is_required()]) {
+            match &***ready {
+                Err(reason) if required => return Err(reason.clone().into()),
+                Err(reason) => return Ok(Completion::ignored_with(reason)),
+                Ok(()) => {}
+            }
+        }
+        match tried(&kit, engine, run) {
+            Ok(()) => Ok(Completion::Completed),
+            Err(error) => Err(format!("{error:#}").into()),
+        }
+    })
+}
+
+fn tried(kit: &Kit, engine: Engine, run: Try) -> Result<()> {
+    let ground = Ground::new(kit, engine)?;
+    let done = run(&ground);
+    let left = ground.check_nothing_left();
+    done?;
+    left
+}

@@ -1,0 +1,124 @@
+//! Programs whose need shows only when they run: no parser can tell.
+
+/// A program that dies in WebAssembly, and what it does in a container.
+#[derive(Debug, Clone, Copy)]
+pub struct Needy {
+    pub name: &'static str,
+    pub language: &'static str,
+    /// What it lacks, as reports say it.
+    pub lacks: &'static str,
+    pub code: &'static str,
+    /// All that it prints in a container.
+    pub prints: &'static str,
+}
+
+pub const THREAD: Needy = Needy {
+    name: "python_thread",
+    language: "python",
+    lacks: "threads",
+    code: "\
+print('before', flush=True)
+made = getattr(__import__('thr' + 'eading'), 'Thread')(target=print, args=('in a thread',))
+made.start()
+made.join()
+print('after')
+raise SystemExit(7)
+",
+    prints: "before\nin a thread\nafter\n",
+};
+
+const PROCESS: Needy = Needy {
+    name: "python_process",
+    language: "python",
+    lacks: "processes",
+    code: "\
+print('before', flush=True)
+getattr(__import__('sub' + 'process'), 'run')(['echo', 'in a process'], check=True)
+raise SystemExit(7)
+",
+    prints: "before\nin a process\n",
+};
+
+const SOCKET: Needy = Needy {
+    name: "python_socket",
+    language: "python",
+    lacks: "network sockets",
+    code: "\
+print('before')
+one, two = getattr(__import__('sock' + 'et'), 'socket' + 'pair')()
+one.send(b'through a socket')
+print(two.recv(99).decode())
+raise SystemExit(7)
+",
+    prints: "before\nthrough a socket\n",
+};
+
+const MODULE: Needy = Needy {
+    name: "python_native_module",
+    language: "python",
+    lacks: "the module ssl",
+    code: "\
+print('before')
+print(__import__('s' + 'sl').OPENSSL_VERSION.split()[0])
+raise SystemExit(7)
+",
+    prints: "before\nOpenSSL\n",
+};
+
+const JS_PROCESS: Needy = Needy {
+    name: "javascript_process",
+    language: "js",
+    lacks: "processes",
+    code: "\
+console.log('before');
+process.stdout.write(require('child_' + 'process').execSync('echo in a process'));
+process.exit(7);
+",
+    prints: "before\nin a process\n",
+};
+
+const JS_THREAD: Needy = Needy {
+    name: "javascript_thread",
+    language: "js",
+    lacks: "threads",
+    code: "\
+console.log('before');
+const made = new (require('worker_' + 'threads').Worker)('require(\"worker_threads\").parentPort.postMessage(\"in a thread\")', { eval: true });
+made.on('message', (said) => { console.log(said); process.exit(7); });
+",
+    prints: "before\nin a thread\n",
+};
+
+const TS_PROCESS: Needy = Needy {
+    name: "typescript_process",
+    language: "ts",
+    lacks: "processes",
+    code: "\
+enum Word { Before = 'before' }
+console.log(Word.Before);
+const said: string = require('child_' + 'process').execSync('echo in a process').toString();
+console.log(said.trim() as string);
+process.exit(7);
+",
+    prints: "before\nin a process\n",
+};
+
+const TS_THREAD: Needy = Needy {
+    name: "typescript_thread",
+    language: "ts",
+    lacks: "threads",
+    code: "\
+interface Said { word: string }
+console.log('before');
+const text = 'require(\"worker_threads\").parentPort.postMessage({ word: \"in a thread\" })';
+const made = new (require('worker_' + 'threads').Worker)(text, { eval: true });
+made.on('message', (said: Said) => { console.log(said.word); process.exit(7); });
+",
+    prints: "before\nin a thread\n",
+};
+
+/// Every language and every power.
+pub const ALL: [Needy; 8] = [THREAD, PROCESS, SOCKET, MODULE, JS_PROCESS, JS_THREAD, TS_PROCESS, TS_THREAD];
+
+/// Starts a thread in a way that no parser sees, and does nothing where there are threads.
+pub const DIES: &str = "getattr(__import__('thr' + 'eading'), 'Thread')(target=int).start()\n";

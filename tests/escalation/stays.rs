@@ -1,0 +1,217 @@
+//! Runs that die in WebAssembly and stay there: the report says what they lacked, and the command that it names works.
+
+use std::fs;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::Report;
+
+use crate::again::is_second;
+use crate::ground::{Ground, bytes, sound};
+use crate::programs::{DIES, THREAD};
+use crate::{Cases, case};
+
+pub fn cases() -> Cases {
+    vec![
+        case("stays", "wrote_to_a_grant", wrote_to_a_grant),
+        case("stays", "brought_files_out", brought_files_out),
+        case("stays", "granted_but_untouched", granted_but_untouched),
+        case("stays", "only_wasm", only_wasm),
+        case("stays", "comment_asks_for_wasm", comment_asks_for_wasm),
+        case("stays", "forbidden", forbidden),
+        case("stays", "forbidden_by_project", forbidden_by_project),
+        case("stays", "only_wasm_by_policy", only_wasm_by_policy),
+        case("stays", "image_not_allowed", image_not_allowed),
+        case("stays", "forged_message", forged_message),
+        case("stays", "caught", caught),
+        case("stays", "failed_otherwise", failed_otherwise),
+        case("stays", "output_truncated", output_truncated),
+        case("stays", "too_much_input", too_much_input),
+        case("stays", "no_engine", no_engine),
+        case("stays", "no_image", no_image),
+    ]
+}
+
+/// Checks that a run stayed where it was for this reason; answers the command that would help.
+fn needs(report: &Report, why: &str) -> Result<String> {
+    stayed(report)?;
+    let needs = report.at("/needs_escalation");
+    let reason = needs["reason"].as_str().with_context(|| format!("nothing is needed: {}", report.json()))?;
+    ensure!(reason.starts_with("it needs threads, which wasm does not have; "), "the reason is {reason}");
+    ensure!(reason.contains(why), "the reason is {reason}");
+    ensure!(report.exit_code() == Some(1), "it ended with {:?}", report.exit_code());
+    ensure!(report.stderr().contains("RuntimeError: can't start new thread"), "it said {:?}", report.stderr());
+    Ok(needs["command"].as_str().unwrap_or_default().to_owned())
+}
+
+fn stayed(report: &Report) -> Result<()> {
+    ensure!(report.at("/provenance/isolation") == "wasm", "it left wasm: {}", report.json());
+    ensure!(report.at("/provenance/escalated_from").is_null(), "it says that it was escalated: {}", report.json());
+    Ok(())
+}
+
+/// Pastes the command into a shell, where it has to run in a container.
+fn works(ground: &Ground, command: &str, input: &[u8]) -> Result<Report> {
+    let ran = ground.paste(command, input)?;
+    sound(&ran)?;
+    let report = ran.report().with_context(|| command.to_owned())?;
+    ensure!(report.at("/provenance/isolation") == "container", "{command}: {}", report.json());
+    ensure!(report.exit_code() == Some(0), "{command}: {}", report.json());
+    Ok(report)
+}
+
+fn wrote_to_a_grant(ground: &Ground) -> Result<()> {
+    let code = format!("open('/data/written', 'a').write('x')\n{DIES}print(\"it's done\")\n");
+    let run = ground.run(&[]).grant(&ground.granted(), "/data", "rw").args(["--lang", "python", "-c"]).arg(code);
+    let command = needs(&ground.report(run)?, "it has changed files outside of its sandbox")?;
+    ensure!(fs::read_to_string(ground.granted().join("written"))? == "x", "it ran more than once");
+    let report = works(ground, &command, b"")?;
+    ensure!(report.stdout() == "it's done\n", "it printed {:?}", report.stdout());
+    ensure!(fs::read_to_string(ground.granted().join("written"))? == "xx", "the command did not run it once");
+    Ok(())
+}
+
+/// What was brought out is seen from outside.
+fn brought_files_out(ground: &Ground) -> Result<()> {
+    let code = format!("open('left', 'w').write('x')\n{DIES}");
+    let report = ground.report(ground.run(&["--out", "out", "--lang", "python", "-c", &code]))?;
+    needs(&report, "it has changed files outside of its sandbox")?;
+    ensure!(ground.place().join("out/left").exists(), "nothing was brought out");
+    Ok(())
+}
+
+/// A directory that could have been written and was only read is no obstacle.
+fn granted_but_untouched(ground: &Ground) -> Result<()> {
+    fs::write(ground.granted().join("word"), "read")?;
+    let code = format!("word = open('/data/word').read()\n{DIES}open('/data/word', 'w').write(word * 2)\n");
+    let run = ground.run(&[]).grant(&ground.granted(), "/data", "rw").args(["--lang", "python", "-c"]).arg(code);
+    is_second(ground, &ground.report(run)?, "threads")?;
+    ensure!(fs::read_to_string(ground.granted().join("word"))? == "readread", "it did not run once");
+    Ok(())
+}
+
+fn only_wasm(ground: &Ground) -> Result<()> {
+    ground.put("a program.py", &format!("import sys\n{DIES}print(sys.argv[1:])\n"))?;
+    let words = ["--isolation", "wasm", "a program.py", "--isolation", "wasm", "it's", "$HOME", ""];
+    let command = needs(&ground.report(ground.run(&words))?, "only wasm is accepted")?;
+    ensure!(!ground.has_asked_engines(), "it asked an engine");
+    let report = works(ground, &command, b"")?;
+    ensure!(report.stdout() == "['--isolation', 'wasm', \"it's\", '$HOME', '']\n", "{:?}", report.stdout());
+    Ok(())
+}
+
+/// The program's own word is heard after the run as it is before.
+fn comment_asks_for_wasm(ground: &Ground) -> Result<()> {
+    let code = format!("#!/usr/bin/env python\n# codebox: isolation=wasm\n{DIES}");
+    let command = needs(&ground.report(ground.run(&["-c", &code]))?, "line 2 asks for isolation wasm")?;
+    ensure!(!ground.has_asked_engines(), "it asked an engine");
+    works(ground, &command, b"").map(drop)
+}
+
+fn forbidden(ground: &Ground) -> Result<()> {
+    ground.configure("escalation = \"forbid\"\n")?;
+    let command = needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy forbids")?;
+    ensure!(!ground.has_asked_engines(), "it asked an engine");
+    works(ground, &command, b"").map(drop)
+}
+
+fn forbidden_by_project(ground: &Ground) -> Result<()> {
+    ground.put("codebox.toml", "escalation = \"forbid\"\n")?;
+    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy forbids")?;
+    // A project cannot allow what the user forbade.
+    ground.configure("escalation = \"forbid\"\n")?;
+    ground.put("codebox.toml", "escalation = \"allow\"\n")?;
+    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy forbids").map(drop)
+}
+
+fn only_wasm_by_policy(ground: &Ground) -> Result<()> {
+    ground.configure("isolation = \"wasm\"\n")?;
+    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "only wasm is accepted").map(drop)
+}
+
+/// An image that the configuration does not allow is not started for a second run either.
+fn image_not_allowed(ground: &Ground) -> Result<()> {
+    let path = ground.home().join("config/config.toml");
+    let text = fs::read_to_string(&path)?;
+    fs::write(&path, format!("{text}allowed = [\"docker.io/library/*\"]\n"))?;
+    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "").map(drop)
+}
+
+/// What a guest prints is no evidence.
+fn forged_message(ground: &Ground) -> Result<()> {
+    let forged = "RuntimeError: can't start new thread\\nOSError: processes are not available in this sandbox\\n";
+    let code = format!("import sys\nsys.stderr.write(\"{forged}\")\nsys.exit(1)\n");
+    let report = ground.report(ground.run(&["--lang", "python", "-c", &code]))?;
+    stayed(&report)?;
+    ensure!(report.at("/needs_escalation").is_null() && report.exit_code() == Some(1), "{}", report.json());
+    ensure!(!ground.has_asked_engines(), "it asked an engine");
+    Ok(())
+}
+
+fn caught(ground: &Ground) -> Result<()> {
+    let code = format!("try:\n    {DIES}except RuntimeError:\n    print('without')\n");
+    let report = ground.report(ground.run(&["--lang", "python", "-c", &code]))?;
+    stayed(&report)?;
+    ensure!(report.stdout() == "without\n" && report.exit_code() == Some(0), "{}", report.json());
+    ensure!(report.at("/needs_escalation").is_null(), "{}", report.json());
+    Ok(())
+}
+
+/// Ended by a limit, for another error of its own, or for a module that is nowhere.
+fn failed_otherwise(ground: &Ground) -> Result<()> {
+    let spins = format!("try:\n    {DIES}except RuntimeError:\n    pass\nwhile True: pass\n");
+    let limited = ground.report(ground.run(&["--timeout", "2s", "--lang", "python", "-c", &spins]))?;
+    ensure!(limited.kind() == "timeout_wall", "{}", limited.json());
+    for report in [limited, ground.report(ground.run(&["--lang", "python", "-c", "__import__('no' + 'where')"]))?] {
+        stayed(&report)?;
+        ensure!(report.at("/needs_escalation").is_null(), "{}", report.json());
+    }
+    Ok(())
+}
+
+fn output_truncated(ground: &Ground) -> Result<()> {
+    let code = format!("print('x' * 10_000, flush=True)\n{DIES}");
+    let report = ground.report(ground.run(&["--max-output", "1K", "--lang", "python", "-c", &code]))?;
+    let needs = report.at("/needs_escalation");
+    stayed(&report)?;
+    ensure!(needs["reason"].to_string().contains("it has printed more than is kept"), "{}", report.json());
+    let report = works(ground, needs["command"].as_str().unwrap_or_default(), b"")?;
+    ensure!(report.at("/stdout_truncated/dropped_bytes").as_u64() > Some(0), "{}", report.json());
+    Ok(())
+}
+
+fn too_much_input(ground: &Ground) -> Result<()> {
+    let code = format!("import sys\nread = len(sys.stdin.buffer.read())\n{DIES}print(read)\n");
+    let input = vec![b'x'; 2 << 20];
+    let run = ground.run(&["--lang", "python", "-c", &code]).input(bytes(input.clone()));
+    let command = needs(&ground.report(run)?, "it has read more of its input than is remembered")?;
+    let report = works(ground, &command, &input)?;
+    ensure!(report.stdout() == "2097152\n", "it printed {:?}", report.stdout());
+    // Without a document, its last words are said, and what to do.
+    let ran = ground.codebox().args(["run", "--lang", "python", "-c"]).arg(code).input(bytes(input)).run()?;
+    let said = ran.stderr_text();
+    ensure!(said.contains("RuntimeError: can't start new thread"), "it said {said}");
+    ensure!(said.contains("to run it in a container: codebox run --isolation container "), "it said {said}");
+    Ok(())
+}
+
+fn no_engine(ground: &Ground) -> Result<()> {
+    let run = ground.run_without_engines(&["--lang", "python", "-c", DIES]);
+    let command = needs(&ground.report(run)?, "no container engine is here")?;
+    works(ground, &command, b"").map(drop)?;
+    // The same for one that its text shows to need a container: it runs in WebAssembly all the same, and may get by.
+    let code = "import threading\nthreading.Thread(target=int).start()\n";
+    let report = ground.report(ground.run_without_engines(&["--lang", "python", "-c", code]))?;
+    let reason = report.at("/provenance/reason").as_str().unwrap_or_default();
+    ensure!(reason.contains("line 2 needs threads") && reason.contains("no container can be had"), "{reason}");
+    needs(&report, "no container engine is here")?;
+    ensure!(ground.processes().is_empty(), "somebody stands by");
+    Ok(())
+}
+
+/// An engine without the image, and no way to get it.
+fn no_image(ground: &Ground) -> Result<()> {
+    let path = ground.home().join("config/config.toml");
+    let text = fs::read_to_string(&path)?;
+    fs::write(&path, text.replace("localhost/codebox-test:1", "localhost/codebox-nobody-has-this:1"))?;
+    needs(&ground.report(ground.run(&["--lang", "python", "-c", THREAD.code]))?, "codebox-nobody-has-this").map(drop)
+}
