@@ -29,6 +29,7 @@ pub fn cases() -> Cases {
         case("library", "side_by_side", side_by_side),
         case("library", "cancelled", cancelled),
         case("library", "dropped", dropped),
+        case("library", "keeps_ready", keeps_ready),
     ]
 }
 
@@ -296,5 +297,28 @@ fn dropped(ground: &Ground) -> Result<()> {
     }
     // Also where the runner goes with it.
     executor.block_on(async { drop(runner) });
+    ground.check_nothing_left()
+}
+
+/// With `warm` in the configuration the runner keeps containers of its own, one for each job, and takes them with it.
+fn keeps_ready(ground: &Ground) -> Result<()> {
+    ground.configure("warm = 1\n")?;
+    let runner = runner(ground)?;
+    let run = || -> Result<String> {
+        let mut job = job("python", "print(len(__import__('os').listdir('/work')))\nopen('/work/mine', 'w').close()")?;
+        job.isolations = IsolationSet::only(Isolation::Container);
+        let report = runner.run(job)?;
+        ensure!(report.stdout.to_text_lossy() == "0\n", "{report:?}");
+        report.provenance.container_id.context("no container is named")
+    };
+    run()?;
+    for _ in 0..2 {
+        let one_waits = |found: Vec<String>| if found.len() == 1 { Vec::new() } else { vec![format!("{found:?}")] };
+        settle(|| ground.containers().map(one_waits))?;
+        let waiting = ground.containers()?;
+        let id = run()?;
+        ensure!(waiting == [id.as_str()], "it had {id}, and {waiting:?} was waiting");
+    }
+    drop(runner);
     ground.check_nothing_left()
 }
