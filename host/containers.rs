@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use codebox_cli::{EngineImage, Failure, Leftover, Sweep};
 use codebox_container::{
-    ContainerBackend, Flavour, ImageTable, LocalImage, Place, Settings as ContainerSettings, Surroundings, Swept,
-    candidates,
+    ContainerBackend, Flavour, ImageTable, LocalImage, Place, Settings as ContainerSettings, StartKeeper, Surroundings,
+    Swept, candidates,
 };
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
@@ -27,8 +27,14 @@ const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// A backend for each engine, the preferred one first.
-pub(crate) fn backends(places: &Places, settings: &Settings, scratch: &Arc<Scratch>) -> Vec<ContainerBackend> {
+/// A backend for each engine, the preferred one first; `keeper` starts the process that keeps containers ready, which this
+/// one does by itself where there is none.
+pub(crate) fn backends(
+    places: &Places,
+    settings: &Settings,
+    scratch: &Arc<Scratch>,
+    keeper: Option<StartKeeper>,
+) -> Vec<ContainerBackend> {
     let allowed = |name: &ImageName| {
         let patterns = settings.images.allowed.as_ref();
         patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.allows(name)))
@@ -38,6 +44,7 @@ pub(crate) fn backends(places: &Places, settings: &Settings, scratch: &Arc<Scrat
         images: ImageTable::default().with(settings.images.of.clone()).allowing(allowed),
         scratch: Arc::clone(scratch),
         folder: places.cache.join("containers"),
+        keeper,
         authorities: AUTHORITIES.iter().find_map(|path| Path::new(path).canonicalize().ok()),
     };
     let mut flavours = Flavour::ALL;
@@ -86,6 +93,7 @@ pub(crate) async fn ensure_image(
         limits: codebox_core::Limits::default(),
         image: image.map(str::to_owned),
         isolation: Isolation::Container,
+        warm: None,
     };
     let failed = |error| engine.told(error);
     let name = engine.image_name(&spec).map_err(failed)?;

@@ -8,13 +8,14 @@ use codebox_confine::{Place, Rules};
 use codebox_container::ContainerBackend;
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
-    Access, Backend, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall, WallState,
+    Access, Backend, BackendError, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall,
+    WallState,
 };
-use codebox_files::Scratch;
+use codebox_files::{FilesError, Scratch};
 use codebox_service::catalog::Catalog;
 use codebox_service::catalog::Progress;
 use codebox_service::config::{Settings, narrow};
-use codebox_service::{Admitted, Check, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Journal, Policy, Surroundings};
 use codebox_wasm::{Store, WasmBackend};
 
 use crate::catalog::Shelf;
@@ -31,6 +32,7 @@ pub(crate) struct Process {
     shelf: OnceLock<Shelf>,
     wasm: OnceLock<WasmBackend>,
     scratch: OnceLock<Arc<Scratch>>,
+    journal: OnceLock<Journal>,
     containers: OnceLock<Vec<ContainerBackend>>,
 }
 
@@ -66,7 +68,10 @@ impl Process {
         if let Some(scratch) = self.scratch.get() {
             return Ok(scratch);
         }
-        let scratch = Scratch::new(&self.places()?.scratch()).map_err(|e| internal(&e))?;
+        let scratch = Scratch::new(&self.places()?.scratch()).map_err(|FilesError::Io { doing, path, source }| {
+            // A machine without room is no failure of codebox's.
+            BackendError::io(format!("{doing} {}", path.display()), source)
+        })?;
         Ok(self.scratch.get_or_init(|| Arc::new(scratch)))
     }
 
@@ -76,7 +81,8 @@ impl Process {
             return Ok(containers);
         }
         let (places, settings) = (self.places()?, self.user_settings()?);
-        let containers = crate::containers::backends(&places, &settings, self.scratch()?);
+        let containers =
+            crate::containers::backends(&places, &settings, self.scratch()?, Some(Arc::new(crate::keeper::start)));
         Ok(self.containers.get_or_init(|| containers))
     }
 
@@ -111,6 +117,14 @@ impl Host for Process {
 
     fn catalog(&self) -> Result<&dyn Catalog, Failure> {
         Ok(self.shelf()?)
+    }
+
+    fn journal(&self) -> Result<&Journal, Failure> {
+        if let Some(journal) = self.journal.get() {
+            return Ok(journal);
+        }
+        let journal = Journal::open(&self.places()?.jobs())?;
+        Ok(self.journal.get_or_init(|| journal))
     }
 
     fn backends(&self, engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure> {
@@ -148,6 +162,10 @@ impl Host for Process {
         crate::containers::block(async {
             crate::containers::pull_named(engines, engine, name, allowed.as_deref(), progress).await
         })?
+    }
+
+    fn keep(&self, engine: &str, asked: &str) -> Result<(), Failure> {
+        crate::keeper::keep(self.containers()?, engine, asked)
     }
 
     fn sweep(&self, how: Sweep) -> Result<Vec<Leftover>, Failure> {

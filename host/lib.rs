@@ -24,6 +24,7 @@ mod catalog;
 mod containers;
 mod doctor;
 mod host;
+mod keeper;
 mod places;
 mod prelude;
 mod runner;

@@ -12,7 +12,7 @@ const HOME: &str = "CODEBOX_HOME";
 /// `CODEBOX_HOME` where that is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// Installed runtimes.
+    /// Installed runtimes, and what became of jobs.
     pub data: PathBuf,
     /// Compiled code, memory images and the private directories of running jobs.
     pub cache: PathBuf,
@@ -51,6 +51,11 @@ impl Places {
     /// Where running jobs have their private directories.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.cache.join("scratch")
+    }
+
+    /// What became of accepted jobs.
+    pub(crate) fn jobs(&self) -> PathBuf {
+        self.data.join("jobs")
     }
 
     /// The user's configuration file.

@@ -45,7 +45,8 @@ const IDLE_REGIONS: usize = 16;
 /// - Where that is not possible, or not allowed, the report says [`needs_escalation`](RunReport::needs_escalation).
 /// - A job that accepts [`IsolationSet::only`]`(Isolation::Wasm)` never leaves this process.
 ///
-/// What the user's `config.toml` says of `isolation`, `escalation`, `engine` and `[images]` holds. An image that the engine
+/// What the user's `config.toml` says of `isolation`, `escalation`, `engine`, `warm` and `[images]` holds; containers that
+/// are kept ready are this runner's, and go with it. An image that the engine
 /// lacks is fetched. Limits are the job's own.
 ///
 /// The process itself is not confined: that binds a process for good, and this one is yours. Reports of WebAssembly say so by
@@ -247,6 +248,7 @@ impl Runner {
             limits: job.limits,
             image: Some(self.image_for(job, &looked.needs)),
             isolation: Isolation::Wasm,
+            warm: None,
         };
         let mut instance = self.wasm.open(&spec).await?;
         let mut report = instance.exec(job, io).await?;

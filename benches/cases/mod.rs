@@ -126,6 +126,7 @@ impl Cold {
             limits: job.limits,
             image: Some(case.image.to_owned()),
             isolation: Isolation::Wasm,
+            warm: None,
         };
         self.executor.block_on(async {
             let mut instance = self.backend.open(&spec).await.expect("an instance opens");

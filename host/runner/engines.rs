@@ -59,7 +59,7 @@ impl Engines {
             let named = |backend: &ContainerBackend| {
                 self.settings.engine.as_deref().is_none_or(|engine| backend.id().as_str() == engine)
             };
-            let backends = crate::containers::backends(&self.places, &self.settings, &self.scratch);
+            let backends = crate::containers::backends(&self.places, &self.settings, &self.scratch, None);
             backends.into_iter().filter(named).collect()
         })
     }
@@ -77,7 +77,8 @@ impl Engines {
         wasm: &Arc<WasmBackend>,
     ) -> Result<Opened, RunnerError> {
         let (engines, wasm, job) = (Arc::clone(self.backends()), Arc::clone(wasm), Arc::clone(job));
-        self.beside(async move { opened(&wanted, &job, &wasm, &engines).await }).await?
+        let warm = self.settings.warm;
+        self.beside(async move { opened(&wanted, (&job, warm), &wasm, &engines).await }).await?
     }
 
     /// Runs a job in its container, which is gone afterwards.
@@ -131,6 +132,8 @@ impl Drop for Engines {
         let scratch = Arc::clone(&self.scratch);
         let end = move || {
             // With the last client its connections end; what is left then are containers on their way out.
+            // What removes those that were kept ready is started from here.
+            let _inside = executor.enter();
             drop(backends);
             let until = Instant::now() + PATIENCE;
             while executor.metrics().num_alive_tasks() > 0 && Instant::now() < until {
@@ -146,7 +149,7 @@ impl Drop for Engines {
 
 async fn opened(
     wanted: &Wanted,
-    job: &Job,
+    (job, warm): (&Job, Option<u32>),
     wasm: &WasmBackend,
     engines: &[ContainerBackend],
 ) -> Result<Opened, RunnerError> {
@@ -161,7 +164,7 @@ async fn opened(
         };
         match ensure_image(engine, &job.language, None, &Silent).await {
             Ok(()) => {
-                let instance = engine.open(&spec(job)).await?;
+                let instance = engine.open(&spec(job, warm)).await?;
                 return Ok(Opened::Container(choice, instance));
             }
             // What merely prefers a container can do with less than it.
@@ -174,12 +177,13 @@ async fn opened(
     }
 }
 
-fn spec(job: &Job) -> InstanceSpec {
+fn spec(job: &Job, warm: Option<u32>) -> InstanceSpec {
     InstanceSpec {
         language: job.language.clone(),
         grants: job.grants.clone(),
         limits: job.limits,
         image: None,
         isolation: Isolation::Container,
+        warm,
     }
 }

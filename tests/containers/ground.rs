@@ -1,7 +1,7 @@
 //! The ground that a row is tried on: a home of codebox's of its own, canaries around it, and a look at what is left.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use codebox_testkit::{BASE_IMAGE, Canaries, Codebox, HOSTILE_IMAGE, Kit, Ran, Report};
@@ -18,14 +18,14 @@ pub struct Ground {
     pub canaries: Canaries,
     home: TempDir,
     /// The containers that reports named.
-    seen: RefCell<Vec<String>>,
+    seen: Mutex<Vec<String>>,
 }
 
 impl Ground {
     pub fn new(kit: &Kit, engine: Engine) -> Result<Self> {
         let (canaries, home) = (Canaries::plant(kit)?, kit.folder()?);
         std::fs::create_dir(home.path().join("config"))?;
-        Ok(Self { engine, kit: kit.clone(), canaries, home, seen: RefCell::default() })
+        Ok(Self { engine, kit: kit.clone(), canaries, home, seen: Mutex::default() })
     }
 
     /// The home of this ground's codebox.
@@ -83,7 +83,7 @@ impl Ground {
         }
         ensure!(ran.code.map(i64::from) == report.exit_code(), "the status is {:?}", ran.code);
         let id = report.at("/provenance/container_id").as_str().context("no container is named")?;
-        self.seen.borrow_mut().push(id.to_owned());
+        self.seen().push(id.to_owned());
         self.canaries.check(ran)?;
         Ok(report)
     }
@@ -100,14 +100,19 @@ impl Ground {
         Ok(report)
     }
 
+    fn seen(&self) -> MutexGuard<'_, Vec<String>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Remembers a container that no report tells of.
     pub fn saw(&self, id: &str) {
-        self.seen.borrow_mut().push(id.to_owned());
+        self.seen().push(id.to_owned());
     }
 
     /// Checks that nothing of any run is left.
     pub fn check_nothing_left(&self) -> Result<()> {
-        residue::settle(|| residue::of(self, &self.seen.borrow()))
+        let seen = self.seen().clone();
+        residue::settle(|| residue::of(self, &seen))
     }
 }
 

@@ -17,6 +17,7 @@ pub fn rows() -> Vec<Row> {
         row("O1::gc", by_gc),
         row("O1::next_run", by_next_run),
         row("O1::before_the_job", before_the_job),
+        row("O1::journal", journal),
         row("O2::job_ends_alone", job_ends_alone),
         row("O2::stopped_host", stopped_host),
         row("O3::others_stay", others_stay),
@@ -59,6 +60,30 @@ fn by_next_run(ground: &Ground) -> Result<()> {
     let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", "print('next')"]))?;
     ensure!(report.stdout() == "next\n", "it printed {:?}", report.stdout());
     ground.check_nothing_left()
+}
+
+/// Every accepted job has one end, and none is run again: the one whose codebox was killed is interrupted.
+fn journal(ground: &Ground) -> Result<()> {
+    let states = || -> Result<Vec<(String, String)>> {
+        let ran = ground.codebox().args(["jobs", "--json"]).run()?;
+        let told: Vec<serde_json::Value> = serde_json::from_slice(&ran.stdout)?;
+        let word = |record: &serde_json::Value, name: &str| record[name].as_str().unwrap_or_default().to_owned();
+        Ok(told.iter().map(|record| (word(record, "id"), word(record, "state"))).collect())
+    };
+    let ended = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", "print('first')"]))?;
+    let ended = ended.at("/job_id").as_str().context("the report has no number")?.to_owned();
+    let mut started = start(ground)?;
+    let running = states()?;
+    let [(id, state), rest @ ..] = running.as_slice() else { anyhow::bail!("no job is noted") };
+    ensure!(state == "running" && *rest == [(ended.clone(), "finished".to_owned())], "while it runs: {running:?}");
+    started.kill()?;
+    let expected = [(id.clone(), "interrupted".to_owned()), (ended, "finished".to_owned())];
+    for _ in 0..2 {
+        let found = states()?;
+        ensure!(found == expected, "after it was killed: {found:?}");
+    }
+    gone(&started.id)?;
+    gc(ground, &[]).map(drop)
 }
 
 /// Killed at any moment of making, starting and attaching, nothing is left for long.

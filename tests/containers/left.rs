@@ -16,6 +16,7 @@ const DISK: u64 = 32 << 20;
 pub fn rows() -> Vec<Row> {
     vec![
         row("C10::private", private),
+        row("C10::deep", deep),
         row("C10::granted", granted),
         row("C10::granted_as_work", granted_as_work),
         row("P3::outputs", outputs),
@@ -38,6 +39,22 @@ fn private(ground: &Ground) -> Result<()> {
     let report = leaving(ground, ground.run().args(["--out"]).arg(&place), "/work", 3000)?;
     named(&report)?;
     harmless(&place, ground)
+}
+
+/// A tree that is deeper than is looked at is told of where that ends, and all of it is gone afterwards.
+fn deep(ground: &Ground) -> Result<()> {
+    let out = ground.kit.folder()?;
+    let program = "import os\nfor level in range(10000):\n    if level in (60, 70): open('file', 'w').write('x')\n    os.mkdir('d'); os.chdir('d')";
+    let job = ground.run().args(["--max-files", "unlimited", "--timeout", "100s", "--out"]).arg(out.path().join("out"));
+    let report = ground.ends("ok", 0, job.args(["--lang", "python", "-c", program]))?;
+    let below = |levels: usize| format!("/work{}", "/d".repeat(levels));
+    ensure!(report.files("created") == [format!("{}/file", below(60))], "it tells of {:?}", report.files("created"));
+    let skipped = report.at("/files/skipped").as_array().cloned().unwrap_or_default();
+    let [end] = skipped.as_slice() else { anyhow::bail!("it names {skipped:?}") };
+    let told = end["reason"].as_str().is_some_and(|why| why.contains("nothing in it was looked at"));
+    ensure!(end["name"] == below(65) && told, "it names {end}");
+    ensure!(fs::read(out.path().join("out").join("d/".repeat(60)).join("file"))? == b"x", "the file did not come out");
+    Ok(())
 }
 
 /// A granted directory is the user's own: what was left there stays, but nothing of it has power on the host.

@@ -26,7 +26,9 @@ pub fn rows() -> Vec<Row> {
         row("O5::stalled_before", stalled_before),
         row("O5::stalled_while_it_runs", stalled_while_it_runs),
     ];
-    rows.map(|row| row.except(Engine::Docker, SHARED)).into()
+    let mut rows: Vec<Row> = rows.map(|row| row.except(Engine::Docker, SHARED)).into();
+    rows.push(row("O4::removed_while_it_runs", removed_while_it_runs));
+    rows
 }
 
 /// How long codebox may try to reach an engine that stands still. Only one that hangs meets it.
@@ -80,14 +82,35 @@ impl Drop for Server {
 fn killed_while_it_runs(ground: &Ground) -> Result<()> {
     let server = Server::start()?;
     let job = server.used_by(ground.run_granted()).args(["--timeout", "600s", "--lang", "python", "-c"]);
-    let forever = WAITING.replace("/data/go", "/data/never");
-    let (ran, ()) = during(ground, job.arg(forever), |_| server.signal("-KILL"))?;
+    let (ran, ()) = during(ground, job.arg(telling()), |_| server.signal("-KILL"))?;
     ensure!(!ran.hung, "it hung");
     let report = ran.report()?;
     let ended = (report.kind(), ran.code);
     ensure!(ended == ("engine_lost", Some(125)), "it ended as {ended:?}: {:.600}", report.json().to_string());
+    let partial = report.at("/partial");
+    ensure!(partial["stdout"] == "so far\n" && partial["stderr"] == "as well\n", "it keeps {partial}");
     ground.canaries.check(&ran)?;
     tidied(ground)
+}
+
+/// A program that says something, and is up long after it has been heard.
+fn telling() -> String {
+    let forever = WAITING.replace("/data/go", "/data/never");
+    format!("import sys, time\nprint('so far')\nprint('as well', file=sys.stderr)\ntime.sleep(2)\n{forever}")
+}
+
+/// A container that somebody removes takes its job with it, as if that had been killed; what it wrote is kept.
+fn removed_while_it_runs(ground: &Ground) -> Result<()> {
+    let job = ground.run_granted().args(["--timeout", "600s", "--lang", "python", "-c"]);
+    let (ran, ()) = during(ground, job.arg(telling()), |id| ground.engine.says(&["rm", "--force", id]).map(drop))?;
+    let report = ground.judge(&ran)?;
+    ensure!(report.at("/outcome/signal") == 9, "it ended as {}", report.at("/outcome"));
+    ensure!(
+        (report.stdout(), report.stderr()) == ("so far\n", "as well\n"),
+        "it keeps {:.600}",
+        report.json().to_string()
+    );
+    Ok(())
 }
 
 /// An engine that is not there is told of before anything is made.

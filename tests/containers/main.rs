@@ -5,9 +5,20 @@
 //! whatever it did, afterwards no container, mount, process, control group or private directory of it is left. Where an
 //! engine cannot be used, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
 
+mod asking;
 mod audit;
+mod below_links;
+mod chance;
+mod changing;
+mod consecutive;
+mod crowd;
+mod cut;
+mod deadlines;
+mod dying;
 mod engine;
+mod faulty;
 mod flood;
+mod full;
 mod grants;
 mod ground;
 mod hostile;
@@ -15,14 +26,18 @@ mod inspected;
 mod killed;
 mod left;
 mod lost;
+mod many;
 mod memory;
 mod network;
 mod processes;
+mod proxied;
 mod racing;
 mod requests;
 mod residue;
 mod row;
 mod secrets;
+mod touched;
+mod warm;
 mod watched;
 
 use std::sync::Arc;
@@ -62,6 +77,18 @@ fn rows() -> Vec<Row> {
         grants::rows(),
         killed::rows(),
         lost::rows(),
+        warm::rows(),
+        asking::rows(),
+        below_links::rows(),
+        changing::rows(),
+        touched::rows(),
+        faulty::rows(),
+        cut::rows(),
+        consecutive::rows(),
+        crowd::rows(),
+        deadlines::rows(),
+        dying::rows(),
+        full::rows(),
     ];
     topics.into_iter().flatten().collect()
 }
@@ -83,9 +110,12 @@ fn trial(kit: &Kit, engine: Engine, row: Row, ready: &Arc<Ready>) -> Trial {
 
 fn tried(kit: &Kit, engine: Engine, row: &Row) -> Result<()> {
     let ground = Ground::new(kit, engine)?;
-    let done = (row.run)(&ground);
+    if let Err(error) = (row.run)(&ground) {
+        // What a failure leaves is not the next one's.
+        let _ = ground.codebox().arg("gc").run();
+        return Err(error);
+    }
     let left = ground.check_nothing_left();
-    done?;
     ground.canaries.check_host()?;
     left
 }

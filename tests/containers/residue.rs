@@ -37,6 +37,7 @@ pub fn of(ground: &Ground, ids: &[String]) -> Result<Vec<String>> {
     for id in ids {
         left.extend(processes_of(id));
         left.extend(control_groups(id));
+        left.extend(files_of(id));
     }
     Ok(left)
 }
@@ -62,6 +63,19 @@ fn control_groups(id: &str) -> Vec<String> {
             .map(|place| layout.join(place))
     });
     places.filter(|place| place.exists()).map(|place| format!("control group {}", place.display())).collect()
+}
+
+/// Where the engines keep what they know of a container and what it said: its settings, its log, its exit.
+const KEPT: [&str; 4] = [
+    "/var/lib/docker/containers",
+    "/var/lib/containers/storage/overlay-containers",
+    "/run/containers/storage/overlay-containers",
+    "/run/libpod/exits",
+];
+
+fn files_of(id: &str) -> Vec<String> {
+    let places = KEPT.iter().map(|place| Path::new(place).join(id));
+    places.filter(|place| place.exists()).map(|place| format!("files {}", place.display())).collect()
 }
 
 fn names(dir: &Path) -> Vec<String> {

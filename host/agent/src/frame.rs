@@ -46,6 +46,18 @@ pub fn encode(kind: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A payload that begins with a number.
+pub(crate) fn numbered(number: u32, bytes: &[u8]) -> Vec<u8> {
+    [&number.to_be_bytes(), bytes].concat()
+}
+
+/// The number that a payload begins with, and the rest of it.
+pub(crate) fn number_of(mut payload: Vec<u8>) -> Option<(u32, Vec<u8>)> {
+    let number = u32::from_be_bytes(*payload.first_chunk()?);
+    payload.drain(..size_of::<u32>());
+    Some((number, payload))
+}
+
 /// Puts frames together from pieces of any size; holds no more than one frame and one piece.
 #[derive(Debug)]
 pub struct Decoder {

@@ -27,3 +27,6 @@ pub const ASK_SOCKET: &[u8] = b"codebox-ask";
 
 /// The longest question that a program may ask, and the longest answer.
 pub const MAX_ASK: usize = 4 << 20;
+
+/// Most questions of a container that wait for an answer at one time.
+pub const MAX_ASKED: usize = 8;

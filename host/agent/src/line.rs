@@ -14,7 +14,12 @@ impl Line {
     /// Takes standard output as it is, without the buffer that std puts before it.
     pub(crate) fn of_stdout() -> io::Result<Self> {
         let stdout = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
-        Ok(Self(Arc::new(Mutex::new(File::from(stdout)))))
+        Ok(Self::over(File::from(stdout)))
+    }
+
+    /// A line over anything that takes bytes.
+    pub(crate) fn over(out: File) -> Self {
+        Self(Arc::new(Mutex::new(out)))
     }
 
     /// Sends a word. A host that is gone is found out by the reader of orders, so an error is nobody's here.

@@ -22,6 +22,8 @@ mod line;
 #[cfg(target_os = "linux")]
 mod oom_mark;
 #[cfg(target_os = "linux")]
+mod questions;
+#[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
 mod watch;

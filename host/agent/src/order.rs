@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, encode};
+use crate::frame::{Frame, encode, number_of, numbered};
 
 /// What a host tells the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub enum Order {
     InputEnd,
     /// Send this signal to every process of the job.
     Signal(u8),
-    /// The answer to the oldest question that has none yet.
-    Answer(Vec<u8>),
+    /// The answer to the question of this number; a question that nobody waits for any more takes none.
+    Answer(u32, Vec<u8>),
 }
 
 /// A job as the agent starts it.
@@ -65,7 +65,7 @@ impl Order {
             Self::Input(bytes) => encode(INPUT, bytes),
             Self::InputEnd => encode(INPUT_END, &[]),
             Self::Signal(number) => encode(SIGNAL, &[*number]),
-            Self::Answer(bytes) => encode(ANSWER, bytes),
+            Self::Answer(number, bytes) => encode(ANSWER, &numbered(*number, bytes)),
         }
     }
 
@@ -78,7 +78,10 @@ impl Order {
             INPUT => Self::Input(payload),
             INPUT_END => Self::InputEnd,
             SIGNAL => Self::Signal(*payload.first()?),
-            ANSWER => Self::Answer(payload),
+            ANSWER => {
+                let (number, bytes) = number_of(payload)?;
+                Self::Answer(number, bytes)
+            }
             _ => return None,
         })
     }

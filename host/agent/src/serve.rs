@@ -9,11 +9,11 @@ use codebox_agent::frame::Decoder;
 use codebox_agent::{Asks, Order, Word};
 use rustix::process::{DumpableBehavior, Signal, getpid, set_dumpable_behavior};
 
-use crate::ask::Questions;
 use crate::filter;
 use crate::job;
 use crate::line::Line;
 use crate::oom_mark::OomMark;
+use crate::questions::Questions;
 
 /// Serves until the host is gone, which ends everything in the container.
 pub(crate) fn serve() -> io::Result<()> {
@@ -40,6 +40,8 @@ pub(crate) fn serve() -> io::Result<()> {
                 Some(Order::Run(run)) => {
                     let (sender, receiver) = channel();
                     input = Some(sender);
+                    // Who asked before is gone with the job that it was of.
+                    questions.give_up();
                     if run.asks == Asks::Questions {
                         questions.listen(&line)?;
                     }
@@ -57,7 +59,7 @@ pub(crate) fn serve() -> io::Result<()> {
                         job::signal_all(signal);
                     }
                 }
-                Some(Order::Answer(bytes)) => questions.answer(bytes),
+                Some(Order::Answer(number, bytes)) => questions.answer(number, bytes),
                 None => return Err(io::Error::other("an order that is none")),
             }
         }

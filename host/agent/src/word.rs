@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, encode};
+use crate::frame::{Frame, encode, number_of, numbered};
 
 /// What the agent tells its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +15,9 @@ pub enum Word {
     Stderr(Vec<u8>),
     /// This many more bytes of input may be sent.
     Wants(u32),
-    /// The job asks for something; it waits for an [`Answer`](crate::Order::Answer).
-    Ask(Vec<u8>),
+    /// The job asks for something, with a number that no other question of this agent's has; it waits for the
+    /// [`Answer`](crate::Order::Answer) of that number. No more than [`MAX_ASKED`](crate::MAX_ASKED) wait at one time.
+    Ask(u32, Vec<u8>),
     /// The job is over: all its processes are gone and all its output was sent.
     Ended(Ended),
 }
@@ -88,7 +89,7 @@ impl Word {
             Self::Stdout(bytes) => encode(STDOUT, bytes),
             Self::Stderr(bytes) => encode(STDERR, bytes),
             Self::Wants(count) => encode(WANTS, &count.to_be_bytes()),
-            Self::Ask(bytes) => encode(ASK, bytes),
+            Self::Ask(number, bytes) => encode(ASK, &numbered(*number, bytes)),
             // A value of numbers is always JSON.
             Self::Ended(ended) => encode(ENDED, &serde_json::to_vec(ended).unwrap_or_default()),
         }
@@ -104,7 +105,10 @@ impl Word {
             STDOUT => Self::Stdout(payload),
             STDERR => Self::Stderr(payload),
             WANTS => Self::Wants(u32::from_be_bytes(payload.try_into().ok()?)),
-            ASK => Self::Ask(payload),
+            ASK => {
+                let (number, bytes) = number_of(payload)?;
+                Self::Ask(number, bytes)
+            }
             ENDED => Self::Ended(serde_json::from_slice(&payload).ok()?),
             _ => return None,
         })
@@ -125,7 +129,9 @@ mod tests {
             wall_us: 5,
             evidence: Evidence { oom_kills: Some(1), ..Evidence::default() },
         };
-        for word in [Word::Ready, Word::Stdout(vec![0, 255]), Word::Wants(7), Word::Ask(vec![]), Word::Ended(ended)] {
+        for word in
+            [Word::Ready, Word::Stdout(vec![0, 255]), Word::Wants(7), Word::Ask(1 << 31, vec![2]), Word::Ended(ended)]
+        {
             let mut decoder = Decoder::new(Word::LONGEST);
             decoder.push(&word.encode());
             let frame = decoder.next_frame().expect("it is short").expect("it is whole");
@@ -140,7 +146,8 @@ mod tests {
             wall_ms: None,
             cpu_ms: Some(1),
         };
-        for order in [Order::Run(run), Order::Input(vec![1]), Order::InputEnd, Order::Signal(2)] {
+        let answer = Order::Answer(u32::MAX, vec![]);
+        for order in [Order::Run(run), Order::Input(vec![1]), Order::InputEnd, Order::Signal(2), answer] {
             let mut decoder = Decoder::new(Order::LONGEST);
             decoder.push(&order.encode());
             let frame = decoder.next_frame().expect("it is short").expect("it is whole");
@@ -150,7 +157,9 @@ mod tests {
 
     #[test]
     fn what_is_no_word_is_nothing() {
-        for (kind, payload) in [(0, vec![]), (WANTS, vec![1]), (ENDED, b"{}".to_vec()), (ENDED, vec![0xff])] {
+        for (kind, payload) in
+            [(0, vec![]), (WANTS, vec![1]), (ASK, vec![0; 3]), (ENDED, b"{}".to_vec()), (ENDED, vec![0xff])]
+        {
             assert_eq!(Word::decode(Frame { kind, payload }), None);
         }
     }

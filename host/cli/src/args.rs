@@ -12,6 +12,9 @@ mod values;
 
 pub(crate) use run::{ProgramAt, RunArgs, marked};
 
+/// The command of a process that keeps containers ready.
+pub const KEEP_COMMAND: &str = "keep-warm";
+
 /// The runtime that commands speak of when the user names none.
 const DEFAULT_RUNTIME: &str = "python";
 
@@ -58,6 +61,17 @@ pub(crate) enum Command {
     Image(ImageCommand),
     /// Say what works on this machine, and how to mend what does not
     Doctor,
+    /// List the last jobs and how each ended
+    ///
+    /// A job is noted before it runs. One whose codebox was killed is listed as interrupted; it is not run again.
+    Jobs {
+        /// How many, the latest first
+        #[arg(long, value_name = "COUNT", default_value_t = 20)]
+        last: usize,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove what killed processes of codebox left behind: containers, mounts
     ///
     /// Only what is provably codebox's own, of this user, and provably nobody's any more. Every run in a container does the
@@ -71,6 +85,13 @@ pub(crate) enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Keep containers ready, as standard input says; `run --warm` starts it
+    #[command(name = KEEP_COMMAND, hide = true)]
+    KeepWarm {
+        /// The container engine
+        #[arg(value_parser = values::engine())]
+        engine: String,
     },
     /// Print the reference of this command line as Markdown
     #[command(hide = true)]

@@ -1,5 +1,9 @@
 //! What each command does: asks the service, shows the answer, gives the exit status.
 
+use std::io::Read as _;
+
+use codebox_core::ResultKind;
+
 use crate::answer;
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -12,11 +16,15 @@ mod doctor;
 mod explain;
 mod gc;
 mod image;
+mod jobs;
 mod run;
 mod runtime;
 mod state;
 
 pub(crate) use run::Takeover;
+
+/// Most bytes that say what is to be kept ready.
+const MOST_ASKED: u64 = 1 << 20;
 
 /// Does `command` and gives the process's exit status, having told of any failure.
 ///
@@ -28,8 +36,11 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover
         Command::Runtime(command) => runtime::runtime(command, voice, host),
         Command::Image(command) => image::image(command, voice, host),
         Command::Doctor => doctor::doctor(host),
+        Command::Jobs { last, json: false } => jobs::jobs(last, host),
+        Command::Jobs { last, json: true } => jobs::jobs_as_json(last, host),
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, host),
         Command::Gc { dry_run: true } => gc::gc(Sweep::NameOnly, host),
+        Command::KeepWarm { engine } => keep(&engine, host),
         Command::Completions { shell } => completions(shell),
         Command::HelpMarkdown => answer::print(&reference()),
     };
@@ -37,6 +48,15 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover
         voice.fail(&failure);
         failure.exit_status()
     })
+}
+
+/// Does what standard input says is to be kept ready.
+fn keep(engine: &str, host: &dyn Host) -> Result<u8, Failure> {
+    let mut asked = String::new();
+    let read = std::io::stdin().take(MOST_ASKED).read_to_string(&mut asked);
+    read.map_err(|error| Failure::new(ResultKind::InvalidRequest, format!("cannot read what to keep: {error}")))?;
+    host.keep(engine, &asked)?;
+    Ok(0)
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<u8, Failure> {

@@ -1,9 +1,9 @@
 use std::error::Error;
 
-use codebox_core::{BackendError, ResultKind, wire};
+use codebox_core::{BackendError, ResultKind, Written, wire};
 use codebox_service::catalog::CatalogError;
 use codebox_service::run::backend_fix;
-use codebox_service::{ConfigError, Denied, PlanError};
+use codebox_service::{ConfigError, Denied, JournalError, PlanError};
 
 /// codebox's own failure: one line, what to do about it, and the kind that decides the exit status.
 ///
@@ -13,13 +13,15 @@ pub struct Failure {
     kind: ResultKind,
     message: String,
     fix: Option<String>,
+    /// What the program had written, if it had begun.
+    written: Option<Box<Written>>,
 }
 
 impl Failure {
     /// A failure with nothing to advise.
     #[must_use]
     pub fn new(kind: ResultKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), fix: None }
+        Self { kind, message: message.into(), fix: None, written: None }
     }
 
     /// The failure that `error` and everything behind it tell of.
@@ -62,7 +64,11 @@ impl Failure {
     /// The form that `--json` prints.
     #[must_use]
     pub fn to_wire(&self) -> wire::v1::ErrorReport {
-        wire::v1::ErrorReport::new(self.kind, self.message.clone(), self.fix.clone())
+        let report = wire::v1::ErrorReport::new(self.kind, self.message.clone(), self.fix.clone());
+        match &self.written {
+            Some(written) => report.with_written(written),
+            None => report,
+        }
     }
 }
 
@@ -112,9 +118,16 @@ impl From<ConfigError> for Failure {
     }
 }
 
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        Self::of(ResultKind::InternalError, &error).with_fix("make room there, or let this user write there")
+    }
+}
+
 impl From<BackendError> for Failure {
     fn from(error: BackendError) -> Self {
-        Self::of(error.kind(), &error).with_fix(backend_fix(&error).unwrap_or_default())
+        let failure = Self::of(error.kind(), &error).with_fix(backend_fix(&error).unwrap_or_default());
+        Self { written: error.written().cloned().map(Box::new), ..failure }
     }
 }
 

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 /// What happened so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Handover {
+    /// The number under which it was accepted.
+    pub id: String,
     /// The backend that ran it, and what it lacked there.
     pub from: String,
     pub lacked: String,
@@ -21,6 +23,7 @@ pub(crate) struct Handover {
 /// The first line; the bytes follow it.
 #[derive(Serialize, Deserialize)]
 struct Head {
+    id: String,
     from: String,
     lacked: String,
     stdout: usize,
@@ -33,8 +36,8 @@ const MOST: usize = 1 << 30;
 
 impl Handover {
     pub(crate) fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        let Self { from, lacked, stdout, stdin, program } = self.clone();
-        let head = Head { from, lacked, stdout: stdout.len(), stdin: stdin.len(), program };
+        let Self { id, from, lacked, stdout, stdin, program } = self.clone();
+        let head = Head { id, from, lacked, stdout: stdout.len(), stdin: stdin.len(), program };
         let mut line = serde_json::to_vec(&head)?;
         line.push(b'\n');
         to.write_all(&line)?;
@@ -63,8 +66,8 @@ impl Handover {
             (bytes.len() == count).then_some(bytes)
         };
         let (stdout, stdin) = (bytes(head.stdout)?, bytes(head.stdin)?);
-        let Head { from, lacked, program, .. } = head;
-        Some(Self { from, lacked, stdout, stdin, program })
+        let Head { id, from, lacked, program, .. } = head;
+        Some(Self { id, from, lacked, stdout, stdin, program })
     }
 }
 
@@ -75,6 +78,7 @@ mod tests {
     #[test]
     fn a_handover_survives_its_pipe() {
         let handover = Handover {
+            id: "0f".to_owned(),
             from: "wasm".to_owned(),
             lacked: "threads".to_owned(),
             stdout: b"a\n\0b".to_vec(),

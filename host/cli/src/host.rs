@@ -1,6 +1,6 @@
 use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Wall};
 use codebox_service::catalog::{Catalog, Progress};
-use codebox_service::{Admitted, Check, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Journal, Policy, Surroundings};
 
 use crate::failure::Failure;
 
@@ -22,6 +22,12 @@ pub trait Host {
     /// # Errors
     /// When their directories cannot be had.
     fn catalog(&self) -> Result<&dyn Catalog, Failure>;
+
+    /// What became of accepted jobs.
+    ///
+    /// # Errors
+    /// When its folder cannot be had.
+    fn journal(&self) -> Result<&Journal, Failure>;
 
     /// Every way to run a job, the preferred one first; of container engines the named one alone, where one is named.
     ///
@@ -56,6 +62,13 @@ pub trait Host {
     /// # Errors
     /// When no engine answers, or the image cannot be had.
     fn pull_image(&self, engine: Option<&str>, name: &str, progress: &dyn Progress) -> Result<String, Failure>;
+
+    /// Keeps containers ready for other processes until nobody wants any; `asked` is what the process that started this one
+    /// wrote for it.
+    ///
+    /// # Errors
+    /// When the engine does not answer, or nothing can be made of what was asked.
+    fn keep(&self, engine: &str, asked: &str) -> Result<(), Failure>;
 
     /// Finds what killed processes of codebox left behind, and removes it if `how` says so.
     ///

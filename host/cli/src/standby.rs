@@ -16,7 +16,7 @@ use codebox_core::CancelToken;
 use crate::handover::Handover;
 
 /// Tells a process that it stands by: the descriptors of its two pipes.
-const VARIABLE: &str = "CODEBOX_STANDBY";
+pub const STANDBY_VARIABLE: &str = "CODEBOX_STANDBY";
 
 /// Says that the job is about to run there.
 const GO: u8 = b'g';
@@ -42,7 +42,7 @@ impl Standby {
             std::os::unix::process::CommandExt::arg0(&mut command, own);
         }
         let descriptors = format!("{} {}", theirs_in.as_raw_fd(), theirs_out.as_raw_fd());
-        let child = command.args(words).env(VARIABLE, descriptors).spawn()?;
+        let child = command.args(words).env(STANDBY_VARIABLE, descriptors).spawn()?;
         Ok(Self { orders, answers, _child: child })
     }
 
@@ -94,7 +94,7 @@ pub(crate) struct StandingBy {
 impl StandingBy {
     /// Nothing in a process that a user started.
     pub(crate) fn find() -> Option<Self> {
-        let text = std::env::var(VARIABLE).ok()?;
+        let text = std::env::var(STANDBY_VARIABLE).ok()?;
         let (orders, answers) = text.split_once(' ')?;
         let number = |text: &str| text.parse::<u16>().ok();
         let orders = File::open(format!("/dev/fd/{}", number(orders)?)).ok()?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, ImageName, Instance, InstanceSpec, Isolation,
@@ -21,6 +22,7 @@ use crate::images::{self, ImageFacts, ImageTable, LocalImage};
 use crate::instance::ContainerInstance;
 use crate::labels::Owner;
 use crate::notes::Notes;
+use crate::warm::{self, Answer, Asked, Folder, Pool, Shape, StartKeeper};
 
 /// What the containers of both engines have in common.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub struct Settings {
     pub folder: PathBuf,
     /// The machine's certificate authorities in one file, for programs that speak TLS behind a proxy.
     pub authorities: Option<PathBuf>,
+    /// How a process is started that keeps containers ready for others; without it this process keeps its own.
+    pub keeper: Option<StartKeeper>,
 }
 
 /// What instances need of their backend.
@@ -45,6 +49,7 @@ pub(crate) struct Shared {
     pub owner: Owner,
     pub authorities: Option<PathBuf>,
     pub notes: Notes,
+    pub keeper: Option<StartKeeper>,
     folder: PathBuf,
     agent: OnceLock<PathBuf>,
 }
@@ -57,6 +62,11 @@ impl Shared {
         }
         let agent = crate::agent_file::put(&self.folder)?;
         Ok(self.agent.get_or_init(|| agent).clone())
+    }
+
+    /// Where the keepers of an engine's containers listen.
+    fn keepers(&self, facts: &EngineFacts) -> Folder {
+        Folder::new(self.folder.join("warm"), facts.flavour, &facts.place)
     }
 
     /// Where mounts of granted directories are made: beside the private directories, and never below one, because what
@@ -79,17 +89,20 @@ pub struct ContainerBackend {
     engine: OnceCell<Engine>,
     /// Whether leftovers were looked for.
     swept: AtomicBool,
+    /// What this process keeps ready by itself.
+    pool: OnceLock<Arc<Pool>>,
 }
 
 impl ContainerBackend {
     /// A backend for one engine. Nothing is looked for yet.
     #[must_use]
     pub fn new(flavour: Flavour, settings: Settings) -> Self {
-        let Settings { candidates, images, scratch, folder, authorities } = settings;
+        let Settings { candidates, images, scratch, folder, authorities, keeper } = settings;
         let owner = Owner::at(scratch.path());
         let (agent, notes) = (OnceLock::new(), Notes::below(folder.join("engines")));
-        let shared = Shared { candidates, images, scratch, owner, authorities, notes, folder, agent };
-        Self { flavour, shared: Arc::new(shared), engine: OnceCell::new(), swept: AtomicBool::new(false) }
+        let shared = Shared { candidates, images, scratch, owner, authorities, notes, keeper, folder, agent };
+        let (engine, swept, pool) = (OnceCell::new(), AtomicBool::new(false), OnceLock::new());
+        Self { flavour, shared: Arc::new(shared), engine, swept, pool }
     }
 
     /// The engine, looked for once.
@@ -194,7 +207,14 @@ impl ContainerBackend {
         let engine = self.engine().await?.clone();
         let name = self.image_name(spec)?;
         let image: ImageFacts = images::look_up(&engine.client, &name).await?;
+        let (ready, keeper) = self.ready(&engine, &image, spec).await?;
+        if let Some(ready) = ready {
+            return Ok(ready);
+        }
         let mut instance = ContainerInstance::open(&self.shared, engine.clone(), image, spec).await?;
+        if let Some(start) = keeper {
+            instance.afterwards(start);
+        }
         // Once in the life of a process, while the job runs.
         if !self.swept.swap(true, Ordering::Relaxed) {
             let shared = Arc::clone(&self.shared);
@@ -207,6 +227,68 @@ impl ContainerBackend {
     }
 }
 
+/// What is done once a job is over.
+type Afterwards = Box<dyn FnOnce() + Send>;
+
+impl ContainerBackend {
+    /// A container that is ready already, if some are to be; else what has to be done so that the next job finds one.
+    async fn ready(
+        &self,
+        engine: &Engine,
+        image: &ImageFacts,
+        spec: &InstanceSpec,
+    ) -> Result<(Option<ContainerInstance>, Option<Afterwards>), ContainerError> {
+        let (Some(count), Some(shape)) = (spec.warm, Shape::of(image, spec)) else { return Ok((None, None)) };
+        let Some(start) = &self.shared.keeper else {
+            return Ok((self.own(engine, &shape, count), None));
+        };
+        let asked = Instant::now();
+        let agent = self.shared.agent()?;
+        let agent = agent.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let asks = Asked { agent, place: engine.facts.place.clone(), count, shape };
+        match warm::ask(&self.shared.keepers(&engine.facts), &asks).await {
+            Answer::Lent(lease, talk) => {
+                let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), asked);
+                // What was lent and is not there any more is made anew.
+                Ok((lent.ok(), None))
+            }
+            Answer::Nobody if count > 0 => {
+                let (start, flavour) = (Arc::clone(start), self.flavour);
+                let text = serde_json::to_string(&asks).unwrap_or_default();
+                Ok((None, Some(Box::new(move || drop(start(flavour, &text))))))
+            }
+            Answer::Nobody | Answer::None => Ok((None, None)),
+        }
+    }
+
+    /// A container of this process's own pool.
+    fn own(&self, engine: &Engine, shape: &Shape, count: u32) -> Option<ContainerInstance> {
+        let pool = self.pool.get_or_init(|| Arc::new(Pool::new(Arc::clone(&self.shared), engine.clone())));
+        let ready = pool.take(shape, count);
+        let pool = Arc::clone(pool);
+        tokio::spawn(async move { pool.fill().await });
+        ready
+    }
+
+    /// Keeps containers ready for other processes of the user's, as the first of them `asked`, until nobody wants any.
+    ///
+    /// # Errors
+    /// When the engine does not answer, or what was asked cannot be understood.
+    pub async fn keep(&self, asked: &str) -> Result<(), ContainerError> {
+        let asked: Asked = serde_json::from_str(asked).map_err(|error| ContainerError::Input {
+            subject: "what is to be kept ready".to_owned(),
+            why: error.to_string(),
+        })?;
+        let engine = self.engine().await?;
+        if engine.facts.place != asked.place {
+            let why = format!("the engine is at {}", engine.facts.place);
+            return Err(ContainerError::Input { subject: asked.place, why });
+        }
+        let folder = self.shared.keepers(&engine.facts);
+        warm::keep(Pool::new(Arc::clone(&self.shared), engine.clone()), &folder, &asked).await
+    }
+}
+
 /// How well each limit is held.
 pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
     let if_so = |so: bool| if so { Held::Enforced } else { Held::Unsupported };
@@ -216,7 +298,8 @@ pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
             let held = match kind {
                 LimitKind::Wall | LimitKind::Output | LimitKind::OpenFiles => Held::Enforced,
                 // Looked at a hundred times a second, over all processes.
-                LimitKind::Cpu => Held::BestEffort,
+                LimitKind::Cpu if facts.own_groups => Held::BestEffort,
+                LimitKind::Cpu => Held::Unsupported,
                 LimitKind::Memory if facts.limits_memory && !facts.counts_swap => Held::BestEffort,
                 LimitKind::Memory => if_so(facts.limits_memory),
                 LimitKind::Processes => if_so(facts.limits_processes),

@@ -3,7 +3,7 @@
 use crate::facts::EngineFacts;
 
 /// The user of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct JobUser {
     pub uid: u32,
     pub gid: u32,
@@ -11,7 +11,7 @@ pub(crate) struct JobUser {
 }
 
 /// How files of the host's belong to the job's user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Owners {
     /// They are the caller's, and the job runs as the caller.
     TheCallers,

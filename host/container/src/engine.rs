@@ -14,8 +14,11 @@ use crate::notes::Notes;
 /// How long an engine may take to answer a call that does no long work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long an engine may take to say what it is: one of them counts all that it has for it.
+const INTRODUCTION: Duration = Duration::from_secs(20);
+
 /// How long an engine may take for a call that makes or starts something.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(45);
 
 /// Which engine answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -80,8 +83,8 @@ impl Engine {
             match Self::at(flavour, candidate, notes).await {
                 Ok(Some(engine)) if engine.facts.flavour == flavour => return Ok(engine),
                 Ok(_) => {}
-                Err(why) => {
-                    reasons.push(format!("{}: {why}", candidate.named_by));
+                Err(Unreached { why, denied }) => {
+                    reasons.push(Unreached { why: format!("{}: {why}", candidate.named_by), denied });
                     // Whoever named it does not mean another.
                     if candidate.chosen == Chosen::ByUser(flavour) {
                         break;
@@ -93,7 +96,7 @@ impl Engine {
     }
 
     /// Nothing where nothing is, or the other engine; an error where something is that does not answer.
-    async fn at(flavour: Flavour, candidate: &Candidate, notes: &Notes) -> Result<Option<Self>, String> {
+    async fn at(flavour: Flavour, candidate: &Candidate, notes: &Notes) -> Result<Option<Self>, Unreached> {
         if let Place::Unix(path) = &candidate.place {
             let there = std::fs::symlink_metadata(path).is_ok();
             if !there && candidate.chosen == Chosen::ByHabit {
@@ -105,23 +108,56 @@ impl Engine {
         if known.as_ref().is_some_and(|facts| facts.flavour != flavour) {
             return Ok(None);
         }
-        let client = client(&candidate.place, known.as_ref())?;
-        let asked = tokio::time::timeout(PATIENCE, async {
+        let listener = listener(&candidate.place).await?;
+        let client = client(&candidate.place, known.as_ref()).map_err(Unreached::because)?;
+        let patience = if known.is_some() { 2 * PATIENCE } else { INTRODUCTION };
+        let asked = tokio::time::timeout(patience, async {
             if let Some(facts) = known {
                 client.ping().await?;
                 return Ok::<_, bollard::errors::Error>(Self { client, facts });
             }
             let client = client.negotiate_version().await?;
-            let facts = EngineFacts::ask(&client, candidate).await?;
+            let facts = EngineFacts::ask(&client, candidate, listener).await?;
             notes.write(&candidate.place, &facts);
             Ok(Self { client, facts })
         });
         match asked.await {
             Ok(Ok(engine)) => Ok(Some(engine)),
-            Ok(Err(error)) => Err(crate::error::one_line(&told(&error))),
-            Err(_) => Err(format!("it does not answer within {} s", PATIENCE.as_secs())),
+            Ok(Err(error)) => Err(Unreached::because(crate::error::one_line(&told(&error)))),
+            Err(_) => Err(Unreached::because(format!("it does not answer within {} s", patience.as_secs()))),
         }
     }
+}
+
+/// Why there is no engine at a place.
+struct Unreached {
+    why: String,
+    /// There may be one, and this user may not talk to it.
+    denied: bool,
+}
+
+impl Unreached {
+    fn because(why: String) -> Self {
+        Self { why, denied: false }
+    }
+}
+
+/// The user whose process listens at a place, where that can be told.
+#[cfg(unix)]
+async fn listener(place: &Place) -> Result<Option<u32>, Unreached> {
+    let Place::Unix(path) = place else { return Ok(None) };
+    let failed = |error: std::io::Error| Unreached {
+        why: format!("{}: {error}", path.display()),
+        denied: error.kind() == std::io::ErrorKind::PermissionDenied,
+    };
+    let connected = tokio::time::timeout(PATIENCE, tokio::net::UnixStream::connect(path)).await;
+    let socket = connected.map_err(|_| Unreached::because("it takes no connection".to_owned()))?.map_err(failed)?;
+    socket.peer_cred().map(|peer| Some(peer.uid())).map_err(failed)
+}
+
+#[cfg(not(unix))]
+async fn listener(_place: &Place) -> Result<Option<u32>, Unreached> {
+    Ok(None)
 }
 
 /// A client for a place, in the version of the interface that is known to be spoken there.
@@ -157,14 +193,20 @@ fn told(error: &bollard::errors::Error) -> String {
     text
 }
 
-fn none(flavour: Flavour, reasons: &[String]) -> ContainerError {
+fn none(flavour: Flavour, reasons: &[Unreached]) -> ContainerError {
+    let denied = reasons.iter().any(|reason| reason.denied);
     let fix = match flavour {
+        Flavour::Podman if denied => "start one of your own: systemctl --user enable --now podman.socket",
+        Flavour::Docker if denied => {
+            "have this user added to the group docker, which is as much as root, or use podman"
+        }
         Flavour::Podman => "install podman and start it: systemctl --user enable --now podman.socket",
         Flavour::Docker => "install docker and start it, or name its socket with DOCKER_HOST",
     };
     let reason = if reasons.is_empty() {
         format!("no {flavour} socket is there")
     } else {
+        let reasons: Vec<&str> = reasons.iter().map(|reason| reason.why.as_str()).collect();
         format!("no {flavour} answers ({})", reasons.join("; "))
     };
     ContainerError::NoEngine { reason, fix: fix.to_owned() }

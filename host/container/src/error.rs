@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use codebox_core::{BackendError, BackendId, BoxedError, LimitKind, Unavailable};
+use codebox_core::{BackendError, BackendId, BoxedError, Captured, LimitKind, Unavailable, Written};
 use thiserror::Error;
 
 /// What went wrong around a container; never what the job in it did.
@@ -40,6 +40,12 @@ pub enum ContainerError {
         /// What the engine said, in one line.
         said: String,
     },
+    /// The engine does not know a container any more that it made.
+    #[error("the engine does not have the container any more that it was to {doing}")]
+    Gone {
+        /// What was asked of it.
+        doing: &'static str,
+    },
     /// The image is not there, and nothing was to fetch it.
     #[error("the image {0} is not there")]
     NoImage(String),
@@ -73,6 +79,15 @@ pub enum ContainerError {
     /// The agent said something that is none of its words.
     #[error("the agent in the container broke off: {0}")]
     Agent(String),
+    /// Another one, met while a job ran.
+    #[error("{error}")]
+    MidJob {
+        /// The error.
+        #[source]
+        error: Box<Self>,
+        /// What the job had written until then.
+        written: Box<Written>,
+    },
     /// Host files could not be used.
     #[error("cannot {doing} {}", path.display())]
     Io {
@@ -96,11 +111,30 @@ impl ContainerError {
     /// For `map_err` on calls of the engine.
     pub(crate) fn call(doing: &'static str) -> impl FnOnce(bollard::errors::Error) -> Self {
         move |error| match error {
-            bollard::errors::Error::DockerResponseServerError { message, .. }
+            bollard::errors::Error::DockerResponseServerError { status_code: 404, message } if gone(&message) => {
+                Self::Gone { doing }
+            }
+            // No engine refuses with anything else.
+            bollard::errors::Error::DockerResponseServerError { status_code: 400..600, message }
             | bollard::errors::Error::DockerStreamError { error: message } => {
                 Self::Refused { doing, said: one_line(&message) }
             }
             other => Self::Lost { doing, source: Box::new(other) },
+        }
+    }
+
+    /// The same, of a job that had written this.
+    pub(crate) fn mid_job([stdout, stderr]: [Captured; 2]) -> impl FnOnce(Self) -> Self {
+        move |error| Self::MidJob { error: Box::new(error), written: Box::new(Written { stdout, stderr }) }
+    }
+
+    /// The same of a call that needs an image, which may have gone since it was looked up.
+    pub(crate) fn needing(self, image: &str) -> Self {
+        match self {
+            Self::Refused { said, .. } if said.to_ascii_lowercase().contains("no such image") => {
+                Self::NoImage(image.to_owned())
+            }
+            other => other,
         }
     }
 
@@ -113,6 +147,11 @@ impl ContainerError {
             Self::Lost { doing, source } => {
                 BackendError::EngineLost { backend: backend.clone(), action: doing.to_owned(), source }
             }
+            Self::Gone { doing } => BackendError::EngineLost {
+                backend: backend.clone(),
+                action: doing.to_owned(),
+                source: "it does not have the container any more".into(),
+            },
             Self::NoImage(image) => BackendError::ImageMissing { backend: backend.clone(), image },
             Self::BadImage { name, why } => BackendError::Image { image: name, detail: why },
             Self::Grant { path, why } => {
@@ -127,11 +166,18 @@ impl ContainerError {
                 BackendError::Image { image, detail: format!("the engine cannot start a container of it so: {said}") }
             }
             Self::Refused { doing, said } => BackendError::Engine { action: doing.to_owned(), source: said.into() },
+            Self::MidJob { error, written } => BackendError::MidJob { error: Box::new(error.of(backend)), written },
             Self::Agent(why) => {
                 BackendError::Engine { action: "talk to the agent in the container".to_owned(), source: why.into() }
             }
         }
     }
+}
+
+/// Whether an engine says that it has no such container.
+fn gone(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    said.contains("no such container") || said.contains("no container with")
 }
 
 /// A message of an engine's, which may have lines and control characters.

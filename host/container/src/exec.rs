@@ -9,7 +9,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::classify::HostStop;
 use crate::error::ContainerError;
-use crate::questions;
+use crate::questions::Questions;
 use crate::talk::Talk;
 use crate::watch::Watch;
 
@@ -34,20 +34,23 @@ pub(crate) struct Streams {
 
 /// What came of a job.
 pub(crate) struct Done {
-    /// The agent's word; nothing if it fell silent.
-    pub ended: Option<Ended>,
+    /// The agent's word; nothing if it fell silent, and why it could not be heard if that is known.
+    pub ended: Result<Option<Ended>, ContainerError>,
     pub stop: Option<HostStop>,
     pub captured: [Captured; 2],
     pub began: Instant,
 }
 
-/// Runs a job to its end. What it wrote until then is kept however it ends.
+/// Runs a job to its end. What it wrote until then is kept however it ends, also where that cannot be told.
+///
+/// # Errors
+/// When the job could not be begun.
 pub(crate) async fn run(
     talk: &mut Talk,
     order: Run,
     limits: &Limits,
     streams: Streams,
-    watch: Option<&Watch>,
+    watch: Option<&mut Watch>,
 ) -> Result<Done, ContainerError> {
     let Streams { stdin, sinks, cancel } = streams;
     let mut job = Job {
@@ -56,13 +59,15 @@ pub(crate) async fn run(
         outputs: [Output::new(limits.output), Output::new(limits.output)],
         delivery: Delivery::new(sinks),
         delivering: true,
+        questions: Questions::default(),
+        watch,
         stop: None,
         killed: None,
     };
     talk.order(&Order::Run(order)).await?;
     let began = Instant::now();
     let over = limits.wall.at().map(|wall| tokio::time::Instant::now() + wall + GRACE);
-    let ended = job.drive(talk, &cancel, over, watch).await;
+    let ended = job.drive(talk, &cancel, over).await;
     // A program has ended when its output has been taken; one that was stopped waits a moment only.
     let stopped = job.stop.is_some() || !matches!(ended, Ok(Some(Ended { stop: None, .. })));
     if job.delivering && !stopped {
@@ -81,10 +86,10 @@ pub(crate) async fn run(
     }
     let _ = timeout(LAST_WORDS, job.delivery.finish()).await;
     let [stdout, stderr] = job.outputs;
-    Ok(Done { ended: ended?, stop: job.stop, captured: [stdout.finish(), stderr.finish()], began })
+    Ok(Done { ended, stop: job.stop, captured: [stdout.finish(), stderr.finish()], began })
 }
 
-struct Job {
+struct Job<'a> {
     /// Nothing once its end was passed on.
     stdin: Option<Stdin>,
     /// Bytes of input that may be sent.
@@ -92,6 +97,9 @@ struct Job {
     outputs: [Output; 2],
     delivery: Delivery,
     delivering: bool,
+    /// What its programs asked, and are still to be told.
+    questions: Questions,
+    watch: Option<&'a mut Watch>,
     stop: Option<HostStop>,
     /// When it was killed.
     killed: Option<tokio::time::Instant>,
@@ -100,6 +108,7 @@ struct Job {
 enum Event {
     Word(Result<Option<Word>, ContainerError>),
     Input(std::io::Result<Vec<u8>>),
+    Answered(u32, Vec<u8>),
     Cancelled,
     Over,
     Passed(LimitKind),
@@ -107,13 +116,12 @@ enum Event {
     Late,
 }
 
-impl Job {
+impl Job<'_> {
     async fn drive(
         &mut self,
         talk: &mut Talk,
         cancel: &CancelToken,
         over: Option<tokio::time::Instant>,
-        watch: Option<&Watch>,
     ) -> Result<Option<Ended>, ContainerError> {
         let mut asked: Option<tokio::time::Instant> = None;
         loop {
@@ -125,14 +133,9 @@ impl Job {
                 };
                 let running = self.stop.is_none();
                 let credit = self.credit;
-                let passed = async {
-                    match watch {
-                        Some(watch) if running => watch.passed().await,
-                        _ => std::future::pending().await,
-                    }
-                };
+                let Self { stdin, questions, watch, .. } = self;
                 let input = async {
-                    match &mut self.stdin {
+                    match stdin {
                         Some(stdin) if credit > 0 && running => {
                             let mut buffer = vec![0; (credit as usize).min(32 << 10)];
                             let count = stdin.read(&mut buffer).await?;
@@ -147,8 +150,10 @@ impl Job {
                     () = cancel.cancelled(), if running => Event::Cancelled,
                     () = at(over), if running => Event::Over,
                     () = at(late) => Event::Late,
+                    kind = passed(watch), if running => Event::Passed(kind),
+                    // Before its words, which a job can have no end of.
+                    (number, answer) = questions.answered() => Event::Answered(number, answer),
                     word = talk.word() => Event::Word(word),
-                    kind = passed => Event::Passed(kind),
                     bytes = input => Event::Input(bytes),
                 }
             };
@@ -170,6 +175,7 @@ impl Job {
                     self.stdin = None;
                     talk.order(&Order::InputEnd).await?;
                 }
+                Event::Answered(number, answer) => talk.order(&Order::Answer(number, answer)).await?,
                 Event::Cancelled => {
                     self.stop = Some(HostStop::Cancelled);
                     asked = Some(tokio::time::Instant::now());
@@ -205,7 +211,10 @@ impl Job {
                 self.credit = self.credit.saturating_add(count).min(FIRST_INPUT);
                 Ok(())
             }
-            Word::Ask(question) => talk.order(&Order::Answer(questions::answer(question).await)).await,
+            Word::Ask(number, question) => {
+                self.questions.ask(number, question);
+                Ok(())
+            }
             Word::Ready | Word::Started | Word::Ended(_) => Ok(()),
         }
     }
@@ -235,6 +244,7 @@ impl Job {
             _sent = self.delivery.send(stream, &bytes[..fits]) => return Ok(()),
             () = cancel.cancelled(), if running => Some(HostStop::Cancelled),
             () = at(over), if running => Some(HostStop::Limit(LimitKind::Wall)),
+            kind = passed(&mut self.watch), if running => Some(HostStop::Limit(kind)),
             // The agent ends a job at its time by itself, and its word to say so is behind what nobody takes.
             () = sleep(LAST_WORDS), if !running => None,
         };
@@ -249,6 +259,14 @@ impl Job {
 async fn at(time: Option<tokio::time::Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A limit that is looked at from here.
+async fn passed(watch: &mut Option<&mut Watch>) -> LimitKind {
+    match watch {
+        Some(watch) => watch.passed().await,
         None => std::future::pending().await,
     }
 }

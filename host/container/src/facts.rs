@@ -22,6 +22,8 @@ pub struct EngineFacts {
     pub cgroups: u8,
     /// Whether it works without root.
     pub rootless: bool,
+    /// Whether a container has control groups of its own, in which what it uses is counted and limited.
+    pub own_groups: bool,
     /// Whether its containers have a filter of system calls by default.
     pub seccomp: bool,
     /// Whether swap is counted with memory.
@@ -51,13 +53,17 @@ pub struct Weakness {
 
 impl EngineFacts {
     /// Asks an engine what it is.
-    pub(crate) async fn ask(client: &Docker, candidate: &Candidate) -> Result<Self, bollard::errors::Error> {
+    pub(crate) async fn ask(
+        client: &Docker,
+        candidate: &Candidate,
+        listener: Option<u32>,
+    ) -> Result<Self, bollard::errors::Error> {
         let (version, info) = futures_util::try_join!(client.version(), client.info())?;
-        let place = candidate.place.to_string();
-        Ok(Self::of(version, info, place, candidate))
+        Ok(Self::of(version, info, candidate, listener))
     }
 
-    fn of(version: SystemVersion, info: SystemInfo, place: String, candidate: &Candidate) -> Self {
+    /// From an engine's own words, and the user whose process listens at its socket, where that can be told.
+    fn of(version: SystemVersion, info: SystemInfo, candidate: &Candidate, listener: Option<u32>) -> Self {
         let components = version.components.unwrap_or_default();
         let is_podman = components.iter().any(|part| part.name.contains("Podman"));
         let options = info.security_options.unwrap_or_default();
@@ -69,23 +75,29 @@ impl EngineFacts {
             Some(part) => format!("{} {}", part.name, part.version),
             None => runtime_name.rsplit('/').next().unwrap_or(&runtime_name).to_owned(),
         };
+        // Podman does not say so in this interface; behind the socket is the engine itself.
+        let rootless = has("rootless") || (is_podman && listener.is_some_and(|uid| uid != 0));
+        let cgroups = match info.cgroup_version.map(|version| version.to_string()).as_deref() {
+            Some("2") => 2,
+            _ => 1,
+        };
+        // Groups of version 1 cannot be given to a user, so such engines make none, whatever they say can be limited.
+        let own_groups = !(rootless && cgroups == 1);
         Self {
             flavour: if is_podman { Flavour::Podman } else { Flavour::Docker },
             version: version.version.unwrap_or_default(),
             api: version.api_version.unwrap_or_default(),
             runtime,
-            cgroups: match info.cgroup_version.map(|version| version.to_string()).as_deref() {
-                Some("2") => 2,
-                _ => 1,
-            },
-            rootless: has("rootless"),
+            cgroups,
+            rootless,
+            own_groups,
             seccomp: has("seccomp"),
             counts_swap: info.swap_limit.unwrap_or(false),
-            limits_memory: info.memory_limit.unwrap_or(true),
-            limits_processes: info.pids_limit.unwrap_or(true),
+            limits_memory: own_groups && info.memory_limit.unwrap_or(true),
+            limits_processes: own_groups && info.pids_limit.unwrap_or(true),
             processors: info.ncpu.unwrap_or(1).max(1),
             architecture: info.architecture.unwrap_or_default(),
-            place,
+            place: candidate.place.to_string(),
             named_by: candidate.named_by.clone(),
         }
     }
@@ -119,6 +131,12 @@ impl EngineFacts {
                 );
             }
         }
+        if !self.own_groups {
+            weak(
+                "it can hold no limit on memory, processes and processor time: it is rootless, on control groups v1",
+                "use an engine of root's, or boot with control groups v2 (systemd.unified_cgroup_hierarchy=1)",
+            );
+        }
         if !self.seccomp {
             weak("containers have no filter of system calls", "turn seccomp on in the engine's configuration");
         }
@@ -142,6 +160,40 @@ fn older(version: &str, than: &[u64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rootless_podman_is_known_by_its_socket_and_holds_nothing_on_groups_of_version_1() {
+        let podman = || {
+            let part = |name: &str| bollard::models::SystemVersionComponents {
+                name: name.to_owned(),
+                version: "4.3.1".to_owned(),
+                details: None,
+            };
+            SystemVersion { components: Some(vec![part("Podman Engine")]), ..SystemVersion::default() }
+        };
+        let info = |cgroups| SystemInfo {
+            cgroup_version: Some(cgroups),
+            memory_limit: Some(true),
+            pids_limit: Some(true),
+            ..SystemInfo::default()
+        };
+        let candidate = crate::discover::Candidate {
+            place: crate::discover::Place::Unix("/x".into()),
+            named_by: "a test".to_owned(),
+            chosen: crate::discover::Chosen::ByHabit,
+        };
+        use bollard::models::SystemInfoCgroupVersionEnum::{_1, _2};
+        for (listener, cgroups, rootless, held) in [
+            (Some(0), _1, false, true),
+            (Some(1000), _1, true, false),
+            (Some(1000), _2, true, true),
+            (None, _2, false, true),
+        ] {
+            let facts = EngineFacts::of(podman(), info(cgroups), &candidate, listener);
+            assert_eq!(facts.flavour, Flavour::Podman);
+            assert_eq!((facts.rootless, facts.limits_memory, facts.own_groups), (rootless, held, held), "{listener:?}");
+        }
+    }
 
     #[test]
     fn versions_compare_by_number() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, ResourcesUlimits,
 };
-use codebox_agent::AGENT_PLACE;
+use codebox_agent::{AGENT_PLACE, MAX_ASKED};
 use codebox_core::{Access, Limits};
 
 use crate::caller::{JobUser, Owners};
@@ -18,8 +18,8 @@ use crate::facts::EngineFacts;
 use crate::images::ImageFacts;
 use crate::mounts::Bind;
 
-/// Threads of the agent, which the kernel counts with the job's.
-const AGENT_THREADS: i64 = 8;
+/// Threads of the agent, which the kernel counts with the job's: its own, and one for each question.
+const AGENT_THREADS: i64 = 8 + MAX_ASKED as i64;
 
 /// Shared memory of a job, part of its memory.
 const SHARED_MEMORY: u64 = 64 << 20;

@@ -6,7 +6,9 @@ use bollard::Docker;
 use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuilder};
 use codebox_core::{ImageName, Language};
 use futures_util::StreamExt as _;
+use tokio::time::timeout;
 
+use crate::engine::PATIENCE;
 use crate::error::{ContainerError, one_line};
 
 /// Which image a language's programs start from; the one place that names them.
@@ -78,12 +80,13 @@ pub(crate) struct ImageFacts {
 
 /// Looks an image up in the engine's store.
 pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFacts, ContainerError> {
-    let found = match client.inspect_image(name.as_str()).await {
-        Ok(found) => found,
-        Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => {
+    let found = match timeout(2 * PATIENCE, client.inspect_image(name.as_str())).await {
+        Ok(Ok(found)) => found,
+        Err(late) => return Err(ContainerError::Lost { doing: "look the image up", source: Box::new(late) }),
+        Ok(Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. })) => {
             return Err(ContainerError::NoImage(name.to_string()));
         }
-        Err(error) => return Err(ContainerError::call("look the image up")(error)),
+        Ok(Err(error)) => return Err(ContainerError::call("look the image up")(error)),
     };
     let bad = |why: &str| ContainerError::BadImage { name: name.to_string(), why: why.to_owned() };
     if found.os.as_deref().is_some_and(|os| os != "linux") {

@@ -1,36 +1,39 @@
 //! One container, from its making to its removal.
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bollard::Docker;
-use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder,
-};
-use codebox_agent::{Run, Status, Word};
+use codebox_agent::{Ended, Evidence, Run, Status};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
-    Access, BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestPath, Instance,
-    InstanceSpec, Isolation, Job, Limits, Outcome, Provenance, RunReport, Usage,
+    BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestPath, Instance, Isolation, Job,
+    Limits, Outcome, Provenance, RunReport, Usage,
 };
-use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, put_file};
+use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, open_linkless, put_file};
 use codebox_streams::Stdin;
 use tokio::time::timeout;
 
-use crate::backend::{Shared, held, walls};
+use crate::backend::{held, walls};
 use crate::caller::JobUser;
-use crate::classify::outcome;
-use crate::command::{self, HOOK_FILES, HOOKS};
-use crate::engine::{Engine, LONG, PATIENCE};
+use crate::classify::{HostStop, outcome};
+use crate::command;
+use crate::engine::{Engine, PATIENCE};
 use crate::error::ContainerError;
 use crate::exec::{Done, Streams, run};
-use crate::harden::{Wanted, container, life, own_binds};
 use crate::images::ImageFacts;
-use crate::mounts::{Bind, Granted, PROGRAM_DIR};
+use crate::last_state::last_state;
+use crate::mounts::{Granted, PROGRAM_DIR};
 use crate::talk::Talk;
 use crate::uncaught;
 use crate::watch::Watch;
+
+mod lent;
+mod make;
+mod places;
+mod removal;
+
+use places::{PRIVATE, own};
+use removal::Removal;
+pub(crate) use removal::remove;
 
 /// The image's own variables that a job gets: where its programs are, and what language they speak.
 const FROM_IMAGE: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
@@ -39,7 +42,7 @@ const FROM_IMAGE: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
 pub(crate) struct ContainerInstance {
     engine: Engine,
     backend: BackendId,
-    id: Removal,
+    container: Removal,
     talk: Talk,
     image: ImageFacts,
     user: JobUser,
@@ -48,141 +51,19 @@ pub(crate) struct ContainerInstance {
     startup: Duration,
     /// What goes on beside the job and is waited for at the end.
     beside: Option<tokio::task::JoinHandle<()>>,
-}
-
-/// Removes a container when it is not needed any more, whatever became of who made it.
-struct Removal {
-    client: Docker,
-    id: Option<String>,
-}
-
-impl Removal {
-    fn id(&self) -> &str {
-        self.id.as_deref().unwrap_or_default()
-    }
-
-    async fn now(mut self) -> Result<(), ContainerError> {
-        match self.id.take() {
-            Some(id) => remove(&self.client, &id).await,
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Removal {
-    fn drop(&mut self) {
-        let Some(id) = self.id.take() else { return };
-        let client = self.client.clone();
-        // Its line is cut by now, so the agent ends what runs; without a runtime the next start removes the rest.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let _ = remove(&client, &id).await;
-            });
-        }
-    }
-}
-
-/// Removes a container and the volumes that it alone has; one that is gone already is no error.
-///
-/// An engine that is at it by itself, because the container has just ended, says so; it is asked again.
-pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerError> {
-    let mut tries = 0;
-    loop {
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        let removed = match timeout(2 * PATIENCE, client.remove_container(id, Some(options))).await {
-            Ok(done) => done.map_err(ContainerError::call("remove a container")),
-            Err(late) => Err(ContainerError::Lost { doing: "remove a container", source: Box::new(late) }),
-        };
-        match removed {
-            Err(ContainerError::Refused { said, .. }) if gone(&said) => return Ok(()),
-            Err(ContainerError::Refused { .. }) if tries < 10 => {
-                tries += 1;
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            other => return other,
-        }
-    }
-}
-
-fn gone(said: &str) -> bool {
-    let said = said.to_ascii_lowercase();
-    said.contains("no such container") || said.contains("no container with")
-}
-
-/// A call with the time that making and starting may take.
-async fn call<T>(
-    doing: &'static str,
-    future: impl Future<Output = Result<T, bollard::errors::Error>>,
-) -> Result<T, ContainerError> {
-    match timeout(LONG, future).await {
-        Ok(done) => done.map_err(ContainerError::call(doing)),
-        Err(late) => Err(ContainerError::Lost { doing, source: Box::new(late) }),
-    }
-}
-
-/// Attaches to a container, starts it and waits for its agent.
-async fn begin(client: &Docker, id: &str, image: &ImageFacts) -> Result<Talk, ContainerError> {
-    let streams = AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(true);
-    let unstartable = |error| match error {
-        ContainerError::Refused { said, .. } => ContainerError::Unstartable { image: image.name.to_string(), said },
-        other => other,
-    };
-    // Podman prepares a container when somebody attaches to it.
-    let attached = call("carry its streams", client.attach_container(id, Some(streams.build()))).await;
-    let mut talk = Talk::over(attached.map_err(unstartable)?);
-    call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;
-    match timeout(LONG, talk.word()).await {
-        Ok(Ok(Some(Word::Ready))) => Ok(talk),
-        Ok(Ok(_)) => Err(ContainerError::Agent(format!("it did not start: {}", talk.complaint()))),
-        Ok(Err(error)) => Err(error),
-        Err(late) => Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),
-    }
+    /// What is done once the job is over.
+    afterwards: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl ContainerInstance {
-    /// Makes and starts a container with exactly what `spec` says, and waits for its agent.
-    pub(crate) async fn open(
-        shared: &Arc<Shared>,
-        engine: Engine,
-        image: ImageFacts,
-        spec: &InstanceSpec,
-    ) -> Result<Self, ContainerError> {
-        let began = Instant::now();
-        // Environment comes with each job as values; network and tools are granted by nobody yet, which the front end has
-        // refused before.
-        let Grants { dirs, net: _, env: _, tools: _ } = &spec.grants;
-        let agent = shared.agent()?;
-        let mut scratch = shared.scratch.instance().map_err(files)?;
-        let user = JobUser::pick(&engine.facts, crate::caller::caller());
-        let points = shared.points();
-        let name = format!("{}-{:08x}", shared.owner.name, rand::random::<u32>());
-        let granted = Granted::new(dirs, &user, (&points, &name), &agent)?;
-        let mut binds = own_binds(&agent, shared.authorities.as_deref());
-        binds.extend(private(&mut scratch, &granted, &user)?);
-        binds.push(hook(&mut scratch)?);
-        binds.extend(granted.binds.iter().cloned());
-        let labels = shared.owner.labels(life(&spec.limits));
-        let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, labels };
-        let body = container(wanted, &engine.facts)?;
-        let client = engine.client.clone();
-        let options = CreateContainerOptionsBuilder::default().name(&format!("codebox-{name}")).build();
-        let made = call("make a container", client.create_container(Some(options), body)).await?;
-        let id = Removal { client: client.clone(), id: Some(made.id) };
-        let talk = match begin(&client, id.id(), &image).await {
-            Ok(talk) => talk,
-            Err(error) => {
-                // Here and not later: the process may end with this.
-                let _ = id.now().await;
-                return Err(error);
-            }
-        };
-        let backend = engine.facts.flavour.id();
-        Ok(Self { engine, backend, id, talk, image, user, granted, scratch, startup: began.elapsed(), beside: None })
-    }
-
     /// Lets something go on beside the job, for as long as that takes.
     pub(crate) fn meanwhile(&mut self, work: tokio::task::JoinHandle<()>) {
         self.beside = Some(work);
+    }
+
+    /// Has something done once the job is over.
+    pub(crate) fn afterwards(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.afterwards = Some(Box::new(work));
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, ContainerError> {
@@ -197,24 +78,47 @@ impl ContainerInstance {
             cwd: GuestPath::work().as_str().to_owned(),
             asks: started.asks,
             wall_ms: wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
-            cpu_ms: cpu.at().map(|cpu| u64::try_from(cpu.as_millis()).unwrap_or(u64::MAX)),
+            cpu_ms: cpu
+                .at()
+                .filter(|_| self.engine.facts.own_groups)
+                .map(|cpu| u64::try_from(cpu.as_millis()).unwrap_or(u64::MAX)),
         };
         let stdin = match &started.program {
             Some(program) => Stdin::bytes(program.clone().into_bytes()),
             None => Stdin::of(&job.stdin, io),
         };
         let streams = Streams { stdin, sinks: [io.stdout.take(), io.stderr.take()], cancel: io.cancel.clone() };
-        let watch = Watch::over(self.private_dirs()?, &job.limits);
+        let mut watch = Watch::over(self.private_dirs()?, &job.limits);
         let since = file_time();
-        let done = run(&mut self.talk, order, &job.limits, streams, watch.as_ref()).await?;
-        let full = watch.as_ref().and_then(Watch::full);
-        let mut report = self.report(job, &done, full).await?;
-        report.usage.disk_written = watch.as_ref().map(|watch| watch.used().bytes);
+        let done = run(&mut self.talk, order, &job.limits, streams, watch.as_mut()).await;
+        // Also of a job that cannot be told of: nothing looks any more at what is removed.
+        let left = match &mut watch {
+            Some(watch) => Some(watch.left().await),
+            None => None,
+        };
+        let Done { ended, stop, captured, began } = done?;
+        let full = left.as_ref().and_then(|left| left.full);
+        let told = match ended {
+            Ok(mut ended) => {
+                if let (Some(ended), false) = (&mut ended, self.engine.facts.own_groups) {
+                    // What was counted is everybody's who shares the group.
+                    ended.evidence = Evidence::default();
+                }
+                self.report(job, (ended.as_ref(), stop), (began, full)).await.map(|report| (report, ended))
+            }
+            Err(error) => Err(error),
+        };
+        let (mut report, ended) = match told {
+            Ok(told) => told,
+            Err(error) => return Err(ContainerError::mid_job(captured)(error)),
+        };
+        report.usage.disk_written = left.and_then(|left| left.bytes);
+        report.denials.extend(watch.and_then(|watch| watch.denial()));
         let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
         report.files = self.collect(job, since, &before, budget);
-        let [stdout, stderr] = done.captured;
+        let [stdout, stderr] = captured;
         if let (Some(Status::NotStarted(number)), Some(program)) =
-            (done.ended.as_ref().map(|ended| ended.status), started.argv.first())
+            (ended.map(|ended| ended.status), started.argv.first())
         {
             report.error = Some(not_started(program, number));
         } else if !report.is_success() {
@@ -228,17 +132,17 @@ impl ContainerInstance {
     async fn report(
         &mut self,
         job: &Job,
-        done: &Done,
-        full: Option<codebox_core::LimitKind>,
+        (ended, stop): (Option<&Ended>, Option<HostStop>),
+        (began, full): (Instant, Option<codebox_core::LimitKind>),
     ) -> Result<RunReport, ContainerError> {
-        let ended = match &done.ended {
-            Some(ended) => outcome(ended, done.stop, full),
-            None => self.outcome_by_engine(done).await?,
+        let came = match ended {
+            Some(ended) => outcome(ended, stop, full),
+            None => self.outcome_by_engine(stop).await?,
         };
-        let mut report = RunReport::new(ended, self.provenance(), job.limits);
-        let evidence = done.ended.as_ref().map(|ended| ended.evidence).unwrap_or_default();
+        let mut report = RunReport::new(came, self.provenance(), job.limits);
+        let evidence = ended.map(|ended| ended.evidence).unwrap_or_default();
         report.usage = Usage {
-            wall: done.ended.as_ref().map_or(done.began.elapsed(), |ended| Duration::from_micros(ended.wall_us)),
+            wall: ended.map_or(began.elapsed(), |ended| Duration::from_micros(ended.wall_us)),
             cpu: evidence.cpu_us.map(Duration::from_micros),
             peak_memory: evidence.peak_memory,
             startup: Some(self.startup),
@@ -246,25 +150,25 @@ impl ContainerInstance {
             fuel: None,
         };
         report.effects = Effects::Possible;
-        report.enforcement = Enforcement { limits: held(&self.engine.facts), walls: walls(&self.engine.facts) };
+        report.enforcement = Enforcement {
+            limits: held(&self.engine.facts),
+            uncovered: self.granted.uncovered(),
+            walls: walls(&self.engine.facts),
+        };
         Ok(report)
     }
 
     /// The end of a job whose agent is gone: what the engine says of the container.
-    async fn outcome_by_engine(&mut self, done: &Done) -> Result<Outcome, ContainerError> {
+    async fn outcome_by_engine(&mut self, stop: Option<HostStop>) -> Result<Outcome, ContainerError> {
         use crate::classify::HostStop::{Cancelled, Limit};
-        match done.stop {
+        match stop {
             Some(Cancelled) => return Ok(Outcome::Cancelled),
             Some(Limit(kind)) => return Ok(Outcome::LimitHit(kind)),
             None => {}
         }
-        let asked = timeout(PATIENCE, self.engine.client.inspect_container(self.id.id(), None)).await;
-        let state = match asked {
-            Ok(Ok(found)) => found.state.unwrap_or_default(),
-            Ok(Err(error)) => return Err(ContainerError::call("tell how a container ended")(error)),
-            Err(late) => {
-                return Err(ContainerError::Lost { doing: "tell how a container ended", source: Box::new(late) });
-            }
+        // Somebody removed it, which kills what is in it.
+        let Some(state) = last_state(&self.engine.client, self.container.id()).await? else {
+            return Ok(Outcome::Signalled(9));
         };
         match (state.oom_killed, state.exit_code) {
             (Some(true), _) => Ok(Outcome::LimitHit(codebox_core::LimitKind::Memory)),
@@ -272,7 +176,7 @@ impl ContainerInstance {
             (_, Some(137)) => Ok(Outcome::Signalled(9)),
             (_, code) => {
                 let code = code.map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
-                Err(ContainerError::Agent(format!("it ended with {code}: {}", self.talk.complaint())))
+                Err(self.talk.broken("carry its streams", &format!("it ended with {code}")))
             }
         }
     }
@@ -282,7 +186,7 @@ impl ContainerInstance {
         provenance.image = Some(self.image.name.to_string());
         provenance.image_digest = Some(self.image.id.clone());
         provenance.engine = Some(self.engine.facts.phrase());
-        provenance.container_id = Some(self.id.id().to_owned());
+        provenance.container_id = Some(self.container.id().to_owned());
         provenance
     }
 
@@ -328,91 +232,12 @@ impl ContainerInstance {
     fn collect(&mut self, job: &Job, since: std::time::SystemTime, before: &Before, budget: Budget) -> FileChanges {
         let at = GuestPath::work();
         let (dir, owner) = match self.granted.binds.iter().find(|bind| bind.guest == at.as_str()) {
-            Some(bind) => (Dir::open_ambient_dir(&bind.host, cap_std::ambient_authority()), Owner::User),
+            Some(bind) => (open_linkless(&bind.host), Owner::User),
             None => (self.scratch.open("work"), Owner::Job),
         };
         let Ok(dir) = dir else { return FileChanges::default() };
         collect(&Left { dir: &dir, at: &at, owner, since, before }, job.out.as_ref(), budget)
     }
-}
-
-/// Directories of a job's own: their names in its scratch directory, and their places.
-const PRIVATE: [(&str, &str); 2] = [("work", "/work"), ("tmp", "/tmp")];
-
-/// The private directories as binds, belonging to the job's user.
-fn private(scratch: &mut InstanceScratch, granted: &Granted, user: &JobUser) -> Result<Vec<Bind>, ContainerError> {
-    let mut binds = Vec::new();
-    let run = scratch.path("run");
-    scratch.add("run").map_err(ContainerError::io("create", &run))?;
-    binds.push(Bind { host: run, guest: PROGRAM_DIR.to_owned(), access: Access::ReadOnly });
-    for (name, guest) in PRIVATE {
-        let host = scratch.path(name);
-        let dir = scratch.open(name).map_err(ContainerError::io("open", &host))?;
-        chown(&dir, user).map_err(ContainerError::io("give away", &host))?;
-        if GuestPath::new(guest).is_ok_and(|guest| !granted.covers(&guest)) {
-            binds.push(Bind { host, guest: guest.to_owned(), access: Access::ReadWrite });
-        }
-    }
-    // Granted places inside of a private directory are visible in it, and an engine makes them as root.
-    for bind in &granted.binds {
-        for (name, guest) in PRIVATE {
-            if let Some(rest) = bind.guest.strip_prefix(guest).and_then(|rest| rest.strip_prefix('/')) {
-                let point = PathBuf::from(name).join(rest);
-                scratch.make_point(&point).map_err(ContainerError::io("make a place in", &scratch.path(name)))?;
-            }
-        }
-    }
-    Ok(binds)
-}
-
-/// The hook for TypeScript as a bind.
-fn hook(scratch: &mut InstanceScratch) -> Result<Bind, ContainerError> {
-    let host = scratch.path("hook");
-    scratch.add("hook").map_err(ContainerError::io("create", &host))?;
-    let dir = scratch.open("hook").map_err(ContainerError::io("open", &host))?;
-    for (name, text) in HOOK_FILES {
-        put_file(&dir, &[name], text.as_bytes()).map_err(ContainerError::io("write", &host))?;
-    }
-    Ok(Bind { host, guest: HOOKS.to_owned(), access: Access::ReadOnly })
-}
-
-#[cfg(unix)]
-fn chown(dir: &Dir, user: &JobUser) -> std::io::Result<()> {
-    use crate::caller::Owners;
-    if user.owners == Owners::Mapped {
-        let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
-        rustix::fs::chownat(dir, "", Some(uid), Some(gid), rustix::fs::AtFlags::EMPTY_PATH)?;
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn chown(_dir: &Dir, _user: &JobUser) -> std::io::Result<()> {
-    Ok(())
-}
-
-/// Gives a file that was put in, and the directories that lead to it, to the job's user.
-#[cfg(unix)]
-fn own(dir: &Dir, parts: &[&str], user: &JobUser) -> std::io::Result<()> {
-    use crate::caller::Owners;
-    if user.owners != Owners::Mapped {
-        return Ok(());
-    }
-    let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
-    let mut dir = dir.try_clone()?;
-    for (at, part) in parts.iter().enumerate() {
-        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::chownat(&dir, *part, Some(uid), Some(gid), flags)?;
-        if at + 1 < parts.len() {
-            dir = dir.open_dir(part)?;
-        }
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn own(_dir: &Dir, _parts: &[&str], _user: &JobUser) -> std::io::Result<()> {
-    Ok(())
 }
 
 /// The whole environment of a job.
@@ -447,14 +272,17 @@ impl Instance for ContainerInstance {
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {
         Box::pin(async move {
-            let Self { id, backend, talk, scratch, granted, beside, .. } = *self;
-            let removed = id.now().await;
+            let Self { container, backend, talk, scratch, granted, beside, afterwards, .. } = *self;
+            let removed = container.now().await;
             if let Some(beside) = beside {
                 let _ = timeout(PATIENCE, beside).await;
             }
             drop(talk);
             drop(granted);
             drop(scratch);
+            if let Some(work) = afterwards {
+                work();
+            }
             removed.map_err(|error| error.of(&backend))
         })
     }

@@ -24,6 +24,7 @@ mod harden;
 mod images;
 mod instance;
 mod labels;
+mod last_state;
 mod mounts;
 mod notes;
 #[cfg(target_os = "linux")]
@@ -31,6 +32,7 @@ mod owners;
 mod questions;
 mod talk;
 mod uncaught;
+mod warm;
 mod watch;
 
 pub use backend::{ContainerBackend, Settings};
@@ -40,3 +42,4 @@ pub use error::ContainerError;
 pub use facts::{EngineFacts, Weakness};
 pub use gc::{Leftover, Swept};
 pub use images::{ImageTable, LocalImage};
+pub use warm::StartKeeper;

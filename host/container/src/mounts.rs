@@ -1,10 +1,11 @@
 //! What of the host a container shows where.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bollard::models::{Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType};
 use codebox_core::path::settle;
-use codebox_core::{Access, DirGrant, GuestPath};
+use codebox_core::{Access, DirGrant, GuestPath, LimitKind};
 
 use crate::caller::{JobUser, Owners};
 use crate::engine::Flavour;
@@ -110,6 +111,23 @@ impl Granted {
             self.mounted.push(mounted);
         }
         Ok(self)
+    }
+
+    /// What another process has made ready, and keeps so.
+    pub(crate) fn lent(binds: Vec<Bind>) -> Self {
+        Self { binds, ..Self::default() }
+    }
+
+    /// Which limits do not cover what is written to granted directories: nobody knows what was in them before, and to find
+    /// out can take longer than the job.
+    pub(crate) fn uncovered(&self) -> BTreeMap<LimitKind, String> {
+        let writable = self.binds.iter().filter(|bind| bind.access == Access::ReadWrite);
+        let places: Vec<&str> = writable.map(|bind| bind.guest.as_str()).collect();
+        if places.is_empty() {
+            return BTreeMap::new();
+        }
+        let what = format!("what is written to the granted {}", places.join(", "));
+        [LimitKind::Disk, LimitKind::Files].map(|kind| (kind, what.clone())).into()
     }
 
     /// Whether a granted directory appears at this very place.

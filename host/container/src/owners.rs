@@ -40,7 +40,9 @@ impl Swap {
     pub(crate) fn mount(&self, directory: &Path, point: &Path, access: Access) -> io::Result<Mounted> {
         let flags =
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-        let tree = open_tree(CWD, directory, flags)?;
+        // No part of the path may have become a link since it was admitted.
+        let directory = codebox_files::open_linkless(directory)?;
+        let tree = open_tree(&directory, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?;
         let mut set = libc::MOUNT_ATTR_IDMAP | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
         if access == Access::ReadOnly {
             set |= libc::MOUNT_ATTR_RDONLY;

@@ -6,11 +6,14 @@ use bollard::container::{AttachContainerResults, LogOutput};
 use codebox_agent::frame::Decoder;
 use codebox_agent::{Order, Word};
 use futures_util::{Stream, StreamExt as _};
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use crate::engine::PATIENCE;
 use crate::error::{ContainerError, one_line};
+
+/// What the line is for, in errors.
+const CARRY: &str = "carry its streams";
 
 /// Most bytes kept of what the agent says on its standard error, which is why it ended.
 const MAX_COMPLAINT: usize = 4096;
@@ -29,26 +32,80 @@ impl Talk {
         Self { output, input, decoder: Decoder::new(Word::LONGEST), complaint: Vec::new() }
     }
 
+    /// A line that somebody else carries on, in both directions.
+    pub(crate) fn through(line: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
+        let (output, input) = tokio::io::split(line);
+        let output = futures_util::stream::unfold(output, async |mut output| {
+            let mut buffer = vec![0; 64 << 10];
+            match output.read(&mut buffer).await {
+                Ok(0) => None,
+                Ok(count) => {
+                    buffer.truncate(count);
+                    Some((Ok(LogOutput::StdOut { message: buffer.into() }), output))
+                }
+                Err(error) => Some((Err(error.into()), output)),
+            }
+        });
+        Self {
+            output: Box::pin(output),
+            input: Box::pin(input),
+            decoder: Decoder::new(Word::LONGEST),
+            complaint: Vec::new(),
+        }
+    }
+
+    /// Carries the line on for somebody else, until that one ends it.
+    pub(crate) async fn carry(&mut self, line: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+        let Self { output, input, .. } = self;
+        let (mut from, mut to) = tokio::io::split(line);
+        let orders = async {
+            let mut buffer = vec![0; 64 << 10];
+            while let Ok(count @ 1..) = from.read(&mut buffer).await {
+                // An agent that is gone takes no orders; whoever gives them may still want to know what became of it.
+                let _ = input.write_all(&buffer[..count]).await;
+                let _ = input.flush().await;
+            }
+        };
+        let words = async {
+            while let Some(Ok(said)) = output.next().await {
+                if let LogOutput::StdOut { message } | LogOutput::Console { message } = said {
+                    // Somebody who does not listen any more ends the line.
+                    let _ = to.write_all(&message).await;
+                }
+            }
+        };
+        let mut orders = std::pin::pin!(orders);
+        tokio::select! {
+            () = &mut orders => return,
+            () = words => {}
+        }
+        let _ = to.shutdown().await;
+        orders.await;
+    }
+
     /// The agent's next word; nothing when the line has ended. The wait can be given up and taken up again.
     pub(crate) async fn word(&mut self) -> Result<Option<Word>, ContainerError> {
         loop {
             match self.decoder.next_frame() {
-                Err(error) => return Err(ContainerError::Agent(error.to_string())),
+                // The agent and its host are of one build: whoever carries their words changed them.
+                Err(error) => return Err(garbled(error.to_string())),
                 Ok(Some(frame)) => {
                     let kind = frame.kind;
-                    let none = || ContainerError::Agent(format!("a frame of kind {kind} is no word"));
+                    let none = || garbled(format!("a frame of kind {kind} is no word"));
                     return Word::decode(frame).map(Some).ok_or_else(none);
                 }
                 Ok(None) => {}
             }
             match self.output.next().await {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(ContainerError::call("carry its streams")(error)),
+                Some(Err(error)) => return Err(ContainerError::call(CARRY)(error)),
                 Some(Ok(LogOutput::StdErr { message })) => {
                     let room = MAX_COMPLAINT.saturating_sub(self.complaint.len());
                     self.complaint.extend(message.iter().take(room));
                 }
-                Some(Ok(LogOutput::StdOut { message } | LogOutput::Console { message })) => self.decoder.push(&message),
+                Some(Ok(LogOutput::StdOut { message })) => self.decoder.push(&message),
+                // There is no terminal, so these are the bytes of a mark or a piece that broke off; they are no words.
+                Some(Ok(LogOutput::Console { .. })) => return Err(garbled("it broke off in a piece".to_owned())),
                 Some(Ok(LogOutput::StdIn { .. })) => {}
             }
         }
@@ -69,8 +126,17 @@ impl Talk {
         }
     }
 
-    /// Why the agent ended, in its own words.
-    pub(crate) fn complaint(&self) -> String {
-        one_line(&String::from_utf8_lossy(&self.complaint))
+    /// Why the line ended before its time: an agent that ends by itself says why, and a line that is cut does not.
+    pub(crate) fn broken(&self, doing: &'static str, how: &str) -> ContainerError {
+        let complaint = one_line(&String::from_utf8_lossy(&self.complaint));
+        match complaint.as_str() {
+            "" => ContainerError::Lost { doing, source: format!("the line to its agent broke off, and {how}").into() },
+            complaint => ContainerError::Agent(format!("{how}: {complaint}")),
+        }
     }
+}
+
+/// What came over the line was not what the agent said.
+fn garbled(why: String) -> ContainerError {
+    ContainerError::Lost { doing: CARRY, source: why.into() }
 }

@@ -18,7 +18,7 @@ mod error;
 mod io;
 
 pub use cancel::{CancelToken, Cancelled, OnCancel};
-pub use error::{BackendError, BoxedError};
+pub use error::{BackendError, BoxedError, Written};
 pub use io::{ExecIo, OutputSink, WriteSink};
 
 /// A boxed future, so that the traits here can be used as objects.
@@ -140,6 +140,9 @@ pub struct Unavailable {
     pub fix: String,
 }
 
+/// Most instances that are kept ready of one kind.
+pub const MOST_WARM: u32 = 16;
+
 /// What an instance must be able to run, and hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceSpec {
@@ -153,4 +156,7 @@ pub struct InstanceSpec {
     pub image: Option<String>,
     /// What must stand between guest and host.
     pub isolation: Isolation,
+    /// How many instances like this one are to be ready for later, where a backend can have some ready; `None` leaves
+    /// that as it is. At most [`MOST_WARM`].
+    pub warm: Option<u32>,
 }

@@ -18,6 +18,8 @@ pub use provenance::{EscalatedFrom, Provenance, Usage};
 /// Partial runs have complete reports: a guest that a limit ended has its output and files up to then.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunReport {
+    /// The number under which it was accepted, where it was noted.
+    pub id: Option<String>,
     /// How it ended.
     pub outcome: Outcome,
     /// Its standard output.
@@ -53,6 +55,7 @@ impl RunReport {
     #[must_use]
     pub fn new(outcome: Outcome, provenance: Provenance, limits: Limits) -> Self {
         Self {
+            id: None,
             outcome,
             stdout: Captured::default(),
             stderr: Captured::default(),

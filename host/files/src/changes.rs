@@ -84,7 +84,8 @@ impl Walk<'_> {
     fn entry(&mut self, dir: &Dir, name: &OsStr, path: GuestPath, meta: &Metadata, depth: usize) {
         let kind = meta.file_type();
         if kind.is_dir() && depth == MAX_DEPTH {
-            self.found.skip(path.as_str().as_bytes(), "it lies too deep");
+            let why = format!("it lies more than {MAX_DEPTH} directories deep; nothing in it was looked at");
+            self.found.skip(path.as_str().as_bytes(), &why);
         } else if kind.is_dir() {
             match open_dir(dir, name) {
                 Ok(inner) => self.directory(&inner, &path, depth + 1),

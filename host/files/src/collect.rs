@@ -2,13 +2,13 @@
 
 use std::time::SystemTime;
 
-use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use codebox_core::{FileChanges, GuestPath, HostPath, SkippedFile};
 
 use crate::budget::Budget;
 use crate::changes::changes;
 use crate::inputs::Before;
+use crate::open::open_linkless;
 use crate::outputs::bring_out;
 
 /// A directory as a job left it.
@@ -42,7 +42,7 @@ pub enum Owner {
 pub fn collect(left: &Left<'_>, out: Option<&HostPath>, mut budget: Budget) -> FileChanges {
     let mut found = changes(left, &mut budget.clone());
     let Some(to) = out else { return found };
-    match Dir::open_ambient_dir(to.to_path_buf(), ambient_authority()) {
+    match open_linkless(&to.to_path_buf()) {
         Ok(out) => bring_out(&mut found, left, (&out, to), &mut budget),
         Err(e) => found
             .skipped

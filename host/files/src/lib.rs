@@ -32,6 +32,7 @@ pub use collect::{Left, Owner, collect};
 pub use error::FilesError;
 pub use hex::hex;
 pub use inputs::{Before, Put, put_file};
+pub use open::open_linkless;
 pub use private::private_dir;
 pub use scratch::{InstanceScratch, Scratch, is_owned};
 pub use sys::{file_time, open_itself};

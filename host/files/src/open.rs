@@ -2,13 +2,34 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::path::{Component, Path};
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions};
 use codebox_core::GuestPath;
 use codebox_core::path::MappedPath;
 
 use crate::sys::open_without_waiting;
+
+/// Opens a directory of the host by a whole path that was free of links when it was admitted, and has to be so still.
+///
+/// A job may have been given a directory above it, and can have put a link in its place.
+///
+/// # Errors
+/// When a part of it is a link, or no directory, or the path is not a whole one.
+pub fn open_linkless(path: &Path) -> io::Result<Dir> {
+    let root: &Path = path.ancestors().last().filter(|root| root.has_root()).ok_or(io::ErrorKind::InvalidInput)?;
+    let mut dir = Dir::open_ambient_dir(root, ambient_authority())?;
+    for component in path.components() {
+        match component {
+            Component::Prefix(_) | Component::RootDir => {}
+            Component::Normal(name) => dir = open_dir(&dir, name)?,
+            Component::CurDir | Component::ParentDir => return Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+    Ok(dir)
+}
 
 /// Opens a directory that is one, and no link to one.
 pub(crate) fn open_dir(dir: &Dir, name: &OsStr) -> io::Result<Dir> {

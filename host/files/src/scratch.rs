@@ -84,7 +84,7 @@ impl Scratch {
             None => self.make()?,
         };
         let path = self.path.join(&name);
-        Ok(InstanceScratch { process: self.clone(), name, path, dir: Some(dir), touched: false })
+        Ok(InstanceScratch { process: Some(self.clone()), name, path, dir: Some(dir), touched: false })
     }
 
     fn make(&self) -> Result<(String, Dir), FilesError> {

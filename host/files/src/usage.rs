@@ -8,7 +8,7 @@ use cap_fs_ext::MetadataExt;
 use cap_std::fs::{Dir, Metadata};
 
 use crate::open::open_dir;
-use crate::sys::{above, allocated};
+use crate::sys::{Unlocked, above, allocated};
 
 #[cfg(all(test, unix))]
 mod tests;
@@ -36,8 +36,8 @@ pub struct Used {
     pub bytes: u64,
     /// Entries below it.
     pub entries: u64,
-    /// Directories that could not be looked into: closed to this user, on another file system, moved away while they
-    /// were looked through, or beyond what is looked at in one go.
+    /// Directories that could not be looked into: closed to this user who does not own them, on another file system, moved
+    /// away while they were looked through, or beyond what is looked at in one go.
     ///
     /// Whoever trusts a measurement must not trust one with some; a job can hide as much as it likes in them.
     pub unseen: u64,
@@ -54,7 +54,8 @@ impl Used {
 /// Adds up what is below `dir`, up to the first entry that is over the ceiling.
 ///
 /// A job may change the tree meanwhile: what has gone is not counted, and a directory is counted once wherever it is
-/// moved to. No link is followed and no other file system entered. Neither the stack nor the number of open handles
+/// moved to. A directory that is closed to this user, and is this user's, is open for as long as it is looked into. No link
+/// is followed and no other file system entered. Neither the stack nor the number of open handles
 /// grows with the depth of the tree, and memory is bounded.
 #[must_use]
 pub fn measure(dir: &Dir, ceiling: Ceiling) -> Used {
@@ -87,6 +88,8 @@ struct Level {
     held: Option<Dir>,
     /// The directories in it that are still to be looked into.
     waiting: Vec<OsString>,
+    /// What keeps it open, where it was closed.
+    _unlocked: Option<Unlocked>,
 }
 
 /// What is to be done about an entry after it was counted.
@@ -106,9 +109,10 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn all(&mut self, top: Dir, at: Place) {
+        let unlocked = Unlocked::take(&top);
         let Some(waiting) = self.list(&top) else { return };
         let mut here = top;
-        let mut levels = vec![Level { place: at, held: here.try_clone().ok(), waiting }];
+        let mut levels = vec![Level { place: at, held: here.try_clone().ok(), waiting, _unlocked: unlocked }];
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.waiting.pop() else {
                 levels.pop();
@@ -120,9 +124,11 @@ impl Walk<'_> {
             };
             self.waiting -= 1;
             let Some((inner, place)) = self.enter(&here, &name) else { continue };
+            let is_held = levels.len() < MAX_HELD;
+            let unlocked = if is_held { Unlocked::take(&inner) } else { None };
             let Some(waiting) = self.list(&inner) else { return };
-            let held = if levels.len() < MAX_HELD { inner.try_clone().ok() } else { None };
-            levels.push(Level { place, held, waiting });
+            let held = if is_held { inner.try_clone().ok() } else { None };
+            levels.push(Level { place, held, waiting, _unlocked: unlocked });
             here = inner;
         }
     }

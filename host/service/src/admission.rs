@@ -42,6 +42,7 @@ pub struct Admitted {
     out: Option<HostPath>,
     required: Vec<LimitKind>,
     map: PathMap<HostPath, GuestPath>,
+    warm: Option<u32>,
 }
 
 impl Admitted {
@@ -87,6 +88,12 @@ impl Admitted {
         &self.map
     }
 
+    /// How many containers like its own are to be ready for later.
+    #[must_use]
+    pub fn warm(&self) -> Option<u32> {
+        self.warm
+    }
+
     /// The granted directories, free of links; backends settle their overlaps.
     #[must_use]
     pub fn dirs(&self) -> &[DirGrant] {
@@ -101,7 +108,7 @@ impl Admitted {
 /// # Errors
 /// When something that it names is missing, unusable, contradictory or not allowed.
 pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings) -> Result<Admitted, Denied> {
-    let Request { program, language, args, dirs, env, limits, isolation, image, out, stdin } = request;
+    let Request { program, language, args, dirs, env, limits, isolation, image, out, stdin, warm } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         let subject = ("pass argument", format!("{bad:?}"));
         return Err(Denied::new(
@@ -133,7 +140,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         isolations,
         ..Job::new(source, language)
     };
-    Ok(Admitted { job, image, out, required: limits.required().collect(), map })
+    Ok(Admitted { job, image, out, required: limits.required().collect(), map, warm: warm.or(policy.warm) })
 }
 
 /// The program as a job's source, with the file to put in for it.

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use codebox_core::path::Protected;
-use codebox_core::{IsolationSet, LimitOverrides, Limits, ResultKind};
+use codebox_core::{IsolationSet, LimitOverrides, Limits, MOST_WARM, ResultKind};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -37,6 +37,8 @@ pub struct Settings {
     pub engine: Option<String>,
     /// Container images.
     pub images: Images,
+    /// How many containers are to be ready for later runs.
+    pub warm: Option<u32>,
 }
 
 /// Why a configuration file cannot be used.
@@ -76,6 +78,7 @@ struct File {
     escalation: Option<String>,
     engine: Option<String>,
     images: images::Table,
+    warm: Option<u32>,
 }
 
 impl Settings {
@@ -89,7 +92,7 @@ impl Settings {
             let detail = format!("line {line}: {}", error.message().replace('\n', "; "));
             ConfigError::new(file, "", detail, "correct the file")
         })?;
-        let File { limits, ceilings, isolation, image, escalation, engine, images } = written;
+        let File { limits, ceilings, isolation, image, escalation, engine, images, warm } = written;
         let isolations = isolation.map(|text| text.parse()).transpose();
         Ok(Self {
             limits: limits.read("limits", file)?,
@@ -101,6 +104,7 @@ impl Settings {
             escalation: escalation.map(|text| escalation_of(&text, file)).transpose()?,
             engine: engine.map(|text| engine_of(text, file)).transpose()?,
             images: images.read(file)?,
+            warm: warm.map(|count| warm_of(count, file)).transpose()?,
         })
     }
 
@@ -115,6 +119,8 @@ impl Settings {
             escalation: self.escalation.unwrap_or_default(),
             allowed_images: self.images.allowed.clone(),
             engine: self.engine.clone(),
+            // None is what there is without this setting, too.
+            warm: self.warm.filter(|count| *count > 0),
             endings: BTreeMap::new(),
             protected,
         }
@@ -142,6 +148,8 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         (Some(Escalation::Forbidden), _) | (_, Some(Escalation::Forbidden)) => Some(Escalation::Forbidden),
         (ours, theirs) => ours.or(theirs),
     };
+    // A project can have fewer of the user's machine, and none where the user has said nothing.
+    let warm = user.warm.map(|ours| ours.min(project.warm.unwrap_or(ours)));
     let said = user.isolations.is_some() || project.isolations.is_some();
     Ok(Settings {
         limits: limits::lower(&user.limits, &project.limits, &Limits::default()),
@@ -151,6 +159,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         escalation,
         engine: user.engine.clone().or_else(|| project.engine.clone()),
         images,
+        warm,
     })
 }
 
@@ -167,6 +176,14 @@ fn engine_of(text: String, file: &Path) -> Result<String, ConfigError> {
         return Ok(text);
     }
     Err(ConfigError::new(file, "engine", format!("{text:?} is neither"), "write podman or docker"))
+}
+
+fn warm_of(count: u32, file: &Path) -> Result<u32, ConfigError> {
+    if count <= MOST_WARM {
+        return Ok(count);
+    }
+    let fix = format!("write a number from 0 to {MOST_WARM}");
+    Err(ConfigError::new(file, "warm", format!("{count} containers are too many to keep ready"), &fix))
 }
 
 fn line_of(text: &str, place: usize) -> usize {

@@ -17,6 +17,7 @@ pub mod choice;
 pub mod config;
 pub mod doctor;
 pub mod image_choice;
+pub mod journal;
 pub mod needs;
 pub mod router;
 pub mod run;
@@ -35,6 +36,7 @@ pub use choice::{
 pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, worst};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
+pub use journal::{Accepted, Entry, Journal, JournalError, Record, State};
 pub use needs::{Ask, BadAsk, Need, Needs, Neighbours, Power, SyntaxFault, Weight};
 pub use router::{Bound, Choice, Demand, Network, NoRoute, Probed, Rejected, probe, route};
 pub use run::{Plan, PlanError, Prepared, backend_fix, image_for, plan, plan_of, prepare, run};

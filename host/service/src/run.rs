@@ -118,6 +118,7 @@ pub async fn prepare<'a>(
             Isolation::Container | Isolation::Vm => admitted.container_image().map(|name| name.as_str().to_owned()),
         },
         isolation: plan.choice.isolation,
+        warm: admitted.warm(),
     };
     let instance = backend.open(&spec).await?;
     Ok(Prepared { admitted, plan, spec, instance })
@@ -187,6 +188,7 @@ pub fn backend_fix(error: &BackendError) -> Option<String> {
         }
         BackendError::Interrupted { .. } => "run it again".to_owned(),
         BackendError::EngineLost { .. } => "see codebox doctor, and run it again".to_owned(),
+        BackendError::MidJob { error, .. } => return backend_fix(error),
         BackendError::Image { .. } => "check its name, and that the engine can reach its registry".to_owned(),
         BackendError::ImageMissing { image, .. } => format!("fetch it: codebox image pull {image}"),
         BackendError::Grant { .. }

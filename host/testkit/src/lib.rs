@@ -11,6 +11,8 @@ mod canary;
 mod child;
 mod codebox;
 mod engine;
+#[cfg(unix)]
+mod fault_proxy;
 mod fixture;
 mod guest;
 mod inventory;
@@ -25,6 +27,8 @@ pub use canary::Canaries;
 pub use child::{Input, Ran};
 pub use codebox::Codebox;
 pub use engine::{BASE_IMAGE, HOSTILE_IMAGE, engine_answers};
+#[cfg(unix)]
+pub use fault_proxy::{EngineCall, Fault, FaultProxy, Spot};
 pub use fixture::{Header, compat_dir, corpus_dir, fixtures, programs_in, pyperformance_dir};
 pub use guest::Guest;
 pub use inventory::Inventory;

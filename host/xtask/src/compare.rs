@@ -96,6 +96,8 @@ pub fn run(options: &Options) -> Result<()> {
         standby::read,
         container::podman,
         container::docker,
+        container::podman_ready,
+        container::docker_ready,
     ];
     let mut rows = Vec::new();
     for compare in comparisons {

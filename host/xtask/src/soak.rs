@@ -12,8 +12,11 @@ use serde::Deserialize;
 
 use crate::project::{Project, output_of};
 
-/// The folder whose test targets have a long form.
-const FOLDER: &str = "tests/reliability";
+/// The folders whose test targets have a long form.
+const FOLDERS: [&str; 2] = ["tests/reliability", "tests/containers"];
+
+/// What has to be there, where the environment does not say.
+const REQUIRE: &str = "wasm";
 
 /// How `soak` is called.
 #[derive(Args)]
@@ -50,7 +53,7 @@ struct Target {
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
     let mut names = targets(&project)?;
-    ensure!(!names.is_empty(), "no test target lies below {FOLDER}");
+    ensure!(!names.is_empty(), "no test target lies below {}", FOLDERS.join(" or "));
     if options.list {
         names.iter().for_each(|name| println!("{name}"));
         return Ok(());
@@ -66,7 +69,10 @@ pub fn run(options: &Options) -> Result<()> {
     for name in names {
         let began = Instant::now();
         let mut test = project.cargo();
-        test.args(["test", "--release", "--test", &name]).env("CODEBOX_SOAK", "1").env("CODEBOX_REQUIRE", "wasm");
+        test.args(["test", "--release", "--test", &name]).env("CODEBOX_SOAK", "1");
+        if std::env::var_os("CODEBOX_REQUIRE").is_none() {
+            test.env("CODEBOX_REQUIRE", REQUIRE);
+        }
         // Hours of silence cannot be told from a hang.
         test.arg("--").args(filter).arg("--nocapture");
         let passed = test.status().context("start cargo")?.success();
@@ -81,17 +87,17 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The names of the workspace's test targets below the folder, each once, in order.
+/// The names of the workspace's test targets below the folders, each once, in order.
 fn targets(project: &Project) -> Result<Vec<String>> {
     let text = output_of(project.cargo().args(["metadata", "--no-deps", "--format-version=1"]))?;
     let metadata: Metadata = serde_json::from_str(&text).context("read what cargo says of the workspace")?;
-    let folder = project.root.join(FOLDER);
+    let folders = FOLDERS.map(|folder| project.root.join(folder));
     let mut names: Vec<String> = metadata
         .packages
         .into_iter()
         .flat_map(|package| package.targets)
         .filter(|target| target.kind.iter().any(|kind| kind == "test"))
-        .filter(|target| Path::new(&target.src_path).starts_with(&folder))
+        .filter(|target| folders.iter().any(|folder| Path::new(&target.src_path).starts_with(folder)))
         .map(|target| target.name)
         .collect();
     names.sort();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use codebox_core::{
-    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, ResultKind, parse_count, parse_duration, parse_size,
+    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MOST_WARM, ResultKind, parse_count, parse_duration,
+    parse_size,
 };
 use codebox_service::{EnvRequest, Preference};
 
@@ -79,6 +80,13 @@ pub(crate) struct RunArgs {
     /// Print one JSON document with the result, output included, instead of streaming the output
     #[arg(long)]
     pub json: bool,
+
+    /// Keep this many containers like this run's ready for the next runs; 0 ends all of that
+    ///
+    /// A process in the background keeps them, and ends when no run came for ten minutes. Each serves one run: the first
+    /// that has the same image, directories and limits on memory, disk, processes and open files.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_WARM)))]
+    pub warm: Option<u32>,
 
     /// Leave out the operating system's walls around this process; for debugging
     #[arg(long)]

@@ -127,6 +127,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, F
         image: args.image,
         out: args.out,
         stdin,
+        warm: args.warm,
         ..Request::new(program)
     })
 }

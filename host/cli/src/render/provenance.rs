@@ -10,6 +10,8 @@ pub(crate) fn explanation(report: &RunReport) -> Vec<String> {
     lines.extend(escalation(&report.provenance));
     lines.push(used(&report.usage));
     lines.push(held(&report.enforcement, &report.limits));
+    let uncovered = report.enforcement.uncovered.iter();
+    lines.extend(uncovered.map(|(kind, what)| format!("the {kind} limit does not cover {what}")));
     lines.extend(walls(&report.enforcement));
     lines
 }

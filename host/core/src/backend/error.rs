@@ -5,6 +5,7 @@ use thiserror::Error;
 use super::{BackendId, Unavailable};
 use crate::limits::LimitKind;
 use crate::outcome::ResultKind;
+use crate::report::Captured;
 
 /// The error that lies behind another one.
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -118,12 +119,30 @@ pub enum BackendError {
         /// Why.
         detail: String,
     },
+    /// Another one, met while a job ran.
+    #[error("{error}")]
+    MidJob {
+        /// The error.
+        #[source]
+        error: Box<Self>,
+        /// What the job had written until then.
+        written: Box<Written>,
+    },
     /// The run was stopped from outside before it could be said how the guest ended.
     #[error("interrupted while {during}")]
     Interrupted {
         /// What was going on.
         during: String,
     },
+}
+
+/// What a job had written when it was lost sight of; there may have been more.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Written {
+    /// Its standard output.
+    pub stdout: Captured,
+    /// Its standard error.
+    pub stderr: Captured,
 }
 
 impl BackendError {
@@ -145,7 +164,17 @@ impl BackendError {
             Self::Engine { .. } => ResultKind::InternalError,
             Self::EngineLost { .. } => ResultKind::EngineLost,
             Self::ImageMissing { .. } | Self::Image { .. } => ResultKind::ImageError,
+            Self::MidJob { error, .. } => error.kind(),
             Self::Interrupted { .. } => ResultKind::Interrupted,
+        }
+    }
+
+    /// What the job had written, if it had begun.
+    #[must_use]
+    pub fn written(&self) -> Option<&Written> {
+        match self {
+            Self::MidJob { written, .. } => Some(written),
+            _ => None,
         }
     }
 
@@ -181,5 +210,18 @@ mod tests {
         let failed = BackendError::io("read the image", io::ErrorKind::NotFound.into());
         assert_eq!(failed.kind().failure_status(), exit::FAILURE);
         assert!(failed.source().is_some());
+    }
+
+    #[test]
+    fn an_error_in_the_middle_of_a_job_is_the_same_error_and_what_was_written() {
+        let lost = || BackendError::EngineLost {
+            backend: BackendId::new("podman"),
+            action: "carry its streams".to_owned(),
+            source: "reset".into(),
+        };
+        let written = Written { stdout: Captured::whole("so far"), ..Written::default() };
+        let error = BackendError::MidJob { error: Box::new(lost()), written: Box::new(written.clone()) };
+        assert_eq!((error.kind(), error.to_string()), (lost().kind(), lost().to_string()));
+        assert_eq!((error.written(), lost().written()), (Some(&written), None));
     }
 }

@@ -30,6 +30,8 @@ impl Held {
 pub struct Enforcement {
     /// How well each limit was held.
     pub limits: BTreeMap<LimitKind, Held>,
+    /// What a limit did not cover in this run, in one line, where there is such a thing.
+    pub uncovered: BTreeMap<LimitKind, String>,
     /// The walls between guest and host, the innermost first.
     pub walls: Vec<Wall>,
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::backend::Written;
 use crate::outcome::ResultKind;
 
 mod files;
@@ -16,7 +17,7 @@ mod run;
 pub use files::{FileChanges, FileKind, OutFile, SkippedFile};
 pub use limits::{Enforcement, HeldWord, LimitValue, LimitsInForce, Unlimited, Wall, WallWord};
 pub use outcome::{LimitName, Outcome, ResultName, TrapName};
-pub use output::Truncation;
+pub use output::{Partial, Truncation};
 pub use provenance::{EscalatedFrom, IsolationName, Provenance, Usage};
 pub use run::{Denial, DenialWord, GuestError, MimeBundle, Missing, RoleWord, RunReport};
 
@@ -38,6 +39,9 @@ pub enum Reply {
 pub struct ErrorReport {
     /// The failure.
     pub error: Failure,
+    /// What the guest had written until then, if it had begun; there may have been more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Partial>,
 }
 
 /// What failed, and what to do.
@@ -68,7 +72,14 @@ impl ErrorReport {
                 exit_code: kind.failure_status(),
                 retryable: kind.retryable(),
             },
+            partial: None,
         }
+    }
+
+    /// The same, with what the guest had written.
+    #[must_use]
+    pub fn with_written(self, written: &Written) -> Self {
+        Self { partial: Some(written.into()), ..self }
     }
 }
 

@@ -2,6 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use cap_std::ambient_authority;
 use codebox_core::{CancelToken, FileChanges, GuestPath, HostPath};
 
 use super::*;

@@ -10,9 +10,11 @@ use super::{MAX_IDLE, Scratch};
 use crate::inputs::put_file;
 use crate::open::open_dir;
 
-/// The private directories of one instance; removed with all they hold when the value is dropped.
+/// The private directories of one instance; removed with all they hold when the value is dropped, by the process that
+/// made them.
 pub struct InstanceScratch {
-    pub(super) process: Arc<Scratch>,
+    /// Nothing in a process that they are lent to.
+    pub(super) process: Option<Arc<Scratch>>,
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) dir: Option<Dir>,
@@ -20,6 +22,21 @@ pub struct InstanceScratch {
 }
 
 impl InstanceScratch {
+    /// Directories that another process made at `path`, keeps, and removes.
+    ///
+    /// # Errors
+    /// The system's, when they are not there.
+    pub fn lent(path: &Path) -> io::Result<Self> {
+        let dir = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
+        Ok(Self { process: None, name: String::new(), path: path.to_owned(), dir: Some(dir), touched: true })
+    }
+
+    /// The host's path to all of them.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.path
+    }
+
     /// The host's path to one of the directories or files.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
@@ -75,13 +92,13 @@ impl InstanceScratch {
 
 impl Drop for InstanceScratch {
     fn drop(&mut self) {
-        let Some(dir) = self.dir.take() else { return };
-        let mut idle = self.process.idle();
+        let (Some(dir), Some(process)) = (self.dir.take(), &self.process) else { return };
+        let mut idle = process.idle();
         if !self.touched && idle.len() < MAX_IDLE {
             idle.push((std::mem::take(&mut self.name), dir));
             return;
         }
         drop(idle);
-        self.process.remove(&self.name, &dir);
+        process.remove(&self.name, &dir);
     }
 }

@@ -15,8 +15,8 @@ use windows as system;
 #[cfg(unix)]
 pub(crate) use mount::Mount;
 pub(crate) use system::{
-    above, allocated, build_private, changed_at, is_runnable, lent_powers, make_runnable, open_without_waiting,
-    special_kind, take_access,
+    Unlocked, above, allocated, build_private, changed_at, is_runnable, lent_powers, make_runnable,
+    open_without_waiting, special_kind, take_access,
 };
 pub use system::{file_time, open_itself};
 #[cfg(windows)]

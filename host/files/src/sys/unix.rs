@@ -96,20 +96,59 @@ pub(crate) fn above(dir: &Dir) -> io::Result<Dir> {
 }
 
 /// Gives its owner access to a directory that lacks it.
-///
-/// A handle on a directory that may not be read is one without access, and such a handle's mode is changed through the
-/// system's list of handles.
 pub(crate) fn take_access(dir: &Dir) -> io::Result<()> {
     if Mode::from_raw_mode(rustix::fs::fstat(dir)?.st_mode).contains(Mode::RWXU) {
         return Ok(());
     }
+    set_mode(dir, Mode::RWXU)
+}
+
+/// Changes a directory's mode.
+///
+/// A handle on a directory that may not be read is one without access, and such a handle's mode is changed through the
+/// system's list of handles.
+fn set_mode(dir: &Dir, mode: Mode) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         use std::os::fd::AsRawFd;
         let handles = rustix_linux_procfs::proc_self_fd()?;
-        rustix::fs::chmodat(handles, dir.as_raw_fd().to_string(), Mode::RWXU, rustix::fs::AtFlags::empty())?;
+        rustix::fs::chmodat(handles, dir.as_raw_fd().to_string(), mode, rustix::fs::AtFlags::empty())?;
     }
     #[cfg(not(target_os = "linux"))]
-    rustix::fs::fchmod(dir, Mode::RWXU)?;
+    rustix::fs::fchmod(dir, mode)?;
     Ok(())
+}
+
+/// A directory that was closed to its owner and is open as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Unlocked {
+    dir: Dir,
+    was: Mode,
+}
+
+impl Unlocked {
+    /// Opens a directory that this user may not look into; nothing where it may, or cannot be let.
+    pub(crate) fn take(dir: &Dir) -> Option<Self> {
+        let look = Mode::RUSR | Mode::XUSR;
+        let was = Mode::from_raw_mode(rustix::fs::fstat(dir).ok()?.st_mode);
+        // To find what is in it and to list it takes both rights, or a user who needs none.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if was.contains(look) || rustix::fs::openat(dir, ".", flags, Mode::empty()).is_ok() {
+            return None;
+        }
+        let dir = dir.try_clone().ok()?;
+        set_mode(&dir, was | look).ok()?;
+        Some(Self { dir, was })
+    }
+}
+
+impl Drop for Unlocked {
+    fn drop(&mut self) {
+        let look = Mode::RUSR | Mode::XUSR;
+        // Whose directory it is may have changed its mind meanwhile.
+        let is_ours = rustix::fs::fstat(&self.dir).is_ok_and(|now| Mode::from_raw_mode(now.st_mode) == self.was | look);
+        if is_ours {
+            let _ = set_mode(&self.dir, self.was);
+        }
+    }
 }

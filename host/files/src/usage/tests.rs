@@ -68,17 +68,56 @@ fn a_deep_tree_is_counted_to_its_end() -> Result<()> {
     Ok(())
 }
 
+fn close(path: &Path) -> Result<()> {
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o000))?)
+}
+
+fn mode(path: &Path) -> Result<u32> {
+    Ok(fs::symlink_metadata(path)?.permissions().mode() & 0o7777)
+}
+
 #[test]
-fn what_is_closed_or_on_another_file_system_is_told() -> Result<()> {
+fn what_its_owner_closed_is_counted_and_left_closed() -> Result<()> {
     as_plain_owner(|| {
         let home = tempfile::tempdir()?;
-        let closed = home.path().join("closed");
-        fs::create_dir(&closed)?;
+        let (work, closed) = (home.path().join("work"), home.path().join("work/a/closed"));
+        fs::create_dir_all(&closed)?;
         fs::write(closed.join("hidden"), vec![1; 100_000])?;
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000))?;
-        let got = used(home.path(), Ceiling::default())?;
+        let dir = Dir::open_ambient_dir(&work, ambient_authority())?;
+        let open = measure(&dir, Ceiling::default());
+        // Without the right to list, without the right to enter, and neither; and the top as well.
+        for bits in [0o000, 0o300, 0o400, 0o200] {
+            fs::set_permissions(&closed, fs::Permissions::from_mode(bits))?;
+            assert_eq!(measure(&dir, Ceiling::default()), open, "{bits:o}");
+            assert_eq!(mode(&closed)?, bits);
+            // Also where it is enough before the end.
+            assert!(measure(&dir, Ceiling { bytes: Some(50_000), entries: None }).bytes > 50_000, "{bits:o}");
+            assert_eq!(mode(&closed)?, bits);
+        }
+        for path in [&closed, &work.join("a"), &work] {
+            close(path)?;
+        }
+        assert_eq!(measure(&dir, Ceiling::default()), open);
+        assert_eq!(mode(&work)?, 0);
+        fs::set_permissions(&work, fs::Permissions::from_mode(0o700))?;
+        assert_eq!(mode(&work.join("a"))?, 0);
+        fs::set_permissions(work.join("a"), fs::Permissions::from_mode(0o700))?;
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700))?;
-        assert_eq!((got.entries, got.unseen), (1, 1));
+        Ok(())
+    })
+}
+
+#[test]
+fn what_cannot_be_looked_into_is_told() -> Result<()> {
+    as_plain_owner(|| {
+        let home = tempfile::tempdir()?;
+        let deep = (0..=MAX_HELD).fold(home.path().to_owned(), |path, _| path.join("d"));
+        fs::create_dir_all(&deep)?;
+        fs::write(deep.join("hidden"), vec![1; 100_000])?;
+        close(&deep)?;
+        let got = used(home.path(), Ceiling::default())?;
+        fs::set_permissions(&deep, fs::Permissions::from_mode(0o700))?;
+        assert_eq!((got.entries, got.unseen), (MAX_HELD as u64 + 1, 1));
         Ok(())
     })?;
     // The device of `/proc` is not that of the root.

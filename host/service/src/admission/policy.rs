@@ -22,6 +22,8 @@ pub struct Policy {
     pub allowed_images: Option<Vec<ImagePattern>>,
     /// The engine to prefer.
     pub engine: Option<String>,
+    /// How many containers are to be ready where a request says nothing of that.
+    pub warm: Option<u32>,
     /// Languages of added runtimes by the endings of their files.
     pub endings: BTreeMap<String, Language>,
     /// Directories of this machine that no grant may expose: codebox's state, the home directory itself.
@@ -39,6 +41,7 @@ impl Default for Policy {
             escalation: Escalation::Allowed,
             allowed_images: None,
             engine: None,
+            warm: None,
             endings: BTreeMap::new(),
             protected: Vec::new(),
         }

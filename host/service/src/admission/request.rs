@@ -30,6 +30,8 @@ pub struct Request {
     pub out: Option<PathBuf>,
     /// What the program finds on its standard input.
     pub stdin: Stdin,
+    /// How many containers like the one it runs in are to be ready for later runs; `None` takes the policy's number.
+    pub warm: Option<u32>,
 }
 
 impl Request {
@@ -47,6 +49,7 @@ impl Request {
             image: None,
             out: None,
             stdin: Stdin::Empty,
+            warm: None,
         }
     }
 

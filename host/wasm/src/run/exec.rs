@@ -106,7 +106,7 @@ impl WasmInstance {
             disk_written: Some(guest.quota.written()),
             fuel: None,
         };
-        report.enforcement = Enforcement { limits: held(), walls: Vec::new() };
+        report.enforcement = Enforcement { limits: held(), ..Enforcement::default() };
         let changed = guest.quota.touched_disk() || !end.sound;
         let shared = self.mounts.iter().any(|mount| mount.access == Access::ReadWrite && !self.is_private(&mount.host));
         if changed && shared {

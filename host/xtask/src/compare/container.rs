@@ -1,18 +1,24 @@
-//! A cold container job against the engine's own command line, with the same image and the same flags.
+//! Container jobs, cold and ready, against the engine's own command line, with the same image and the same flags.
 
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::Contest;
 use super::table::{Measured, Row};
 use super::timing::{Subject, in_turns};
+use crate::project::output_of;
 
 const IMAGE: &str = "localhost/codebox-test:1";
 const PROGRAM: &str = "print(1)";
 
 const PODMAN: &str = "cold container job, `print(1)`, vs `podman run` of the same image and flags";
 const DOCKER: &str = "cold container job, `print(1)`, vs `docker run` of the same image and flags";
+
+const PODMAN_READY: &str = "ready container (`--warm`), `print(1)`, vs `podman run`";
+const DOCKER_READY: &str = "ready container (`--warm`), `print(1)`, vs `docker run`";
 
 /// What codebox gives a container, in the words of both engines' command lines.
 const FLAGS: [&str; 26] = [
@@ -60,18 +66,76 @@ pub fn docker(contest: &Contest) -> Result<Row> {
     compare(contest, "docker", DOCKER)
 }
 
+/// Containers that were ready, against `podman run`.
+///
+/// # Errors
+/// When an answer is wrong, or none gets ready.
+pub fn podman_ready(contest: &Contest) -> Result<Row> {
+    compare_ready(contest, "podman", PODMAN_READY)
+}
+
+/// Containers that were ready, against `docker run`.
+///
+/// # Errors
+/// When an answer is wrong, or none gets ready.
+pub fn docker_ready(contest: &Contest) -> Result<Row> {
+    compare_ready(contest, "docker", DOCKER_READY)
+}
+
 fn compare(contest: &Contest, engine: &'static str, what: &'static str) -> Result<Row> {
     let row = |measured| Row { what, bar: Some(1.1), measured };
+    let native = match native(engine) {
+        Ok(native) => native,
+        Err(why) => return Ok(row(Err(why))),
+    };
+    let runs = contest.runs.long * 3;
+    let codebox = Subject { command: codebox(contest, engine, &[]), answer: "1\n" };
+    let medians = in_turns(codebox, Subject { command: native, answer: "1\n" }, runs)?;
+    Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
+}
+
+/// As many containers as there are runs are ready before the first, so that no run meets a cold one.
+fn compare_ready(contest: &Contest, engine: &'static str, what: &'static str) -> Result<Row> {
+    const READY: usize = 16;
+    let row = |measured| Row { what, bar: Some(0.35), measured };
+    let native = match native(engine) {
+        Ok(native) => native,
+        Err(why) => return Ok(row(Err(why))),
+    };
+    let before = running(engine)?;
+    let mut first = codebox(contest, engine, &["--warm", &READY.to_string()]);
+    output_of(&mut first)?;
+    let until = Instant::now() + Duration::from_secs(120);
+    while running(engine)? < before + READY {
+        if Instant::now() > until {
+            bail!("{engine} has no containers ready after two minutes");
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+    let runs = (contest.runs.long * 3).min(READY - 1);
+    let codebox_ready = Subject { command: codebox(contest, engine, &["--warm", &READY.to_string()]), answer: "1\n" };
+    let medians = in_turns(codebox_ready, Subject { command: native, answer: "1\n" }, runs);
+    output_of(&mut codebox(contest, engine, &["--warm", "0"]))?;
+    Ok(row(Ok(Measured::of(&medians?, format!("{runs} each")))))
+}
+
+fn codebox(contest: &Contest, engine: &str, options: &[&str]) -> Command {
+    let mut command = contest.codebox();
+    command.args(["--isolation", "container", "--engine", engine, "--image", IMAGE, "--lang", "python"]);
+    command.args(options).args(["-c", PROGRAM]);
+    command
+}
+
+/// The engine's own way, or why there is none.
+fn native(engine: &str) -> Result<Command, String> {
     let mut native = Command::new(engine);
     native.arg("run").args(FLAGS).args([IMAGE, "python3", "-u", "-B", "-c", PROGRAM]);
     let ready = native.stdin(Stdio::null()).output().is_ok_and(|output| output.stdout == b"1\n");
-    if !ready {
-        return Ok(row(Err(format!("no {engine} with the image {IMAGE}; run tests/engines/up"))));
-    }
-    let mut codebox = contest.codebox();
-    codebox.args(["--isolation", "container", "--engine", engine, "--image", IMAGE, "--lang", "python", "-c", PROGRAM]);
-    let runs = contest.runs.long * 3;
-    let medians =
-        in_turns(Subject { command: codebox, answer: "1\n" }, Subject { command: native, answer: "1\n" }, runs)?;
-    Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
+    if ready { Ok(native) } else { Err(format!("no {engine} with the image {IMAGE}; run tests/engines/up")) }
+}
+
+/// How many containers of codebox's run.
+fn running(engine: &str) -> Result<usize> {
+    let mut list = Command::new(engine);
+    Ok(output_of(list.args(["ps", "--quiet", "--filter", "label=codebox.home"]))?.lines().count())
 }

@@ -6,8 +6,8 @@ use codebox_core::{
     Backend, BackendId, CancelToken, Effects, HostPath, ImageName, Isolation, NeedsEscalation, RunReport, Unavailable,
 };
 use codebox_service::{
-    Admitted, After, Escalation, Plan, PlanError, Wanted, admit, after, choose, look, mark_escalated, plan_of, prepare,
-    unmet,
+    Accepted, Admitted, After, Escalation, Plan, PlanError, Wanted, admit, after, choose, look, mark_escalated,
+    plan_of, prepare, unmet,
 };
 use codebox_streams::{READ_TOO_MUCH, Revocable};
 
@@ -85,7 +85,7 @@ impl Takeover {
 /// Until the guest starts, `SIGINT` keeps its default: what a killed process leaves behind is swept at the next start.
 pub(super) fn attempt(
     args: RunArgs,
-    mut streams: Streams,
+    streams: Streams,
     (voice, host): (Voice, &dyn Host),
     mut takeover: Option<&mut Takeover>,
 ) -> Result<Attempt, Failure> {
@@ -117,14 +117,60 @@ pub(super) fn attempt(
     };
     let backend =
         backends.iter().find(|backend| backend.id() == plan.choice.backend).ok_or_else(|| lost_backend(&plan))?;
+    let entry = noted(&admitted, &plan, host, takeover.as_deref())?;
+    let taken = (&admitted, &plan, *backend, (entry.id(), typed));
+    let mut attempt = carried_out(
+        taken,
+        (streams, runtime),
+        (confinement, policy.escalation),
+        (voice, host),
+        takeover.as_deref_mut(),
+    );
+    if let Ok(Attempt::Done(done)) = &mut attempt {
+        done.report.id = Some(entry.id().to_owned());
+    }
+    match &attempt {
+        Ok(Attempt::Done(done)) => entry.end(done.report.result_kind(), done.report.exit_status()),
+        // The other process notes the end.
+        Ok(Attempt::TakenOver(_)) => entry.pass_on(),
+        Err(_) if takeover.is_some_and(|takeover| !takeover.went) => entry.pass_on(),
+        Err(failure) => entry.end(failure.kind(), failure.exit_status()),
+    }
+    attempt
+}
+
+/// Notes the job before it runs.
+fn noted(
+    admitted: &Admitted,
+    plan: &Plan,
+    host: &dyn Host,
+    takeover: Option<&Takeover>,
+) -> Result<codebox_service::Entry, Failure> {
+    let job = admitted.job();
+    let accepted = Accepted { source: &job.source, language: &job.language, backend: &plan.choice.backend };
+    let journal = host.journal()?;
+    Ok(match takeover {
+        Some(takeover) => journal.resume(&takeover.handover.id, accepted)?,
+        None => journal.accept(accepted)?,
+    })
+}
+
+/// Carries out what was admitted, planned and noted.
+fn carried_out(
+    (admitted, plan, backend, (id, typed)): (&Admitted, &Plan, &dyn Backend, (&str, usize)),
+    (mut streams, runtime): (Streams, tokio::runtime::Runtime),
+    (confinement, escalation): (Confinement, Escalation),
+    (voice, host): (Voice, &dyn Host),
+    mut takeover: Option<&mut Takeover>,
+) -> Result<Attempt, Failure> {
     // Beside what comes next, which takes longer.
-    let standby = standby(&admitted, &plan, policy.escalation, host);
+    let standby = standby(admitted, plan, escalation, host);
     if plan.choice.isolation == Isolation::Wasm {
         // Blocks for as long as it takes, so no task may be around it.
         host.catalog()?.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
     }
-    let prepared = runtime.block_on(prepare(&admitted, &plan, *backend))?;
-    let walls = match host.confine(&admitted, prepared.spec(), confinement) {
+    let prepared = runtime.block_on(prepare(admitted, plan, backend))?;
+    let walls = match host.confine(admitted, prepared.spec(), confinement) {
         Ok(walls) => walls,
         Err(failure) => {
             // The failure that is told of is the first one.
@@ -143,15 +189,15 @@ pub(super) fn attempt(
     if let Some(Takeover { handover: Handover { from, lacked, .. }, .. }) = takeover {
         mark_escalated(&mut report.provenance, BackendId::read(from.clone()), lacked);
     }
-    match after(&report, admitted.job(), policy.escalation) {
+    match after(&report, admitted.job(), escalation) {
         After::Stay => {}
-        After::Needs { lacked, why } => report.needs_escalation = Some(needs(&lacked, &why, typed, &admitted)),
+        After::Needs { lacked, why } => report.needs_escalation = Some(needs(&lacked, &why, typed, admitted)),
         After::Escalate(lacked) => {
             let line = (standby, revocable.as_ref(), &streams.io.cancel);
-            match over(&report, &admitted, line, &lacked) {
+            match over((id, &report), admitted, line, &lacked) {
                 Ok(Ended::With(status)) => return Ok(Attempt::TakenOver(status)),
                 Ok(Ended::Lost) => return Err(lost_takeover()),
-                Err(why) => report.needs_escalation = Some(needs(&lacked, &why, typed, &admitted)),
+                Err(why) => report.needs_escalation = Some(needs(&lacked, &why, typed, admitted)),
             }
         }
     }
@@ -194,7 +240,7 @@ fn standby(admitted: &Admitted, plan: &Plan, escalation: Escalation, host: &dyn 
 
 /// Has the command run again, and answers how that ended; or why it is not.
 fn over(
-    report: &RunReport,
+    (id, report): (&str, &RunReport),
     admitted: &Admitted,
     (standby, revocable, cancel): (Option<Standby>, Option<&Revocable>, &CancelToken),
     lacked: &str,
@@ -210,7 +256,7 @@ fn over(
     };
     let from = report.provenance.backend.to_string();
     let stdout = report.stdout.bytes().into_owned();
-    let handover = Handover { from, lacked: lacked.to_owned(), stdout, stdin, program };
+    let handover = Handover { id: id.to_owned(), from, lacked: lacked.to_owned(), stdout, stdin, program };
     standby.take_over(&handover, cancel, || revocable.discard())
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use clap::Parser;
 use codebox_core::{
@@ -11,7 +11,7 @@ use codebox_core::{
 use codebox_service::catalog::{
     Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Progress, Removal, RuntimeEntry,
 };
-use codebox_service::{Admitted, Check, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Journal, Policy, State, Surroundings};
 
 use super::*;
 use crate::args::{Cli, Command};
@@ -21,15 +21,18 @@ use crate::voice::Loudness;
 
 /// A composition root with one backend and one runtime, which writes down what is asked of it.
 #[derive(Clone, Default)]
-struct Fake(Arc<Mutex<Vec<String>>>);
+struct Fake {
+    lines: Arc<Mutex<Vec<String>>>,
+    journal: Arc<OnceLock<(tempfile::TempDir, Journal)>>,
+}
 
 impl Fake {
     fn log(&self, line: impl Into<String>) {
-        self.0.lock().expect("no panic before").push(line.into());
+        self.lines.lock().expect("no panic before").push(line.into());
     }
 
     fn lines(&self) -> Vec<String> {
-        self.0.lock().expect("no panic before").clone()
+        self.lines.lock().expect("no panic before").clone()
     }
 }
 
@@ -44,6 +47,15 @@ impl Host for Fake {
 
     fn catalog(&self) -> Result<&dyn Catalog, Failure> {
         Ok(self)
+    }
+
+    fn journal(&self) -> Result<&Journal, Failure> {
+        let (_, journal) = self.journal.get_or_init(|| {
+            let folder = tempfile::tempdir().expect("a directory");
+            let journal = Journal::open(folder.path()).expect("room");
+            (folder, journal)
+        });
+        Ok(journal)
     }
 
     fn backends(&self, _engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure> {
@@ -70,6 +82,10 @@ impl Host for Fake {
 
     fn pull_image(&self, _engine: Option<&str>, name: &str, _progress: &dyn Progress) -> Result<String, Failure> {
         Ok(name.to_owned())
+    }
+
+    fn keep(&self, _: &str, _: &str) -> Result<(), Failure> {
+        unreachable!("only a keeper asks for it")
     }
 
     fn sweep(&self, _how: Sweep) -> Result<Vec<Leftover>, Failure> {
@@ -228,6 +244,9 @@ fn the_process_is_confined_between_open_and_exec() {
         ["ensure python", "open python", "confine wasm On", "exec [\"a\", \"--b\"] {\"SEEN\": \"yes\"} false", "close",]
     );
     assert_eq!(done.report.exit_status(), 3);
+    let noted = host.journal().and_then(|journal| Ok(journal.recent(9)?)).expect("it can be read");
+    let [noted] = noted.as_slice() else { panic!("{noted:?}") };
+    assert_eq!((noted.state, noted.exit_code, Some(&noted.id)), (State::Finished, Some(3), done.report.id.as_ref()));
     assert_eq!(done.report.enforcement.walls.len(), 1);
     assert!(matches!(done.delivery, Delivery::Whole));
 }
@@ -257,6 +276,7 @@ fn what_cannot_run_opens_nothing() {
         assert_eq!(failure.exit_status(), status, "{words:?}: {failure:?}");
         assert!(failure.fix().is_some(), "{words:?}: {failure:?}");
         assert!(host.lines().is_empty(), "{words:?}: {:?}", host.lines());
+        assert!(host.journal.get().is_none(), "{words:?} was noted");
     }
 }
 

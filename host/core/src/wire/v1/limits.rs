@@ -12,6 +12,9 @@ use crate::limits::{self, ByteSize, Held, Limit, WallState};
 pub struct Enforcement {
     /// How well each limit was held.
     pub limits: BTreeMap<LimitName, HeldWord>,
+    /// What a limit did not cover in this run, where there is such a thing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub uncovered: BTreeMap<LimitName, String>,
     /// The walls between guest and host, the innermost first.
     pub walls: Vec<Wall>,
 }
@@ -127,7 +130,7 @@ fn whole_millis(duration: Duration) -> u64 {
 
 impl From<&limits::Enforcement> for Enforcement {
     fn from(enforcement: &limits::Enforcement) -> Self {
-        let limits::Enforcement { limits, walls } = enforcement;
+        let limits::Enforcement { limits, uncovered, walls } = enforcement;
         let wall = |limits::Wall { name, state, detail }: &limits::Wall| Wall {
             name: name.clone(),
             state: (*state).into(),
@@ -135,6 +138,7 @@ impl From<&limits::Enforcement> for Enforcement {
         };
         Self {
             limits: limits.iter().map(|(kind, held)| ((*kind).into(), (*held).into())).collect(),
+            uncovered: uncovered.iter().map(|(kind, what)| ((*kind).into(), what.clone())).collect(),
             walls: walls.iter().map(wall).collect(),
         }
     }

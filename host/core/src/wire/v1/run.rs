@@ -16,6 +16,9 @@ use crate::report;
 pub struct RunReport {
     /// The version of this form: 1.
     pub version: u32,
+    /// The number under which `codebox jobs` has it, where it was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
     /// Whether the guest ended by itself with status 0.
     pub success: bool,
     /// The exit status of the process that ran it.
@@ -146,6 +149,7 @@ pub struct Missing {
 impl From<&report::RunReport> for RunReport {
     fn from(run: &report::RunReport) -> Self {
         let report::RunReport {
+            id,
             outcome,
             stdout,
             stderr,
@@ -169,6 +173,7 @@ impl From<&report::RunReport> for RunReport {
             duration_ms: millis(usage.wall),
             method: provenance.backend.to_string(),
             kind: run.result_kind().into(),
+            job_id: id.clone(),
             retryable: run.result_kind().retryable(),
             outcome: outcome.into(),
             stdout: stdout.text,

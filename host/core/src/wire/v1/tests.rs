@@ -81,7 +81,9 @@ fn plain_fields_stand_at_the_top() {
 fn replies_read_back_as_they_were_written() {
     let run = Reply::Run(Box::new(RunReport::from(&full_report())));
     let failure = Reply::Failure(ErrorReport::new(ResultKind::Denied, "no", Some("do".to_owned())));
-    for reply in [run, failure] {
+    let written = Written { stdout: core::Captured::whole("so far\n"), stderr: core::Captured::whole([0xff]) };
+    let lost = Reply::Failure(ErrorReport::new(ResultKind::EngineLost, "lost", None).with_written(&written));
+    for reply in [run, failure, lost] {
         let text = serde_json::to_string(&reply).expect("it is JSON");
         let back: Reply = serde_json::from_str(&text).expect("it reads back");
         assert_eq!(back, reply);
@@ -96,6 +98,10 @@ fn a_failure_names_kind_and_status() {
         "kind": "invalid_request", "message": "bad size \"x\"", "exit_code": 125, "retryable": false,
     });
     assert_eq!(json, json!({ "error": error }));
+    let written = Written { stdout: core::Captured::whole("so far\n"), stderr: core::Captured::whole([0xff]) };
+    let lost = ErrorReport::new(ResultKind::EngineLost, "lost", None).with_written(&written);
+    let partial = &serde_json::to_value(lost).expect("it is JSON")["partial"];
+    assert_eq!(*partial, json!({ "stdout": "so far\n", "stderr": "\u{fffd}", "stderr_base64": "/w==" }));
 }
 
 #[test]

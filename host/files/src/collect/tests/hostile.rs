@@ -44,6 +44,30 @@ fn p2_a_link_in_the_out_directory_is_never_followed() -> Result<()> {
 }
 
 #[test]
+fn p2_an_out_directory_that_became_a_link_takes_nothing() -> Result<()> {
+    let bench = Bench::new()?;
+    let outside = bench.home.path().join("outside");
+    fs::create_dir_all(outside.join("out"))?;
+    fs::write(bench.work().join("new.txt"), "new")?;
+    // The directory itself, and one above it.
+    for (place, target) in [("out", outside.join("out")), ("above", outside.clone())] {
+        let bench_out = if place == "out" { bench.out() } else { bench.home.path().join("above/out") };
+        if place == "out" {
+            fs::remove_dir(&bench_out)?;
+        }
+        symlink(target, bench.home.path().join(place))?;
+        let at = GuestPath::work();
+        let left = Left { dir: &bench.work, at: &at, owner: Owner::Job, since: bench.since, before: &bench.before };
+        let out = HostPath::native(&bench_out)?;
+        let found = collect(&left, Some(&out), Budget::new(None, CancelToken::new()));
+        assert!(reason(&found, out.as_str())?.starts_with("cannot be opened"));
+        assert!(found.created.iter().all(|file| file.host.is_none()));
+    }
+    assert_eq!(entries(&outside.join("out"))?, [""; 0]);
+    Ok(())
+}
+
+#[test]
 fn p3_what_an_output_links_to_is_never_read() -> Result<()> {
     let mut bench = Bench::new()?;
     bench.put("kept", b"input")?;

@@ -59,7 +59,11 @@ fn hostile_names_times_depths_and_numbers_are_reported() -> Result<()> {
     assert_eq!(reason(&found, "/work/not\u{fffd}text").err().map(|_| ()), Some(()));
     let hostile = found.skipped.iter().find(|skipped| skipped.name == b"/work/not\xfftext").context("it is named")?;
     assert_eq!(hostile.reason, "its name is no guest path");
-    let deepest = found.skipped.iter().find(|skipped| skipped.reason == "it lies too deep").context("it is named")?;
+    let deepest = found
+        .skipped
+        .iter()
+        .find(|skipped| skipped.reason.ends_with("nothing in it was looked at"))
+        .context("it is named")?;
     assert_eq!(deepest.name.iter().filter(|byte| **byte == b'/').count(), 66);
     // As many as are listed are listed, and the rest is counted.
     assert_eq!(found.created.len(), 10_000);

@@ -1,0 +1,68 @@
+//! `codebox jobs`.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use codebox_service::{Record, State};
+
+use crate::answer;
+use crate::failure::Failure;
+use crate::host::Host;
+use crate::render::Table;
+
+/// Prints a line for each of the last jobs.
+pub(super) fn jobs(last: usize, host: &dyn Host) -> Result<u8, Failure> {
+    answer::print(&listed(host.journal()?.recent(last)?))
+}
+
+/// Prints the last jobs as one document.
+pub(super) fn jobs_as_json(last: usize, host: &dyn Host) -> Result<u8, Failure> {
+    answer::print_json(&host.journal()?.recent(last)?)
+}
+
+fn listed(records: Vec<Record>) -> String {
+    let mut table = Table::new(["JOB", "ACCEPTED", "PROGRAM", "LANGUAGE", "BACKEND", "STATE", "END"]);
+    for record in records {
+        let end = match (&record.state, record.kind, record.exit_code) {
+            (State::Finished, Some(kind), Some(code)) => format!("{kind} ({code})"),
+            _ => "-".to_owned(),
+        };
+        let state = record.state.as_str().to_owned();
+        let accepted = time(record.accepted_ms);
+        table.row([record.id, accepted, record.program, record.language, record.backend, state, end]);
+    }
+    table.to_string()
+}
+
+fn time(millis: u64) -> String {
+    // A number that no calendar has can only stand in a file that somebody changed.
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(millis.min(253_402_300_799_000)));
+    at.map_or_else(|| "-".to_owned(), |at| humantime::format_rfc3339_seconds(at).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_has_a_line() {
+        let record = Record {
+            id: "0f".to_owned(),
+            program: "a\nb.py".to_owned(),
+            language: "python".to_owned(),
+            backend: "wasm".to_owned(),
+            accepted_ms: 1_000,
+            state: State::Finished,
+            ended_ms: Some(2_000),
+            kind: Some("ok".to_owned()),
+            exit_code: Some(0),
+        };
+        let interrupted = Record { state: State::Interrupted, kind: None, exit_code: None, ..record.clone() };
+        let text = listed(vec![record, interrupted]);
+        assert_eq!(
+            text,
+            "JOB  ACCEPTED              PROGRAM  LANGUAGE  BACKEND  STATE        END\n\
+             0f   1970-01-01T00:00:01Z  a\\nb.py  python    wasm     finished     ok (0)\n\
+             0f   1970-01-01T00:00:01Z  a\\nb.py  python    wasm     interrupted  -\n"
+        );
+    }
+}

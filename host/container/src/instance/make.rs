@@ -1,0 +1,107 @@
+//! Making and starting a container.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bollard::Docker;
+use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
+use codebox_agent::Word;
+use codebox_core::{Grants, InstanceSpec};
+use tokio::time::timeout;
+
+use super::places::{hook, private};
+use super::removal::Removal;
+use super::{ContainerInstance, files};
+use crate::backend::Shared;
+use crate::caller::JobUser;
+use crate::engine::{Engine, LONG};
+use crate::error::ContainerError;
+use crate::harden::{self, Wanted, life, own_binds};
+use crate::images::ImageFacts;
+use crate::mounts::Granted;
+use crate::talk::Talk;
+
+impl ContainerInstance {
+    /// Makes and starts a container with exactly what `spec` says, and waits for its agent.
+    pub(crate) async fn open(
+        shared: &Arc<Shared>,
+        engine: Engine,
+        image: ImageFacts,
+        spec: &InstanceSpec,
+    ) -> Result<Self, ContainerError> {
+        let began = Instant::now();
+        // Environment comes with each job as values; network and tools are granted by nobody yet, which the front end has
+        // refused before.
+        let Grants { dirs, net: _, env: _, tools: _ } = &spec.grants;
+        let agent = shared.agent()?;
+        let mut scratch = shared.scratch.instance().map_err(files)?;
+        let user = JobUser::pick(&engine.facts, crate::caller::caller());
+        let points = shared.points();
+        let name = format!("{}-{:08x}", shared.owner.name, rand::random::<u32>());
+        let granted = Granted::new(dirs, &user, (&points, &name), &agent)?;
+        let mut binds = own_binds(&agent, shared.authorities.as_deref());
+        binds.extend(private(&mut scratch, &granted, &user)?);
+        binds.push(hook(&mut scratch)?);
+        binds.extend(granted.binds.iter().cloned());
+        let labels = shared.owner.labels(life(&spec.limits));
+        let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, labels };
+        let body = harden::container(wanted, &engine.facts)?;
+        let client = engine.client.clone();
+        let options = CreateContainerOptionsBuilder::default().name(&format!("codebox-{name}")).build();
+        let made = call("make a container", client.create_container(Some(options), body)).await;
+        let made = made.map_err(|error| error.needing(image.name.as_str()))?;
+        let container = Removal::of(client.clone(), made.id);
+        let talk = match begin(&client, container.id(), &image).await {
+            Ok(talk) => talk,
+            Err(error) => {
+                // Here and not later: the process may end with this.
+                let _ = container.now().await;
+                return Err(error);
+            }
+        };
+        let backend = engine.facts.flavour.id();
+        Ok(Self {
+            engine,
+            backend,
+            container,
+            talk,
+            image,
+            user,
+            granted,
+            scratch,
+            startup: began.elapsed(),
+            beside: None,
+            afterwards: None,
+        })
+    }
+}
+
+/// A call with the time that making and starting may take.
+async fn call<T>(
+    doing: &'static str,
+    future: impl Future<Output = Result<T, bollard::errors::Error>>,
+) -> Result<T, ContainerError> {
+    match timeout(LONG, future).await {
+        Ok(done) => done.map_err(ContainerError::call(doing)),
+        Err(late) => Err(ContainerError::Lost { doing, source: Box::new(late) }),
+    }
+}
+
+/// Attaches to a container, starts it and waits for its agent.
+async fn begin(client: &Docker, id: &str, image: &ImageFacts) -> Result<Talk, ContainerError> {
+    let streams = AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(true);
+    let unstartable = |error| match error {
+        ContainerError::Refused { said, .. } => ContainerError::Unstartable { image: image.name.to_string(), said },
+        other => other,
+    };
+    // Podman prepares a container when somebody attaches to it.
+    let attached = call("carry its streams", client.attach_container(id, Some(streams.build()))).await;
+    let mut talk = Talk::over(attached.map_err(unstartable)?);
+    call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;
+    match timeout(LONG, talk.word()).await {
+        Ok(Ok(Some(Word::Ready))) => Ok(talk),
+        Ok(Ok(_)) => Err(talk.broken("start the agent", "it did not start")),
+        Ok(Err(error)) => Err(error),
+        Err(late) => Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),
+    }
+}

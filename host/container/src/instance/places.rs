@@ -1,0 +1,94 @@
+//! The directories of a job's own, and what stands in them before it starts.
+
+use std::path::PathBuf;
+
+use codebox_core::{Access, GuestPath};
+use codebox_files::{Dir, InstanceScratch, put_file};
+
+use crate::caller::JobUser;
+use crate::command::{HOOK_FILES, HOOKS};
+use crate::error::ContainerError;
+use crate::mounts::{Bind, Granted, PROGRAM_DIR};
+
+/// Directories of a job's own: their names in its scratch directory, and their places.
+pub(super) const PRIVATE: [(&str, &str); 2] = [("work", "/work"), ("tmp", "/tmp")];
+
+/// The private directories as binds, belonging to the job's user.
+pub(super) fn private(
+    scratch: &mut InstanceScratch,
+    granted: &Granted,
+    user: &JobUser,
+) -> Result<Vec<Bind>, ContainerError> {
+    let mut binds = Vec::new();
+    let run = scratch.path("run");
+    scratch.add("run").map_err(ContainerError::io("create", &run))?;
+    binds.push(Bind { host: run, guest: PROGRAM_DIR.to_owned(), access: Access::ReadOnly });
+    for (name, guest) in PRIVATE {
+        let host = scratch.path(name);
+        let dir = scratch.open(name).map_err(ContainerError::io("open", &host))?;
+        chown(&dir, user).map_err(ContainerError::io("give away", &host))?;
+        if GuestPath::new(guest).is_ok_and(|guest| !granted.covers(&guest)) {
+            binds.push(Bind { host, guest: guest.to_owned(), access: Access::ReadWrite });
+        }
+    }
+    // Granted places inside of a private directory are visible in it, and an engine makes them as root.
+    for bind in &granted.binds {
+        for (name, guest) in PRIVATE {
+            if let Some(rest) = bind.guest.strip_prefix(guest).and_then(|rest| rest.strip_prefix('/')) {
+                let point = PathBuf::from(name).join(rest);
+                scratch.make_point(&point).map_err(ContainerError::io("make a place in", &scratch.path(name)))?;
+            }
+        }
+    }
+    Ok(binds)
+}
+
+/// The hook for TypeScript as a bind.
+pub(super) fn hook(scratch: &mut InstanceScratch) -> Result<Bind, ContainerError> {
+    let host = scratch.path("hook");
+    scratch.add("hook").map_err(ContainerError::io("create", &host))?;
+    let dir = scratch.open("hook").map_err(ContainerError::io("open", &host))?;
+    for (name, text) in HOOK_FILES {
+        put_file(&dir, &[name], text.as_bytes()).map_err(ContainerError::io("write", &host))?;
+    }
+    Ok(Bind { host, guest: HOOKS.to_owned(), access: Access::ReadOnly })
+}
+
+#[cfg(unix)]
+fn chown(dir: &Dir, user: &JobUser) -> std::io::Result<()> {
+    use crate::caller::Owners;
+    if user.owners == Owners::Mapped {
+        let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
+        rustix::fs::chownat(dir, "", Some(uid), Some(gid), rustix::fs::AtFlags::EMPTY_PATH)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn chown(_dir: &Dir, _user: &JobUser) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Gives a file that was put in, and the directories that lead to it, to the job's user.
+#[cfg(unix)]
+pub(super) fn own(dir: &Dir, parts: &[&str], user: &JobUser) -> std::io::Result<()> {
+    use crate::caller::Owners;
+    if user.owners != Owners::Mapped {
+        return Ok(());
+    }
+    let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
+    let mut dir = dir.try_clone()?;
+    for (at, part) in parts.iter().enumerate() {
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::chownat(&dir, *part, Some(uid), Some(gid), flags)?;
+        if at + 1 < parts.len() {
+            dir = dir.open_dir(part)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(super) fn own(_dir: &Dir, _parts: &[&str], _user: &JobUser) -> std::io::Result<()> {
+    Ok(())
+}

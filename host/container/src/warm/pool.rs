@@ -1,0 +1,152 @@
+//! Ready containers of this process.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use codebox_core::{Instance as _, MOST_WARM};
+
+use super::Shape;
+use crate::backend::Shared;
+use crate::engine::Engine;
+use crate::error::ContainerError;
+use crate::instance::ContainerInstance;
+
+/// Most shapes that are kept ready; the one that was asked for the longest time ago is given up for a new one.
+const MOST_SHAPES: usize = 4;
+
+/// How long a shape that nobody asks for is kept ready.
+pub(crate) const IDLE: Duration = Duration::from_secs(600);
+
+/// Ready containers, by their shapes.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    engine: Engine,
+    shelves: Mutex<Shelves>,
+    /// One container is made at a time: they are made beside jobs.
+    making: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Shelves {
+    all: Vec<Shelf>,
+    /// What nobody wants any more and has to be removed.
+    discarded: Vec<ContainerInstance>,
+}
+
+struct Shelf {
+    shape: Shape,
+    wanted: usize,
+    ready: Vec<ContainerInstance>,
+    asked: Instant,
+}
+
+impl Pool {
+    pub(crate) fn new(shared: Arc<Shared>, engine: Engine) -> Self {
+        Self { shared, engine, shelves: Mutex::default(), making: tokio::sync::Mutex::default() }
+    }
+
+    fn shelves(&self) -> MutexGuard<'_, Shelves> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a container of this shape, if one is ready, and notes how many are to be from now on; with 0, none of any
+    /// shape.
+    pub(crate) fn take(&self, shape: &Shape, count: u32) -> Option<ContainerInstance> {
+        let wanted = count.min(MOST_WARM) as usize;
+        let mut shelves = self.shelves();
+        let shelves = &mut *shelves;
+        if wanted == 0 {
+            shelves.keep(|_| false);
+            return None;
+        }
+        let shelf = shelves.of(shape);
+        (shelf.wanted, shelf.asked) = (wanted, Instant::now());
+        let many = shelf.ready.split_off(wanted.min(shelf.ready.len()));
+        // One may have ended while it waited: an engine was started anew, somebody removed it.
+        let (mut taken, mut ended) = (None, Vec::new());
+        while let Some(mut ready) = shelf.ready.pop() {
+            if ready.waits() {
+                taken = Some(ready);
+                break;
+            }
+            ended.push(ready);
+        }
+        shelves.discarded.extend(many.into_iter().chain(ended));
+        taken
+    }
+
+    /// Removes what nobody wants and makes what is missing. A shape that cannot be made any more is given up.
+    pub(crate) async fn fill(&self) {
+        let _one = self.making.lock().await;
+        loop {
+            self.clear().await;
+            let Some(shape) = self.missing() else { return };
+            let made = self.make(&shape).await;
+            let mut shelves = self.shelves();
+            let shelf = shelves.all.iter_mut().find(|shelf| shelf.shape == shape);
+            match (made, shelf) {
+                (Ok(instance), Some(shelf)) if shelf.ready.len() < shelf.wanted => shelf.ready.push(instance),
+                (Ok(instance), _) => shelves.discarded.push(instance),
+                (Err(error), _) => {
+                    tracing::warn!(%error, "a container could not be made ready");
+                    shelves.keep(|shelf| shelf.shape != shape);
+                }
+            }
+        }
+    }
+
+    fn missing(&self) -> Option<Shape> {
+        let shelves = self.shelves();
+        shelves.all.iter().find(|shelf| shelf.ready.len() < shelf.wanted).map(|shelf| shelf.shape.clone())
+    }
+
+    async fn clear(&self) {
+        let discarded = std::mem::take(&mut self.shelves().discarded);
+        for instance in discarded {
+            let _ = Box::new(instance).close().await;
+        }
+    }
+
+    async fn make(&self, shape: &Shape) -> Result<ContainerInstance, ContainerError> {
+        ContainerInstance::open(&self.shared, self.engine.clone(), shape.image()?, &shape.spec()?).await
+    }
+
+    /// Gives up shapes that nobody asked for lately, and tells whether any is left.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let mut shelves = self.shelves();
+        shelves.keep(|shelf| shelf.asked.elapsed() < IDLE);
+        !shelves.all.is_empty()
+    }
+
+    /// Removes what is ready.
+    pub(crate) async fn close(&self) {
+        // What is being made is waited for, and not left behind.
+        self.shelves().keep(|_| false);
+        let _none = self.making.lock().await;
+        self.clear().await;
+    }
+}
+
+impl Shelves {
+    /// The shelf of a shape, made if there is none.
+    fn of(&mut self, shape: &Shape) -> &mut Shelf {
+        if let Some(at) = self.all.iter().position(|shelf| shelf.shape == *shape) {
+            return &mut self.all[at];
+        }
+        if self.all.len() >= MOST_SHAPES
+            && let Some(oldest) = self.all.iter().map(|shelf| shelf.asked).min()
+        {
+            self.keep(|shelf| shelf.asked != oldest);
+        }
+        self.all.push(Shelf { shape: shape.clone(), wanted: 0, ready: Vec::new(), asked: Instant::now() });
+        let last = self.all.len() - 1;
+        &mut self.all[last]
+    }
+
+    /// Gives up all other shapes.
+    fn keep(&mut self, is_kept: impl Fn(&Shelf) -> bool) {
+        for shelf in self.all.extract_if(.., |shelf| !is_kept(shelf)) {
+            self.discarded.extend(shelf.ready);
+        }
+    }
+}

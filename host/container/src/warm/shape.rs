@@ -1,0 +1,186 @@
+//! What of a job is settled when its container is made.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use codebox_core::path::settle;
+use codebox_core::{
+    Access, ByteSize, DirGrant, Grants, GuestPath, HostPath, ImageName, InstanceSpec, Isolation, Language, Limit,
+    Limits,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::ContainerError;
+use crate::images::ImageFacts;
+
+/// Two jobs of one shape can be given each other's containers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shape {
+    image: String,
+    image_id: String,
+    volumes: Vec<String>,
+    memory: Option<u64>,
+    disk: Option<u64>,
+    open_files: Option<NonZeroU32>,
+    processes: Option<NonZeroU32>,
+    dirs: Vec<Shown>,
+}
+
+/// A granted directory: which one it is, and not only what it is called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Shown {
+    host: String,
+    device: u64,
+    inode: u64,
+    guest: String,
+    writable: bool,
+}
+
+impl Shape {
+    /// The shape of an instance's container; nothing where a granted directory cannot be told from another.
+    pub(crate) fn of(image: &ImageFacts, spec: &InstanceSpec) -> Option<Self> {
+        let ImageFacts { name, id, volumes } = image;
+        // Time, output and the number of files are held for each job.
+        let Limits { wall: _, cpu: _, memory, output: _, disk, files: _, open_files, processes, fuel: _ } = spec.limits;
+        let dirs = settle(&spec.grants.dirs).ok()?;
+        let bytes = |limit: Limit<ByteSize>| limit.at().map(|size| size.get());
+        Some(Self {
+            image: name.to_string(),
+            image_id: id.clone(),
+            volumes: volumes.clone(),
+            memory: bytes(memory),
+            disk: bytes(disk),
+            open_files: open_files.at(),
+            processes: processes.at(),
+            dirs: dirs.iter().map(Shown::of).collect::<Option<_>>()?,
+        })
+    }
+
+    /// The image as it was looked up.
+    pub(crate) fn image(&self) -> Result<ImageFacts, ContainerError> {
+        let name: ImageName =
+            self.image.parse().map_err(|error: codebox_core::NameError| unclear(&self.image, &error))?;
+        Ok(ImageFacts { name, id: self.image_id.clone(), volumes: self.volumes.clone() })
+    }
+
+    /// An instance of this shape, whatever it will run.
+    ///
+    /// An error where a directory is another one by now.
+    pub(crate) fn spec(&self) -> Result<InstanceSpec, ContainerError> {
+        let size = |bytes: Option<u64>| bytes.map_or(Limit::Unlimited, |bytes| Limit::At(ByteSize::bytes(bytes)));
+        let count = |count: Option<NonZeroU32>| count.map_or(Limit::Unlimited, Limit::At);
+        let limits = Limits {
+            memory: size(self.memory),
+            disk: size(self.disk),
+            open_files: count(self.open_files),
+            processes: count(self.processes),
+            ..Limits::unlimited()
+        };
+        let dirs = self.dirs.iter().map(Shown::grant).collect::<Result<_, _>>()?;
+        Ok(InstanceSpec {
+            language: Language::Command,
+            grants: Grants { dirs, ..Grants::none() },
+            limits,
+            image: Some(self.image.clone()),
+            isolation: Isolation::Container,
+            warm: None,
+        })
+    }
+}
+
+impl Shown {
+    fn of(grant: &DirGrant) -> Option<Self> {
+        let (device, inode) = number(&grant.host.to_path_buf())?;
+        Some(Self {
+            host: grant.host.as_str().to_owned(),
+            device,
+            inode,
+            guest: grant.guest.as_str().to_owned(),
+            writable: grant.access == Access::ReadWrite,
+        })
+    }
+
+    fn grant(&self) -> Result<DirGrant, ContainerError> {
+        let path = PathBuf::from(&self.host);
+        if number(&path) != Some((self.device, self.inode)) {
+            return Err(ContainerError::Grant { path, why: "it is another directory now".to_owned() });
+        }
+        let host = HostPath::native(&path).map_err(|error| unclear(&self.host, &error))?;
+        let guest = GuestPath::new(&self.guest).map_err(|error| unclear(&self.guest, &error))?;
+        let access = if self.writable { Access::ReadWrite } else { Access::ReadOnly };
+        Ok(DirGrant { host, guest, access })
+    }
+}
+
+/// What tells a directory from others, however they are called.
+#[cfg(unix)]
+fn number(path: &std::path::Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
+}
+
+#[cfg(not(unix))]
+fn number(_path: &std::path::Path) -> Option<(u64, u64)> {
+    None
+}
+
+fn unclear(subject: &str, why: &dyn std::fmt::Display) -> ContainerError {
+    ContainerError::Input { subject: subject.to_owned(), why: why.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(dirs: Vec<DirGrant>, memory: Limit<ByteSize>) -> Option<Shape> {
+        let name: ImageName = "docker.io/library/x:1".parse().expect("a name");
+        let image = ImageFacts { name, id: "sha256:1".to_owned(), volumes: vec!["/v".to_owned()] };
+        let spec = InstanceSpec {
+            language: Language::Python,
+            grants: Grants { dirs, ..Grants::none() },
+            limits: Limits { memory, ..Limits::default() },
+            image: None,
+            isolation: Isolation::Container,
+            warm: Some(1),
+        };
+        Shape::of(&image, &spec)
+    }
+
+    fn grant(path: &std::path::Path, access: Access) -> DirGrant {
+        let host = HostPath::native(path).expect("an absolute path");
+        DirGrant { host, guest: GuestPath::work(), access }
+    }
+
+    #[test]
+    fn a_shape_comes_back_from_its_own_instance() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let made = shape(vec![grant(dir.path(), Access::ReadWrite)], Limit::At(ByteSize::mib(7))).expect("it is there");
+        let spec = made.spec().expect("it is there still");
+        assert_eq!(Shape::of(&made.image().expect("a name"), &spec), Some(made));
+    }
+
+    #[test]
+    fn what_a_container_was_made_with_tells_shapes_apart() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let plain = shape(Vec::new(), Limit::Unlimited);
+        assert_eq!(plain, shape(Vec::new(), Limit::Unlimited));
+        assert_ne!(plain, shape(Vec::new(), Limit::At(ByteSize::mib(7))));
+        let read = shape(vec![grant(dir.path(), Access::ReadOnly)], Limit::Unlimited);
+        assert_ne!(plain, read);
+        assert_ne!(read, shape(vec![grant(dir.path(), Access::ReadWrite)], Limit::Unlimited));
+    }
+
+    #[test]
+    fn a_directory_that_was_replaced_is_another() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let path = parent.path().join("granted");
+        std::fs::create_dir(&path).expect("room");
+        let made = shape(vec![grant(&path, Access::ReadOnly)], Limit::Unlimited).expect("it is there");
+        // Moved, and not removed, so that its number is not given out anew.
+        std::fs::rename(&path, parent.path().join("moved")).expect("both are ours");
+        std::fs::create_dir(&path).expect("room");
+        assert!(matches!(made.spec(), Err(ContainerError::Grant { .. })));
+        assert_ne!(shape(vec![grant(&path, Access::ReadOnly)], Limit::Unlimited), Some(made));
+    }
+}

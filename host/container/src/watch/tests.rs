@@ -1,0 +1,72 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use codebox_core::{ByteSize, Limit};
+
+use super::*;
+
+fn watch(path: &Path, bytes: u64) -> std::io::Result<Watch> {
+    let dirs = vec![Dir::open_ambient_dir(path, cap_std::ambient_authority())?];
+    let limits = Limits { disk: Limit::At(ByteSize::bytes(bytes)), files: Limit::Unlimited, ..Limits::default() };
+    Watch::over(dirs, &limits).ok_or_else(|| std::io::Error::other("nothing is limited"))
+}
+
+#[tokio::test]
+async fn what_is_over_the_limit_is_seen_and_told() -> std::io::Result<()> {
+    let home = tempfile::tempdir()?;
+    fs::write(home.path().join("much"), vec![1; 200_000])?;
+    let mut over = watch(home.path(), 100_000)?;
+    assert_eq!(over.passed().await, LimitKind::Disk);
+    assert_eq!(over.denial(), None);
+    let left = over.left().await;
+    assert_eq!(left.full, Some(LimitKind::Disk));
+    assert!(left.bytes.is_some_and(|bytes| bytes >= 200_000));
+    let mut under = watch(home.path(), 1_000_000)?;
+    assert_eq!((under.look().await, under.left().await.full), (None, None));
+    Ok(())
+}
+
+/// Much, where its owner may not look into it.
+fn hide(path: &Path) -> std::io::Result<()> {
+    let closed = path.join("closed");
+    fs::create_dir(&closed)?;
+    fs::write(closed.join("hidden"), vec![1; 200_000])?;
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000))
+}
+
+#[test]
+fn what_is_kept_from_being_looked_at_is_no_way_around_the_limit() -> std::io::Result<()> {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let home = tempfile::tempdir()?;
+    hide(home.path())?;
+    // As one who is not root and owns the directory, also where root runs the tests.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .on_thread_start(|| {
+            let plain = capabilities(None).and_then(|mut sets| {
+                sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+                set_capabilities(None, sets)
+            });
+            plain.expect("a thread may have less");
+        })
+        .build()?;
+    let mut owners = watch(home.path(), 100_000)?;
+    assert_eq!(runtime.block_on(owners.passed()), LimitKind::Disk);
+    assert_eq!(owners.denial(), None, "it is seen");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_stays_unseen_ends_a_job_with_the_reason() -> std::io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let mut hidden = watch(home.path(), 100_000)?;
+    for unseen in [1, 1, 1, 1, 0, 2, 2, 2, 2] {
+        let used = Used { unseen, ..Used::default() };
+        assert_eq!(hidden.judge(&used), None, "one look may miss what is just being moved");
+    }
+    assert_eq!(hidden.judge(&Used { unseen: 3, ..Used::default() }), Some(LimitKind::Disk));
+    assert!(hidden.denial().is_some_and(|denial| denial.detail.starts_with("3 directories")));
+    Ok(())
+}

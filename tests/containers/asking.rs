@@ -1,0 +1,51 @@
+//! C20: the agent's own socket, which a job can reach and misuse: it harms itself alone, and not for long.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+
+use crate::ground::Ground;
+use crate::row::{Row, row};
+
+pub fn rows() -> Vec<Row> {
+    vec![row("C20::endless_question", endless_question), row("C20::flood_of_questions", flood_of_questions)]
+}
+
+/// Questions that are never ended stand open while a module with types is loaded, which takes a question, and output and
+/// time go on.
+fn endless_question(ground: &Ground) -> Result<()> {
+    let program = "import { connect } from 'node:net'
+const open = Array.from({ length: 5 }, () => connect({ path: '\\0codebox-ask' }).on('error', () => {}))
+await Promise.all(open.map((socket) => new Promise((up) => socket.write('{\"file\": \"a.ts\"', up))))
+const { answer }: { answer: number } = await import('./asked.ts')
+console.log(answer)
+process.exit(0)
+";
+    asked(ground, program)
+}
+
+/// More questions at one time than are passed on, of every kind, keep nobody from an answer in the end.
+fn flood_of_questions(ground: &Ground) -> Result<()> {
+    let program = "import { connect } from 'node:net'
+let over = 0
+for (let n = 0; n < 200; n++) {
+  const socket = connect({ path: '\\0codebox-ask' }).on('error', () => {}).on('close', () => over++).resume()
+  if (n % 2) socket.end('nonsense')
+  else socket.end(JSON.stringify({ file: 'a.ts', text: 'let a: number = 1' }))
+}
+while (over < 200) await new Promise((done) => setTimeout(done, 10))
+const { answer }: { answer: number } = await import('./asked.ts')
+console.log(answer)
+";
+    asked(ground, program)
+}
+
+fn asked(ground: &Ground, program: &str) -> Result<()> {
+    let folder = ground.kit.folder()?;
+    fs::write(folder.path().join("main.mts"), program)?;
+    fs::write(folder.path().join("asked.ts"), "export const answer: number = 42\n")?;
+    let job = ground.run().grant(folder.path(), "/work", "ro").folder(folder.path());
+    let report = ground.ends("ok", 0, job.args(["--timeout", "100s", "main.mts"]))?;
+    ensure!(report.stdout() == "42\n", "it printed {:?} {:?}", report.stdout(), report.stderr());
+    Ok(())
+}

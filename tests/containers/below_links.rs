@@ -1,0 +1,123 @@
+//! P2: links above a place that is not there yet, where files are to come out or a directory is granted.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use crate::ground::Ground;
+use crate::requests::refused;
+use crate::row::{Row, row};
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        row("P2::out_with_links_in_it", out_with_links_in_it),
+        row("P2::out_becomes_a_link", out_becomes_a_link),
+        row("P2::out_below_a_link", out_below_a_link),
+        row("P2::grant_below_a_link", grant_below_a_link),
+    ]
+}
+
+/// What a job leaves there, below each link and in its place.
+const LEAVING: &str = "import os
+for name in ('absolute', 'relative', 'chain', 'dangling'):
+    os.makedirs(name + '/new')
+    for path in (name + '/new.txt', name + '/new/new.txt'): open(path, 'w').write('mine')
+for name in ('leaf', 'nowhere', 'plain'): open(name, 'w').write('mine')";
+
+/// Links in the directory that files come out to lead none of them anywhere, there or not.
+fn out_with_links_in_it(ground: &Ground) -> Result<()> {
+    let folder = ground.kit.folder()?;
+    let (out, outside) = (folder.path().join("out"), folder.path().join("outside"));
+    fs::create_dir(&out)?;
+    fs::create_dir(&outside)?;
+    fs::write(outside.join("file"), "theirs")?;
+    let targets = [
+        ("absolute", outside.display().to_string()),
+        ("relative", "../outside".to_owned()),
+        ("chain", "relative".to_owned()),
+        ("dangling", "../outside/made".to_owned()),
+        ("leaf", outside.join("file").display().to_string()),
+        ("nowhere", "../outside/made".to_owned()),
+    ];
+    targets.iter().try_for_each(|(name, target)| symlink(target, out.join(name)))?;
+    let report = ground.ends("ok", 0, ground.run().arg("--out").arg(&out).args(["--lang", "python", "-c", LEAVING]))?;
+    only(&outside, &["file"])?;
+    ensure!(fs::read(outside.join("file"))? == b"theirs", "a link was written through");
+    for name in ["leaf", "nowhere", "plain"] {
+        let place = out.join(name);
+        ensure!(fs::symlink_metadata(&place)?.is_file() && fs::read(&place)? == b"mine", "{name} did not come out");
+    }
+    let skipped = report.at("/files/skipped").as_array().cloned().unwrap_or_default();
+    for name in ["absolute", "relative", "chain", "dangling"] {
+        for path in ["new.txt", "new/new.txt"] {
+            let path = format!("/work/{name}/{path}");
+            ensure!(skipped.iter().any(|one| one["name"] == path), "{path} is not told of: {skipped:?}");
+        }
+    }
+    Ok(())
+}
+
+/// A job that was granted what is above the directory puts a link there while it runs.
+fn out_becomes_a_link(ground: &Ground) -> Result<()> {
+    for (out, turned) in [("out", "out"), ("above/out", "above")] {
+        let grant = ground.canaries.grant();
+        let outside = ground.kit.folder()?;
+        fs::create_dir(outside.path().join("out"))?;
+        let target = if turned == "out" { outside.path().join("out") } else { outside.path().to_owned() };
+        let turn = "import os, sys
+os.rename('/data/' + sys.argv[1], '/data/aside')
+os.symlink(sys.argv[2], '/data/' + sys.argv[1])
+open('new.txt', 'w').write('mine')";
+        let job = ground.run_granted().arg("--out").arg(grant.join(out)).args(["--lang", "python", "-c", turn, turned]);
+        let report = ground.ends("ok", 0, job.arg(&target))?;
+        only(&outside.path().join("out"), &[])?;
+        ensure!(report.at("/files/skipped/0/reason").as_str().is_some_and(|why| why.contains("cannot be opened")));
+        ensure!(report.at("/files/created/0/host_path").is_null(), "it says that the file came out");
+        fs::remove_file(grant.join(turned))?;
+        fs::remove_dir_all(grant.join("aside"))?;
+    }
+    Ok(())
+}
+
+/// Where a link leads is what is judged, and one that leads nowhere is not made somewhere.
+fn out_below_a_link(ground: &Ground) -> Result<()> {
+    let grant = ground.canaries.grant();
+    plant(ground)?;
+    for (out, made) in [("nowhere/new", "made"), ("nowhere", "made"), ("own/new/deep", "cache/new"), ("proc/1/new", "")]
+    {
+        let job = ground.run().arg("--out").arg(grant.join(out));
+        refused(ground, job, out)?;
+        ensure!(made.is_empty() || !ground.home().join(made).exists(), "{out}: {made} was made");
+    }
+    Ok(())
+}
+
+fn grant_below_a_link(ground: &Ground) -> Result<()> {
+    let grant = ground.canaries.grant();
+    plant(ground)?;
+    for place in ["nowhere/new", "nowhere", "own/new", "own/scratch", "own", "proc/1/root", "proc/1/cwd"] {
+        for access in ["ro", "rw"] {
+            refused(ground, ground.run().grant(&grant.join(place), "/data", access), place)?;
+        }
+    }
+    ensure!(!ground.home().join("made").exists(), "something was made");
+    Ok(())
+}
+
+/// Links that one job leaves for the next.
+fn plant(ground: &Ground) -> Result<()> {
+    let links = "import os, sys
+for name, target in zip(('nowhere', 'own', 'proc'), sys.argv[1:]): os.symlink(target, '/data/' + name)";
+    let job = ground.run_granted().args(["--lang", "python", "-c", links]);
+    let targets = [ground.home().join("made"), ground.home().join("cache"), "/proc".into()];
+    ground.ends("ok", 0, job.args(targets)).map(drop)
+}
+
+fn only(dir: &Path, expected: &[&str]) -> Result<()> {
+    let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let names = names.collect::<std::io::Result<Vec<String>>>()?;
+    ensure!(names == expected, "{} holds {names:?}", dir.display());
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! P8: files that are not what they seem while they are collected.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::{Result, bail, ensure};
+use codebox_testkit::Report;
+
+use crate::ground::Ground;
+use crate::row::{Row, row};
+
+pub fn rows() -> Vec<Row> {
+    vec![row("P8::odd_files", odd_files), row("P8::changing_size", changing_size)]
+}
+
+/// Sparse far beyond the disk, unreadable, a FIFO that nobody writes to, and longer than allowed: none is waited for or
+/// blown up, and each is told of.
+fn odd_files(ground: &Ground) -> Result<()> {
+    let folder = ground.kit.folder()?;
+    let out = folder.path().join("out");
+    let program = "import os
+open('sparse', 'wb').truncate(1 << 40)
+with open('holes', 'wb') as file:
+    for part in range(3): file.seek(part << 20); file.write(b'x')
+os.mkfifo('fifo')
+open('closed', 'w').write('mine')
+os.chmod('closed', 0)
+os.mkdir('closed-folder'); open('closed-folder/in', 'w').write('mine'); os.chmod('closed-folder', 0)
+open('plain', 'w').write('mine')";
+    let job = ground.run().args(["--max-disk", "unlimited", "--timeout", "100s", "--out"]).arg(&out);
+    let report = ground.ends("ok", 0, job.args(["--lang", "python", "-c", program]))?;
+    for (name, why) in [("sparse", "bytes long and holds"), ("fifo", "it is a FIFO")] {
+        ensure!(told(&report, name, why), "{name}: {}", report.at("/files/skipped"));
+        ensure!(fs::symlink_metadata(out.join(name)).is_err(), "{name} came out");
+    }
+    ensure!(fs::metadata(out.join("holes"))?.len() == (2 << 20) + 1, "the holes came out otherwise");
+    ensure!(fs::read(out.join("plain"))? == b"mine", "the plain file did not come out");
+    for name in ["closed", "closed-folder/in"] {
+        // Whoever may read everything reads it, and else it is told of.
+        let came = fs::read(out.join(name)).is_ok_and(|text| text == b"mine");
+        ensure!(
+            came || told(&report, name.split('/').next().unwrap_or(name), "cannot be"),
+            "{name} is neither here nor told of"
+        );
+    }
+    Ok(())
+}
+
+/// A file that somebody else changes meanwhile comes out as it was at one moment, or is named.
+fn changing_size(ground: &Ground) -> Result<()> {
+    let shared = ground.canaries.grant();
+    let file = shared.join("changing");
+    fs::write(&file, "")?;
+    let over = AtomicBool::new(false);
+    let (mut came, mut refused) = (0, 0);
+    thread::scope(|scope| -> Result<()> {
+        let writer = scope.spawn(|| change(&file, &over));
+        let done = (0..12).try_for_each(|round| -> Result<()> {
+            let folder = ground.kit.folder()?;
+            let out = folder.path().join("out");
+            let job = ground.run().grant(&shared, "/work", "rw").arg("--out").arg(&out);
+            let report =
+                ground.ends("ok", 0, job.args(["--lang", "python", "-c", "open('plain', 'w').write('mine')"]))?;
+            ensure!(fs::read(out.join("plain"))? == b"mine", "round {round}: the plain file did not come out");
+            match fs::read(out.join("changing")) {
+                Ok(text) => {
+                    came += 1;
+                    ensure!(is_one_state(&text), "round {round}: {} bytes of several states came out", text.len());
+                }
+                // On a busy machine it may not have been written to between the job's start and its end.
+                Err(_) if report.file("/work/changing").is_none() && !told(&report, "changing", "") => {}
+                Err(_) => {
+                    refused += 1;
+                    ensure!(told(&report, "changing", "cannot be"), "round {round}: {}", report.at("/files"));
+                }
+            }
+            Ok(())
+        });
+        over.store(true, Ordering::Relaxed);
+        let changes = writer.join().map_err(|_| anyhow::anyhow!("the writer panicked"))??;
+        ensure!(changes > 0, "it never changed");
+        done
+    })?;
+    ensure!(came + refused > 0, "it never changed while a job ran");
+    Ok(())
+}
+
+/// Grows the file and empties it again, as fast as can be; tells how often it was emptied.
+fn change(path: &Path, over: &AtomicBool) -> Result<u64> {
+    let mut file = OpenOptions::new().append(true).open(path)?;
+    for generation in 0.. {
+        file.set_len(0)?;
+        for block in 0..BLOCKS {
+            if over.load(Ordering::Relaxed) {
+                return Ok(generation);
+            }
+            file.write_all(&content(generation, block))?;
+        }
+    }
+    bail!("there are no more numbers")
+}
+
+/// The longest that the file gets: four MiB.
+const BLOCKS: u64 = 64;
+const LINES: u64 = 4096;
+
+/// A block of lines that tell when and where they were written.
+fn content(generation: u64, block: u64) -> Vec<u8> {
+    let lines = (block * LINES..(block + 1) * LINES).map(|line| format!("{generation:07} {line:07}\n"));
+    lines.collect::<String>().into_bytes()
+}
+
+/// Whether it is a beginning of what one generation wrote.
+fn is_one_state(text: &[u8]) -> bool {
+    let first = text.get(..7).and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
+    let whole = |generation| (0..BLOCKS).flat_map(move |block| content(generation, block));
+    match first {
+        Some(generation) => {
+            text.len() <= 16 * (BLOCKS * LINES) as usize && text.iter().copied().eq(whole(generation).take(text.len()))
+        }
+        None => text.len() < 7,
+    }
+}
+
+fn told(report: &Report, name: &str, why: &str) -> bool {
+    let skipped = report.at("/files/skipped").as_array().cloned().unwrap_or_default();
+    let tells = |one: &serde_json::Value| {
+        one["name"] == format!("/work/{name}") && one["reason"].as_str().is_some_and(|reason| reason.contains(why))
+    };
+    skipped.iter().any(tells)
+}

@@ -1,0 +1,57 @@
+//! L5: many jobs, one after the other: none fails, and the machine is as it was.
+//!
+//! Several processes of codebox run side by side, each of them one job after the other.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use codebox_testkit::soak;
+
+use crate::engine::Engine;
+use crate::ground::Ground;
+use crate::many::many;
+use crate::residue::settle;
+use crate::row::{Row, row};
+
+pub fn rows() -> Vec<Row> {
+    vec![row("L5::consecutive_jobs", consecutive)]
+}
+
+const SIDE_BY_SIDE: usize = 3;
+
+/// What jobs of both languages and of none print.
+fn job(number: usize) -> ([String; 4], String) {
+    let (option, language, text) = match number % 3 {
+        0 => ("--lang", "python", format!("print({number}); open('/work/out', 'w').write('x' * {number})")),
+        1 => ("--timeout", "60s", format!("echo {number}; echo {number} > /tmp/out")),
+        _ => ("--lang", "js", format!("console.log({number}); require('fs').writeFileSync('/work/out', '{number}')")),
+    };
+    ([option, language, "-c", &text].map(str::to_owned), format!("{number}\n"))
+}
+
+fn consecutive(ground: &Ground) -> Result<()> {
+    let before = kept(ground.engine)?;
+    let numbers: Vec<usize> = (0..soak().of(100, 500)).collect();
+    many(SIDE_BY_SIDE, &numbers, |number| {
+        let ([option, value, how, text], printed) = job(*number);
+        let run = match option.as_str() {
+            "--timeout" => ground.run().args([option, value]).args(["--", "/bin/sh"]).args([how, text]),
+            _ => ground.run().args([option, value, how, text]),
+        };
+        let report = ground.ends("ok", 0, run)?;
+        ensure!(report.stdout() == printed && report.stderr().is_empty(), "{number}: {}", report.json());
+        Ok(())
+    })?;
+    ground.check_nothing_left()?;
+    settle(|| Ok(kept(ground.engine)?.difference(&before).cloned().collect()))
+}
+
+/// Networks and volumes that the engine keeps. They bear no label, but no other test makes any.
+fn kept(engine: Engine) -> Result<BTreeSet<String>> {
+    let mut all = BTreeSet::new();
+    for what in ["network", "volume"] {
+        let names = engine.says(&[what, "ls", "--quiet"])?;
+        all.extend(names.lines().map(|name| format!("{what} {name}")));
+    }
+    Ok(all)
+}

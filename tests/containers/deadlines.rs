@@ -1,0 +1,53 @@
+//! L7: whatever a job does, it ends at its deadline, several at a time, and nothing of it stays.
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::{Codebox, Input, soak};
+
+use crate::ground::Ground;
+use crate::many::many;
+use crate::row::{Row, row};
+
+pub fn rows() -> Vec<Row> {
+    vec![row("L7::deadlines_hold", hold)]
+}
+
+const AT_A_TIME: usize = 6;
+
+/// Programs that never end, by name.
+const PROGRAMS: [(&str, &str); 9] = [
+    ("busy", "while True: pass"),
+    ("sleep", "import time\ntime.sleep(1e9)"),
+    ("input", "import sys\nsys.stdin.read()"),
+    ("fifo", "import os\nos.mkfifo('/tmp/fifo')\nopen('/tmp/fifo')"),
+    ("poll", "import select\nread, write = __import__('os').pipe()\nwhile True: select.select([read], [], [], 0.001)"),
+    ("recursion", "def deep(): deep()\nwhile True:\n    try: deep()\n    except RecursionError: pass"),
+    ("flood", "while True: print('x' * 1000)"),
+    ("listing", "import os\nfor n in range(5000): open(f'/tmp/{n}', 'w').close()\nwhile True: os.listdir('/tmp')"),
+    (
+        "deaf",
+        "import os, signal\nfor n in (1, 2, 3, 13, 15): signal.signal(n, signal.SIG_IGN)\nos.fork() or os.setsid()\nwhile True: pass",
+    ),
+];
+
+fn hold(ground: &Ground) -> Result<()> {
+    let jobs: Vec<usize> = (0..PROGRAMS.len() * soak().of(2, 100)).collect();
+    many(AT_A_TIME, &jobs, |number| {
+        let (name, program) = PROGRAMS[number % PROGRAMS.len()];
+        ends(ground, name, ground.run().input(Input::Silent).args(["--lang", "python", "-c", program]))
+            .with_context(|| format!("{name}, job {number}"))
+    })?;
+    ground.check_nothing_left()
+}
+
+/// The clock is the agent's and the host's; here it counts that the deadline is what ended the job.
+fn ends(ground: &Ground, name: &str, job: Codebox) -> Result<()> {
+    let report = ground.judge(&job.args(["--timeout", "1s"]).run()?)?;
+    let limit = match report.kind() {
+        "timeout_wall" => "wall",
+        // It prints more than it may within its second.
+        "output_limit" if name == "flood" => "output",
+        other => anyhow::bail!("it ended as {other}: {:.600}", report.json().to_string()),
+    };
+    ensure!(report.at("/outcome/limit") == limit, "the outcome is {}", report.at("/outcome"));
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! L12: an engine's socket that breaks off, falls silent or lies, at each call that a job takes.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::{EngineCall, Fault, Report, Spot, soak};
+
+use crate::chance::Chance;
+use crate::engine::Engine;
+use crate::ground::Ground;
+use crate::many::many;
+use crate::proxied::{proxy, reconciled, through};
+use crate::row::{Row, row};
+
+pub fn rows() -> Vec<Row> {
+    vec![row("L12::each_call", each_call), row("L12::any_byte", any_byte)]
+}
+
+/// Far beyond what codebox waits for an engine: only one that hangs meets it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Most of these wait for an engine that says nothing.
+const AT_A_TIME: usize = 12;
+
+const CALLS: [EngineCall; 10] = [
+    EngineCall::Ping,
+    EngineCall::Version,
+    EngineCall::Info,
+    EngineCall::Image,
+    EngineCall::Create,
+    EngineCall::Attach,
+    EngineCall::Start,
+    EngineCall::Inspect,
+    EngineCall::Remove,
+    EngineCall::List,
+];
+
+const PROGRAM: &str = "for n in range(50): print('line', n, flush=True)";
+
+fn printed() -> String {
+    (0..50).map(|n| format!("line {n}\n")).collect()
+}
+
+/// A byte of an answer that matters: of its content, where it has any.
+fn corrupt(call: EngineCall) -> Fault {
+    match call {
+        // The first letter of the status. These answer nothing but their status.
+        EngineCall::Ping | EngineCall::Start | EngineCall::Remove => Fault::Corrupt(Spot::Answer(9), 1),
+        // The kind of the agent's first word.
+        EngineCall::Attach => Fault::Corrupt(Spot::Body(8), 1),
+        _ => Fault::Corrupt(Spot::Body(12), 1),
+    }
+}
+
+fn each_call(ground: &Ground) -> Result<()> {
+    let cases: Vec<(EngineCall, Fault)> = CALLS
+        .into_iter()
+        .flat_map(|call| {
+            let faults = [Fault::Stall(Spot::Answer(0)), Fault::CutBefore, Fault::Cut(Spot::Answer(20)), corrupt(call)];
+            faults.map(|fault| (call, fault))
+        })
+        .collect();
+    many(AT_A_TIME, &sorted(cases), |(call, fault)| tried(ground, *call, *fault))?;
+    reconciled(ground)
+}
+
+/// The long ones first, so that they wait together.
+fn sorted(mut cases: Vec<(EngineCall, Fault)>) -> Vec<(EngineCall, Fault)> {
+    cases.sort_by_key(|(_, fault)| !matches!(fault, Fault::Stall(_)));
+    cases
+}
+
+/// Any fault at any byte; of the attached stream the first bytes alone, which are marks of the engine's and of the agent's:
+/// nobody could tell a changed letter of a job's output.
+fn any_byte(ground: &Ground) -> Result<()> {
+    let mut chance = Chance::new();
+    let seed = chance.seed();
+    let mut cases = Vec::new();
+    for _ in 0..soak().of(10, 300) {
+        let call = chance.one(&CALLS);
+        let far = if call == EngineCall::Attach { 31 } else { 120 };
+        let at = usize::try_from(chance.below(far))?;
+        let spot = if chance.below(3) > 0 { Spot::Body(at) } else { Spot::Answer(at) };
+        // With its highest bit it is no letter any more, wherever it is.
+        let bits = u8::try_from(chance.below(128))? | 128;
+        let fault = chance.one(&[Fault::CutBefore, Fault::Cut(spot), Fault::Stall(spot), Fault::Corrupt(spot, bits)]);
+        cases.push((call, fault));
+    }
+    let tried = |(call, fault): &(EngineCall, Fault)| match tried(ground, *call, *fault) {
+        // An answer that is shorter than that.
+        Err(error) if error.is::<NeverStruck>() => Ok(()),
+        other => other,
+    };
+    many(AT_A_TIME, &sorted(cases), tried).with_context(|| format!("seed {seed}"))?;
+    reconciled(ground)
+}
+
+/// The fault did not happen.
+#[derive(Debug)]
+struct NeverStruck;
+
+impl std::fmt::Display for NeverStruck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the fault never struck")
+    }
+}
+
+impl std::error::Error for NeverStruck {}
+
+/// Runs a job with a fault: it is told for what it is, or the result is right all the same, and codebox ends.
+fn tried(ground: &Ground, call: EngineCall, fault: Fault) -> Result<()> {
+    let what = || format!("{call:?} {fault:?}");
+    let proxy = proxy(ground.engine)?;
+    let job =
+        || through(&proxy, ground.engine, ground.run()).deadline(PATIENCE).args(["--lang", "python", "-c", PROGRAM]);
+    if call == EngineCall::Ping {
+        // Only an engine that is known is asked no more than that.
+        let first = job().run()?;
+        ensure!(first.code == Some(0), "without a fault: {} {}", first.stdout_text(), first.stderr_text());
+    }
+    // A container is looked at when its line breaks off.
+    let cause = (call == EngineCall::Inspect).then_some((EngineCall::Attach, Fault::Cut(Spot::Body(40))));
+    proxy.fail(&cause.into_iter().chain([(call, fault)]).collect::<Vec<_>>());
+    let ran = job().run().with_context(what)?;
+    ensure!(!ran.hung, "{}: it hung", what());
+    ensure!(ran.signal.is_none(), "{}: it was ended by signal {:?}", what(), ran.signal);
+    let said = ran.stderr_text();
+    ensure!(!said.contains("panicked"), "{}: it panicked: {said}", what());
+    told(&ran.report().with_context(what)?, ran.code, ground.engine).with_context(what)?;
+    let made = proxy.calls().into_iter().filter(|one| *one == EngineCall::Create).count();
+    ensure!(made <= 1, "{}: {made} containers were asked for", what());
+    ground.canaries.check(&ran).with_context(what)?;
+    match proxy.struck() {
+        0 => Err(anyhow::Error::new(NeverStruck).context(what())),
+        _ => Ok(()),
+    }
+}
+
+fn told(report: &Report, code: Option<i32>, engine: Engine) -> Result<()> {
+    let json = || format!("{:.700}", report.json().to_string());
+    match report.kind() {
+        "ok" => {
+            ensure!(report.stdout() == printed() && code == Some(0), "it succeeded with something else: {}", json());
+            let by = report.at("/provenance/backend").as_str().unwrap_or_default();
+            ensure!(by == engine.name(), "it ran with {by:?}");
+        }
+        "engine_lost" | "engine_unavailable" | "image_error" => {
+            ensure!(code == Some(125), "it ended with {code:?}: {}", json());
+            let line = report.at("/error/message").as_str().unwrap_or_default();
+            ensure!(!line.is_empty() && !line.contains('\n'), "it is not one line: {}", json());
+        }
+        _ => anyhow::bail!("it ended as {}", json()),
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! P5: owner, mode and times of what a job can swap are changed through handles alone.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::ground::{Ground, program};
+use crate::residue::settle;
+use crate::row::{Row, row};
+use crate::watched::Started;
+
+pub fn rows() -> Vec<Row> {
+    vec![row("P5::calls", calls).with_tool("strace"), row("P5::swapped", swapped)]
+}
+
+/// The calls that change what a file is and not what it holds; those that a kernel may not know have a mark.
+const CALLS: &str = "chmod,fchmod,fchmodat,?fchmodat2,chown,lchown,fchown,fchownat,utime,utimes,utimensat,futimesat,\
+                     setxattr,lsetxattr,fsetxattr,?setxattrat,removexattr,lremovexattr,fremovexattr";
+
+/// What a job leaves that takes such calls: files put in for it, closed directories, links, set times.
+const LEAVING: &str = "import os
+os.makedirs('a/b'); open('a/b/run', 'w').write('x'); os.chmod('a/b/run', 0o755); os.utime('a/b/run', (1, 1))
+os.symlink('/data', 'link')
+for name in ('closed', 'closed/closed'): os.makedirs(name)
+for name in ('closed/closed', 'closed'): os.chmod(name, 0)
+os.chmod('/tmp', 0)";
+
+/// No such call of codebox's names a file by a path: each goes by a handle, or by one name in one with no link followed.
+fn calls(ground: &Ground) -> Result<()> {
+    let folder = ground.kit.folder()?;
+    let (trace, program) = (folder.path().join("trace"), folder.path().join("job.py"));
+    fs::write(&program, LEAVING)?;
+    let job = ground.run_granted().args(["--timeout", "100s", "--out"]).arg(folder.path().join("out")).arg(&program);
+    let plain = job.command();
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-yy", "-s", "4096", "-e", &format!("trace={CALLS}"), "-o"]).arg(&trace);
+    traced.arg(plain.get_program()).args(plain.get_args()).env_clear();
+    traced.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = traced.output().context("run strace")?;
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("it said {}", String::from_utf8_lossy(&output.stderr)))?;
+    ensure!(told["kind"] == "ok", "it ended as {told}");
+    ground.saw(told["provenance"]["container_id"].as_str().context("no container is named")?);
+    let text = fs::read_to_string(&trace)?;
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains('(') && !line.contains("resumed>")).collect();
+    ensure!(!lines.is_empty(), "nothing was traced: {text:?}");
+    lines.into_iter().try_for_each(|line| by_handle(line).with_context(|| line.to_owned()))
+}
+
+/// Whether a traced call goes by a handle.
+fn by_handle(line: &str) -> Result<()> {
+    let (before, arguments) = line.split_once('(').context("it is no call")?;
+    let call = before.split_whitespace().last().unwrap_or_default();
+    if ["fchmod", "fchown", "fsetxattr", "fremovexattr"].contains(&call) {
+        return Ok(());
+    }
+    if !["fchmodat", "fchmodat2", "fchownat", "utimensat", "setxattrat"].contains(&call) {
+        bail!("it goes by a path");
+    }
+    let (dir, rest) = arguments.split_once(", ").context("it has one argument")?;
+    let Some(name) = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
+        ensure!(rest.starts_with("NULL"), "its path is not told");
+        return Ok(());
+    };
+    ensure!(!dir.starts_with("AT_FDCWD"), "it goes by a path from the working directory");
+    let is_of_handles = dir.contains("</proc/") && dir.ends_with("/fd>") && name.bytes().all(|b| b.is_ascii_digit());
+    let is_one_name = !name.contains('/') && !matches!(name, "." | "..");
+    let follows_none = line.contains("AT_SYMLINK_NOFOLLOW") || line.contains("AT_EMPTY_PATH") && name.is_empty();
+    ensure!(is_of_handles || is_one_name && follows_none, "it may follow a link");
+    Ok(())
+}
+
+/// A directory that a job swaps for a link, while what it left is measured and removed, is not touched in any way: its
+/// time of change, which nobody can set, stays.
+fn swapped(ground: &Ground) -> Result<()> {
+    let outside = ground.kit.folder()?;
+    let bait = outside.path().join("bait");
+    fs::create_dir(&bait)?;
+    fs::write(outside.path().join("file"), "theirs")?;
+    // Closed to who has to go by its mode, so that whatever gets here changes that.
+    fs::set_permissions(&bait, fs::Permissions::from_mode(0o100))?;
+    let look = || -> Result<Vec<(i64, i64, u32, u32)>> {
+        let places = [outside.path().to_owned(), bait.clone(), outside.path().join("file")];
+        let looked = places.iter().map(|path| {
+            let meta = fs::symlink_metadata(path)?;
+            Ok((meta.ctime(), meta.ctime_nsec(), meta.mode(), meta.uid()))
+        });
+        looked.collect()
+    };
+    let before = look()?;
+    for _ in 0..3 {
+        let _ = fs::remove_file(ground.canaries.grant().join("ready"));
+        let job = ground.run_granted().args(["--timeout", "100s"]).arg(program("p5_closing.py")).arg(&bait);
+        Started::new(ground, &job)?.kill()?;
+        settle(|| {
+            let ran = ground.codebox().arg("gc").run()?;
+            let left = ground.containers()?;
+            ensure!(ran.code == Some(0) || !left.is_empty(), "gc: {} {}", ran.stdout_text(), ran.stderr_text());
+            Ok(left)
+        })?;
+    }
+    let after = look()?;
+    ensure!(after == before, "what lies outside was changed: {before:?} became {after:?}");
+    Ok(())
+}
