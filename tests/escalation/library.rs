@@ -135,7 +135,7 @@ fn streams_go_on(ground: &Ground) -> Result<()> {
 fn goes_straight(ground: &Ground) -> Result<()> {
     let runner = runner(ground)?;
     let report = runner.run(Job::python("import subprocess\nsubprocess.run(['echo', 'there'])"))?;
-    let reason = "line 2 needs processes: subprocess.run, which wasm does not have";
+    let reason = "line 2 needs processes (subprocess.run), which wasm does not have";
     ensure!(report.provenance.reason == reason, "{}", report.provenance.reason);
     ensure!(report.provenance.escalated_from.is_none() && report.stdout.to_text_lossy() == "there\n", "{report:?}");
     let words = ["sh", "-c", "cat; exit 3"].map(str::to_owned).to_vec();

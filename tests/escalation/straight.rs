@@ -30,13 +30,13 @@ fn in_container(ground: &Ground, report: &Report, reason: &str, printed: &str) -
 fn python(ground: &Ground) -> Result<()> {
     let code = "import threading\nmade = threading.Thread(target=print, args=('there',))\nmade.start()\nmade.join()\n";
     let report = ground.report(ground.run(&["--lang", "python", "-c", code]))?;
-    in_container(ground, &report, "line 2 needs threads: threading.Thread, which wasm does not have", "there\n")
+    in_container(ground, &report, "line 2 needs threads (threading.Thread), which wasm does not have", "there\n")
 }
 
 fn javascript(ground: &Ground) -> Result<()> {
     let code = "const { execSync } = require('child_process');\nprocess.stdout.write(execSync('echo there'));\n";
     let report = ground.report(ground.run(&["--lang", "js", "-c", code]))?;
-    let reason = "line 2 needs processes: child_process.execSync, which wasm does not have";
+    let reason = "line 2 needs processes (child_process.execSync), which wasm does not have";
     in_container(ground, &report, reason, "there\n")
 }
 
@@ -46,7 +46,7 @@ fn typescript(ground: &Ground) -> Result<()> {
         "import { execSync } from 'node:child_process';\nconst said: string = execSync('echo there').toString();\nconsole.log(said.trim());\n",
     )?;
     let report = ground.report(ground.run(&["needy.ts"]))?;
-    let reason = "line 2 needs processes: child_process.execSync, which wasm does not have";
+    let reason = "line 2 needs processes (child_process.execSync), which wasm does not have";
     in_container(ground, &report, reason, "there\n")
 }
 
@@ -58,7 +58,7 @@ fn comment(ground: &Ground) -> Result<()> {
 fn program_on_stdin(ground: &Ground) -> Result<()> {
     let code = "import os\nprint(os.fork() >= 0)\n";
     let report = ground.report(ground.run(&["--lang", "python", "-"]).input(bytes(code)))?;
-    let reason = "line 2 needs processes: os.fork, which wasm does not have";
+    let reason = "line 2 needs processes (os.fork), which wasm does not have";
     in_container(ground, &report, reason, "True\nTrue\n")
 }
 

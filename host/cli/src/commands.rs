@@ -21,13 +21,17 @@ mod run;
 mod runtime;
 mod state;
 
+pub(crate) use run::Takeover;
+
 /// Most bytes that say what is to be kept ready.
 const MOST_ASKED: u64 = 1 << 20;
 
 /// Does `command` and gives the process's exit status, having told of any failure.
-pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host) -> u8 {
+///
+/// `takeover` is what a run goes on from, in a process that stood by.
+pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover: Option<Takeover>) -> u8 {
     let done = match command {
-        Command::Run(args) => return run::run(*args, voice, host),
+        Command::Run(args) => return run::run(*args, voice, host, takeover),
         Command::Explain(args) => explain::explain(*args, host),
         Command::Runtime(command) => runtime::runtime(command, voice, host),
         Command::Image(command) => image::image(command, voice, host),

@@ -42,17 +42,28 @@ pub use reference::reference;
 pub use standby::STANDBY_VARIABLE;
 
 use args::{Cli, marked};
+use commands::Takeover;
+use standby::StandingBy;
 use voice::Voice;
 
 /// Does what `args` says, the program's own name being the first, and gives the process's exit status.
 ///
 /// Call it on the main thread, before any other thread is started: a run confines the process.
 pub fn main(args: impl IntoIterator<Item = OsString>, host: &dyn Host) -> ExitCode {
+    // Before anything else: most processes that stand by are never needed, and cost what they do until here.
+    let takeover = match StandingBy::find() {
+        None => None,
+        Some(line) => match Takeover::wait(line) {
+            Some(takeover) => Some(takeover),
+            // The process that might have needed this one got by.
+            None => return ExitCode::SUCCESS,
+        },
+    };
     let args: Vec<OsString> = args.into_iter().collect();
     let status = match Cli::try_parse_from(marked(args.clone())) {
         Ok(cli) => {
             let voice = Voice::new(cli.loudness.into());
-            commands::dispatch(cli.command, voice, host)
+            commands::dispatch(cli.command, voice, host, takeover)
         }
         Err(error) => usage::answer(&error, &args),
     };

@@ -13,7 +13,7 @@ use codebox_core::{
 use codebox_files::Scratch;
 use tokio::sync::OnceCell;
 
-use crate::discover::{Candidate, Place};
+use crate::discover::{Candidate, Chosen, Place};
 use crate::engine::{Engine, Flavour};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
@@ -113,11 +113,18 @@ impl ContainerBackend {
     /// Whether an engine may be there, as far as can be told without touching one: something is where one would listen.
     #[must_use]
     pub fn may_be_there(&self) -> bool {
-        self.shared.candidates.iter().any(|candidate| match &candidate.place {
-            Place::Unix(path) => std::fs::symlink_metadata(path).is_ok(),
-            Place::Tcp(_) => true,
-            Place::Unusable(_) => false,
-        })
+        for candidate in &self.shared.candidates {
+            match &candidate.place {
+                Place::Unix(path) if std::fs::symlink_metadata(path).is_ok() => return true,
+                Place::Tcp(_) => return true,
+                // Whoever named it does not mean another.
+                Place::Unix(_) | Place::Unusable(_) if candidate.chosen == Chosen::ByUser(self.flavour) => {
+                    return false;
+                }
+                Place::Unix(_) | Place::Unusable(_) => {}
+            }
+        }
+        false
     }
 
     /// An error of this backend's in the words that all backends share.

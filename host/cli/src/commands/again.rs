@@ -34,7 +34,8 @@ fn in_container(words: &[String], typed: usize, image: Image) -> String {
             line.push(quoted(word));
             // The text of a program may look like an option.
             if word.ends_with('c') && word.starts_with('-') && !word.starts_with("--") {
-                line.extend(options.next().map(|code| quoted(code)));
+                // That it ends in a new line makes no difference.
+                line.extend(options.next().map(|code| quoted(code.trim_end_matches('\n'))));
             }
         }
     }
@@ -42,12 +43,28 @@ fn in_container(words: &[String], typed: usize, image: Image) -> String {
     line.join(" ")
 }
 
+/// A word for any shell of POSIX, in one line where that is possible: what is shown of a line has no other characters.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', "'\\''"))
+    // What a command prints loses the new lines at its end.
+    if !word.contains(|c: char| c.is_ascii_control()) || word.ends_with('\n') {
+        return format!("'{}'", word.replace('\'', "'\\''"));
+    }
+    let mut text = String::new();
+    for c in word.chars() {
+        match c {
+            '\n' => text.push_str("\\n"),
+            '\t' => text.push_str("\\t"),
+            '\\' => text.push_str("\\\\"),
+            '\'' => text.push_str("'\\''"),
+            c if c.is_ascii_control() => text.push_str(&format!("\\0{:03o}", u32::from(c))),
+            c => text.push(c),
+        }
+    }
+    format!("\"$(printf %b '{text}')\"")
 }
 
 #[cfg(test)]
@@ -71,6 +88,16 @@ mod tests {
             of(&["run", "x.py", "--isolation", "wasm"], 3),
             "codebox run --isolation container x.py --isolation wasm"
         );
+    }
+
+    #[test]
+    fn a_word_stays_the_same_and_in_one_line() {
+        for word in ["a\nb\t\\n 'c' \"$HOME\" `x` %s\u{1b}[0m", "it's", "", "\\", "é\u{1}7"] {
+            let shown = quoted(word);
+            assert!(!shown.contains(|c: char| c.is_ascii_control()), "{shown}");
+            let shell = std::process::Command::new("/bin/sh").args(["-c", &format!("printf %s {shown}")]).output();
+            assert_eq!(String::from_utf8_lossy(&shell.expect("a shell runs").stdout), word, "{shown}");
+        }
     }
 
     #[test]

@@ -14,24 +14,16 @@ use crate::exit::PIPE;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::render::{explanation, notes};
-use crate::standby::StandingBy;
 use crate::streams::{Delivery, Streams};
 use crate::voice::Voice;
 
 mod attempt;
 
-use attempt::{Attempt, Takeover, attempt};
+pub(crate) use attempt::Takeover;
+use attempt::{Attempt, attempt};
 
 /// Runs a program and says what there is to say, as lines or as one JSON document; answers the exit status.
-pub(super) fn run(args: RunArgs, voice: Voice, host: &dyn Host) -> u8 {
-    let mut takeover = match StandingBy::find() {
-        None => None,
-        Some(line) => match Takeover::wait(line) {
-            Some(takeover) => Some(takeover),
-            // The process that might have needed this one got by.
-            None => return 0,
-        },
-    };
+pub(super) fn run(args: RunArgs, voice: Voice, host: &dyn Host, mut takeover: Option<Takeover>) -> u8 {
     let is_json = args.json;
     let streams = if is_json { Streams::collected() } else { Streams::live() };
     if let Some(takeover) = &takeover {

@@ -39,7 +39,7 @@ pub(super) enum Attempt {
 }
 
 /// What a run goes on from, in a process that stood by.
-pub(super) struct Takeover {
+pub(crate) struct Takeover {
     line: StandingBy,
     handover: Handover,
     /// Whether the job is this process's now.
@@ -48,7 +48,7 @@ pub(super) struct Takeover {
 
 impl Takeover {
     /// Waits for what to go on from; nothing comes if the first run got by.
-    pub(super) fn wait(mut line: StandingBy) -> Option<Self> {
+    pub(crate) fn wait(mut line: StandingBy) -> Option<Self> {
         let handover = line.wait()?;
         Some(Self { line, handover, went: false })
     }
