@@ -8,7 +8,7 @@ use super::*;
 
 fn watch(path: &Path, bytes: u64) -> std::io::Result<Watch> {
     let dirs = vec![codebox_files::open_linkless(path)?];
-    let limits = Limits { disk: Limit::At(ByteSize::new(bytes)), files: Limit::Unlimited, ..Limits::default() };
+    let limits = Limits { disk: Limit::At(ByteSize::bytes(bytes)), files: Limit::Unlimited, ..Limits::default() };
     Watch::over(dirs, &limits).ok_or_else(|| std::io::Error::other("nothing is limited"))
 }
 
