@@ -1,8 +1,9 @@
 //! L12: an engine's socket that breaks off, falls silent or lies, at each call that a job takes.
 
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use codebox_testkit::{EngineCall, Fault, Report, Soak, Spot, soak};
 
 use crate::chance::Chance;
@@ -19,8 +20,11 @@ pub fn rows() -> Vec<Row> {
 /// Far beyond what codebox waits for an engine: only one that hangs meets it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Most of these wait for an engine that says nothing.
-const AT_A_TIME: usize = 12;
+/// Those that wait for an engine that says nothing, which cost nothing meanwhile.
+const WAITING: usize = 12;
+
+/// The others. Each meets its engine for the first time, and one engine works for a second to say what it is.
+const WORKING: usize = 2;
 
 const CALLS: [EngineCall; 10] = [
     EngineCall::Ping,
@@ -60,14 +64,22 @@ fn each_call(ground: &Ground) -> Result<()> {
             faults.map(|fault| (call, fault))
         })
         .collect();
-    many(AT_A_TIME, &sorted(cases), |(call, fault)| tried(ground, *call, *fault))?;
+    side_by_side(cases, |(call, fault)| tried(ground, *call, *fault))?;
     reconciled(ground)
 }
 
-/// The long ones first, so that they wait together.
-fn sorted(mut cases: Vec<(EngineCall, Fault)>) -> Vec<(EngineCall, Fault)> {
-    cases.sort_by_key(|(_, fault)| !matches!(fault, Fault::Stall(_)));
-    cases
+/// Tries the silent ones beside the others.
+fn side_by_side(
+    cases: Vec<(EngineCall, Fault)>,
+    tried: impl Fn(&(EngineCall, Fault)) -> Result<()> + Sync,
+) -> Result<()> {
+    let (silent, loud): (Vec<_>, Vec<_>) = cases.into_iter().partition(|(_, fault)| matches!(fault, Fault::Stall(_)));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| many(WAITING, &silent, &tried));
+        let worked = many(WORKING, &loud, &tried);
+        waiting.join().map_err(|_| anyhow!("a thread of the test panicked"))??;
+        worked.map(drop)
+    })
 }
 
 /// Any fault at any byte; of the attached stream the first bytes alone, which are marks of the engine's and of the agent's:
@@ -93,7 +105,7 @@ fn any_byte(ground: &Ground) -> Result<()> {
         Err(error) if error.is::<NeverStruck>() => Ok(()),
         other => other,
     };
-    many(AT_A_TIME, &sorted(cases), tried).with_context(|| format!("seed {seed}"))?;
+    side_by_side(cases, tried).with_context(|| format!("seed {seed}"))?;
     reconciled(ground)
 }
 
