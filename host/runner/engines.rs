@@ -1,6 +1,6 @@
 //! The engines of containers that a runner uses, once a job needs one.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ pub(super) struct Engines {
     scratch: Arc<Scratch>,
     backends: OnceLock<Arc<[ContainerBackend]>>,
     executor: OnceLock<Runtime>,
+    /// Held while the executor is made: one that is not needed could not be dropped in async code.
+    making: Mutex<()>,
 }
 
 /// Where a job is to run.
@@ -51,7 +53,7 @@ impl<T> Drop for Task<T> {
 
 impl Engines {
     pub(super) fn new(places: Places, settings: Settings, scratch: Arc<Scratch>) -> Self {
-        Self { places, settings, scratch, backends: OnceLock::new(), executor: OnceLock::new() }
+        Self { places, settings, scratch, backends: OnceLock::new(), executor: OnceLock::new(), making: Mutex::new(()) }
     }
 
     fn backends(&self) -> &Arc<[ContainerBackend]> {
@@ -119,6 +121,10 @@ impl Engines {
         if let Some(executor) = self.executor.get() {
             return Ok(executor);
         }
+        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(executor) = self.executor.get() {
+            return Ok(executor);
+        }
         let mut executor = Builder::new_multi_thread();
         let executor = executor.worker_threads(1).thread_name("codebox-engines").enable_all().build()?;
         Ok(self.executor.get_or_init(|| executor))
@@ -130,11 +136,13 @@ impl Drop for Engines {
     fn drop(&mut self) {
         let (Some(executor), backends) = (self.executor.take(), self.backends.take()) else { return };
         let scratch = Arc::clone(&self.scratch);
+        let executor = Arc::new(Mutex::new(Some(executor)));
+        let taken = Arc::clone(&executor);
+        let take = |executor: &Mutex<Option<Runtime>>| executor.lock().unwrap_or_else(PoisonError::into_inner).take();
         let end = move || {
             // With the last client its connections end; what is left then are containers on their way out.
-            // What removes those that were kept ready is started from here.
-            let _inside = executor.enter();
             drop(backends);
+            let Some(executor) = take(&taken) else { return };
             let until = Instant::now() + PATIENCE;
             while executor.metrics().num_alive_tasks() > 0 && Instant::now() < until {
                 thread::sleep(Duration::from_millis(10));
@@ -142,8 +150,10 @@ impl Drop for Engines {
             executor.shutdown_background();
             drop(scratch);
         };
-        // Where there is no thread the executor is dropped with what it does; the next start removes what is left.
-        let _ = thread::Builder::new().name("codebox-engines".into()).spawn(end);
+        if thread::Builder::new().name("codebox-engines".into()).spawn(end).is_err() {
+            // The next start removes what is left.
+            take(&executor).into_iter().for_each(Runtime::shutdown_background);
+        }
     }
 }
 
