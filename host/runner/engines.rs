@@ -141,8 +141,11 @@ impl Drop for Engines {
         let take = |executor: &Mutex<Option<Runtime>>| executor.lock().unwrap_or_else(PoisonError::into_inner).take();
         let end = move || {
             // With the last client its connections end; what is left then are containers on their way out.
-            drop(backends);
             let Some(executor) = take(&taken) else { return };
+            // The removal of those that were kept ready begins as they are dropped, on the executor they belong to.
+            let inside = executor.enter();
+            drop(backends);
+            drop(inside);
             let until = Instant::now() + PATIENCE;
             while executor.metrics().num_alive_tasks() > 0 && Instant::now() < until {
                 thread::sleep(Duration::from_millis(10));
