@@ -85,7 +85,7 @@ impl Runner {
         (kept, cancel): (&Kept, &CancelToken),
     ) -> Result<Result<RunReport, RunnerError>, String> {
         if matches!(kept, Kept::Gone) {
-            return Err("no container engine is here".to_owned());
+            return Err("no container engine is here (see codebox doctor)".to_owned());
         }
         let job = Arc::new(Job { isolations: IsolationSet::only(Isolation::Container), ..job.clone() });
         let wanted = Wanted::of_job(&job, looked, self.escalation);

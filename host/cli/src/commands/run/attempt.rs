@@ -246,7 +246,7 @@ fn over(
     lacked: &str,
 ) -> Result<Ended, String> {
     let (Some(standby), Some(revocable)) = (standby, revocable) else {
-        return Err("no container engine is here".to_owned());
+        return Err("no container engine is here (see codebox doctor)".to_owned());
     };
     debug_assert_eq!(report.effects, Effects::None, "checked before");
     let stdin = revocable.read().ok_or(READ_TOO_MUCH)?;
