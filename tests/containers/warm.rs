@@ -49,6 +49,8 @@ fn ready(ground: &Ground, count: usize) -> Result<Vec<String>> {
         let running = found.iter().filter(|id| is_running(ground, id)).count();
         Ok(if found.len() == count && running == count { Vec::new() } else { vec![format!("{found:?}")] })
     })?;
+    // The keeper hears from an agent a moment after its container runs, and nobody hears that from the keeper.
+    std::thread::sleep(std::time::Duration::from_secs(1));
     let found = ground.containers()?;
     found.iter().for_each(|id| ground.saw(id));
     Ok(found)
