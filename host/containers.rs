@@ -43,7 +43,7 @@ pub(crate) fn backends(
         candidates: candidates(&surroundings()),
         images: ImageTable::default().with(settings.images.of.clone()).allowing(allowed),
         scratch: Arc::clone(scratch),
-        folder: places.cache.join("containers"),
+        folder: places.containers(),
         keeper,
         authorities: AUTHORITIES.iter().find_map(|path| Path::new(path).canonicalize().ok()),
     };

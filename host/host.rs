@@ -139,6 +139,10 @@ impl Host for Process {
         self.containers().is_ok_and(|engines| engines.iter().any(ContainerBackend::may_be_there))
     }
 
+    fn waiter(&self) -> Option<std::path::PathBuf> {
+        codebox_container::agent_program(&self.places().ok()?.containers()).ok()
+    }
+
     fn ensure_image<'a>(
         &'a self,
         backend: &'a BackendId,

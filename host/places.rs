@@ -58,6 +58,11 @@ impl Places {
         self.data.join("jobs")
     }
 
+    /// What engines of containers are given, and said of themselves.
+    pub(crate) fn containers(&self) -> PathBuf {
+        self.cache.join("containers")
+    }
+
     /// The user's configuration file.
     pub(crate) fn config_file(&self) -> PathBuf {
         self.config.join("config.toml")

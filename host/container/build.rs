@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,8 +16,13 @@ fn main() {
     if is_linux {
         let built = build(&out);
         fs::copy(&built, &agent).unwrap_or_else(|error| panic!("cannot copy {}: {error}", built.display()));
+        let bytes = fs::read(&agent).expect("it has just been written");
+        let mut digest = DefaultHasher::new();
+        bytes.hash(&mut digest);
+        println!("cargo::rustc-env=CODEBOX_AGENT_DIGEST={:016x}", digest.finish());
     } else {
         fs::write(&agent, []).expect("the output directory takes files");
+        println!("cargo::rustc-env=CODEBOX_AGENT_DIGEST=none");
     }
 }
 

@@ -122,7 +122,7 @@ impl Ground {
 
     /// Whether any engine was ever looked for from this home: what they say of themselves is kept.
     pub fn has_asked_engines(&self) -> bool {
-        self.home().join("cache/containers").exists()
+        self.home().join("cache/containers/engines").exists()
     }
 
     /// The processes of this ground's codebox, standing by or running.

@@ -4,6 +4,7 @@
 //! - `ask`, inside a job: passes standard input to the host as a question and prints the answer.
 //! - `hold`, on the host: stays in a user namespace of its own until its standard input ends, so that the host can use
 //!   the namespace for a mount.
+//! - `wait`, on the host: waits, at little cost, to become a program that may never be needed.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,8 @@ mod questions;
 #[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
+mod wait;
+#[cfg(target_os = "linux")]
 mod watch;
 
 use std::process::ExitCode;
@@ -36,7 +39,8 @@ fn main() -> ExitCode {
         Some("serve") => serve::serve(),
         Some("ask") => ask::ask(),
         Some("hold") => hold::hold(),
-        _ => Err(std::io::Error::other("use serve, ask or hold")),
+        Some("wait") => wait::wait(std::env::args_os().skip(2)),
+        _ => Err(std::io::Error::other("use serve, ask, hold or wait")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

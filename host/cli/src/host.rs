@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Wall};
 use codebox_service::catalog::{Catalog, Progress};
 use codebox_service::{Admitted, Check, Journal, Policy, Surroundings};
@@ -37,6 +39,10 @@ pub trait Host {
 
     /// Whether an engine of containers may be there, as far as can be told without touching one.
     fn may_have_engine(&self) -> bool;
+
+    /// A small program that waits for a byte at a descriptor and becomes another: `PROGRAM wait DESCRIPTOR OTHER NAME
+    /// ARGUMENTS...`. Nothing where there is none on this machine.
+    fn waiter(&self) -> Option<PathBuf>;
 
     /// Makes sure that a container backend has the image that a language, or a request, starts from; fetches it where it
     /// is missing.

@@ -2,13 +2,15 @@
 //!
 //! A process that has confined itself for a WebAssembly guest can reach no engine any more, and must not: a socket held
 //! open across the walls would be a way around them. So where escalation is possible, a process with the same arguments is
-//! started before the walls go up. It waits, and ends with the first if nothing comes. What comes is a
+//! made ready before the walls go up. What waits is a small program, which becomes codebox when something comes, and ends
+//! with the first process if nothing does. What comes is a
 //! [handover](crate::handover): what was printed and read so far. What it then does is the same command, admitted
 //! again; all that the confined process can make it do is run it in a container.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::path::Path;
 use std::process::{Child, Command};
 
 use codebox_core::CancelToken;
@@ -17,6 +19,9 @@ use crate::handover::Handover;
 
 /// Tells a process that it stands by: the descriptors of its two pipes.
 pub const STANDBY_VARIABLE: &str = "CODEBOX_STANDBY";
+
+/// Wakes who waits.
+const WAKE: u8 = b'w';
 
 /// Says that the job is about to run there.
 const GO: u8 = b'g';
@@ -29,20 +34,17 @@ pub(crate) struct Standby {
 }
 
 impl Standby {
-    /// Starts it, with the arguments and the environment of this process.
-    pub(crate) fn start() -> io::Result<Self> {
+    /// Starts it, with the arguments and the environment of this process: `waiter` waits, and becomes it.
+    pub(crate) fn start(waiter: &Path) -> io::Result<Self> {
         let (theirs_in, orders) = io::pipe()?;
         let (answers, theirs_out) = io::pipe()?;
         for theirs in [rustix::fd::AsFd::as_fd(&theirs_in), rustix::fd::AsFd::as_fd(&theirs_out)] {
             rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty())?;
         }
-        let mut words = std::env::args_os();
-        let mut command = Command::new(std::env::current_exe()?);
-        if let Some(own) = words.next() {
-            std::os::unix::process::CommandExt::arg0(&mut command, own);
-        }
+        let mut command = Command::new(waiter);
+        command.arg("wait").arg(theirs_in.as_raw_fd().to_string()).arg(std::env::current_exe()?);
         let descriptors = format!("{} {}", theirs_in.as_raw_fd(), theirs_out.as_raw_fd());
-        let child = command.args(words).env(STANDBY_VARIABLE, descriptors).spawn()?;
+        let child = command.args(std::env::args_os()).env(STANDBY_VARIABLE, descriptors).spawn()?;
         Ok(Self { orders, answers, _child: child })
     }
 
@@ -58,7 +60,7 @@ impl Standby {
     ) -> Result<Ended, String> {
         let Self { mut orders, mut answers, _child } = self;
         let lost = |error: io::Error| format!("the process that was to do it is gone: {error}");
-        handover.write(&mut orders).map_err(lost)?;
+        orders.write_all(&[WAKE]).and_then(|()| handover.write(&mut orders)).map_err(lost)?;
         // The end of the orders is what ends it there, also where this process is killed.
         let _relay = cancel.on_cancel(move || drop(orders));
         let mut word = [0];

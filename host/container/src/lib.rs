@@ -35,6 +35,7 @@ mod uncaught;
 mod warm;
 mod watch;
 
+pub use agent_file::agent_program;
 pub use backend::{ContainerBackend, Settings};
 pub use discover::{Candidate, Place, Surroundings, candidates};
 pub use engine::Flavour;

@@ -66,6 +66,10 @@ impl Host for Fake {
         false
     }
 
+    fn waiter(&self) -> Option<PathBuf> {
+        None
+    }
+
     fn ensure_image<'a>(
         &'a self,
         _backend: &'a BackendId,
