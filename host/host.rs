@@ -172,6 +172,11 @@ impl Host for Process {
         crate::keeper::keep(self.containers()?, engine, asked)
     }
 
+    fn end_keepers(&self) -> Result<(), Failure> {
+        let Some(any) = self.containers()?.first() else { return Ok(()) };
+        crate::containers::block(any.end_keepers())
+    }
+
     fn sweep(&self, how: Sweep) -> Result<Vec<Leftover>, Failure> {
         let engines = self.containers()?;
         crate::containers::block(async { crate::containers::sweep(engines, how).await })

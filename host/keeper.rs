@@ -11,7 +11,7 @@ use codebox_cli::{Failure, KEEP_COMMAND};
 /// Starts it, and leaves it to itself.
 pub(crate) fn start(flavour: Flavour, asked: &str) -> io::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args([KEEP_COMMAND, flavour.as_str()]).current_dir("/");
+    command.args([KEEP_COMMAND, flavour.as_str()]);
     command.env_remove(codebox_cli::STANDBY_VARIABLE);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     match child.stdin.take() {

@@ -15,6 +15,7 @@ pub fn rows() -> Vec<Row> {
         row("warm::serves", serves),
         row("warm::same_shape_only", same_shape_only),
         row("warm::granted", granted),
+        row("warm::inherits_nothing", inherits_nothing),
         row("warm::removed_meanwhile", removed_meanwhile),
         row("warm::killed_run", killed_run),
         row("warm::killed_keeper", killed_keeper),
@@ -147,6 +148,33 @@ fn granted(ground: &Ground) -> Result<()> {
             ensure!(owner == 0, "{} belongs to {owner}", path.display());
             std::fs::remove_file(&path)?;
         }
+        Ok(())
+    })
+}
+
+/// A lock that the caller holds is free once the run is over, though the keeper lives; and the keeper finds a home that was
+/// named from where the run was started.
+fn inherits_nothing(ground: &Ground) -> Result<()> {
+    with_keeper(ground, |ground| {
+        let lock = ground.canaries.grant().join("lock");
+        let run = ground.run().args(["--warm", "1", "--", "/bin/true"]).command();
+        let mut shell = Command::new("/bin/sh");
+        shell
+            .args(["-c", "exec 9>\"$0\" && flock 9 && exec \"$@\""])
+            .arg(&lock)
+            .arg(run.get_program())
+            .args(run.get_args());
+        shell
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("CODEBOX_HOME", ground.home().file_name().context("a name")?);
+        shell.current_dir(ground.home().parent().context("a parent")?).stdin(Stdio::null()).stdout(Stdio::null());
+        let status = shell.status()?;
+        ensure!(status.success(), "the run: {status}");
+        ready(ground, 1)?;
+        let held = std::fs::File::open(&lock)?.try_lock();
+        ensure!(held.is_ok(), "somebody still holds the caller's lock");
+        std::fs::remove_file(&lock)?;
         Ok(())
     })
 }

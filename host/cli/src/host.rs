@@ -76,6 +76,12 @@ pub trait Host {
     /// When the engine does not answer, or nothing can be made of what was asked.
     fn keep(&self, engine: &str, asked: &str) -> Result<(), Failure>;
 
+    /// Ends every process that keeps containers ready for this user.
+    ///
+    /// # Errors
+    /// When this machine's own places cannot be had.
+    fn end_keepers(&self) -> Result<(), Failure>;
+
     /// Finds what killed processes of codebox left behind, and removes it if `how` says so.
     ///
     /// # Errors

@@ -208,15 +208,15 @@ impl ContainerBackend {
         let name = self.image_name(spec)?;
         let image: ImageFacts = images::look_up(&engine.client, &name).await?;
         let (ready, keeper) = self.ready(&engine, &image, spec).await?;
-        if let Some(ready) = ready {
-            return Ok(ready);
-        }
-        let mut instance = ContainerInstance::open(&self.shared, engine.clone(), image, spec).await?;
+        let mut instance = match ready {
+            Some(ready) => ready,
+            None => ContainerInstance::open(&self.shared, engine.clone(), image, spec).await?,
+        };
         if let Some(start) = keeper {
             instance.afterwards(start);
         }
-        // Once in the life of a process, while the job runs.
-        if !self.swept.swap(true, Ordering::Relaxed) {
+        // Once in the life of a process, while the job runs; where there is a keeper, that one does it.
+        if !instance.is_lent() && !self.swept.swap(true, Ordering::Relaxed) {
             let shared = Arc::clone(&self.shared);
             instance.meanwhile(tokio::spawn(async move {
                 let _ = gc::mounts(&shared.points(), shared.owners(), Swept::Away);
@@ -243,9 +243,7 @@ impl ContainerBackend {
             return Ok((self.own(engine, &shape, count), None));
         };
         let asked = Instant::now();
-        let agent = self.shared.agent()?;
-        let agent = agent.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let asks = Asked { agent, place: engine.facts.place.clone(), count, shape };
+        let asks = Asked { build: warm::build(), place: engine.facts.place.clone(), count, shape };
         match warm::ask(&self.shared.keepers(&engine.facts), &asks).await {
             Answer::Lent(lease, talk) => {
                 let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), asked);
@@ -255,7 +253,11 @@ impl ContainerBackend {
             Answer::Nobody if count > 0 => {
                 let (start, flavour) = (Arc::clone(start), self.flavour);
                 let text = serde_json::to_string(&asks).unwrap_or_default();
-                Ok((None, Some(Box::new(move || drop(start(flavour, &text))))))
+                let start = move || {
+                    warm::keep_here();
+                    let _ = start(flavour, &text);
+                };
+                Ok((None, Some(Box::new(start))))
             }
             Answer::Nobody | Answer::None => Ok((None, None)),
         }
@@ -268,6 +270,11 @@ impl ContainerBackend {
         let pool = Arc::clone(pool);
         tokio::spawn(async move { pool.fill().await });
         ready
+    }
+
+    /// Ends every process that keeps containers ready for this user, whatever engine they are of.
+    pub async fn end_keepers(&self) {
+        warm::end_all(&self.shared.folder.join("warm")).await;
     }
 
     /// Keeps containers ready for other processes of the user's, as the first of them `asked`, until nobody wants any.

@@ -167,13 +167,20 @@ impl ContainerInstance {
             None => {}
         }
         // Somebody removed it, which kills what is in it.
-        let Some(state) = last_state(&self.engine.client, self.container.id()).await? else {
+        let lent = self.container.is_elsewhere();
+        let no_status = if lent { None } else { Some(0) };
+        let Some(state) = last_state(&self.engine.client, self.container.id(), no_status).await? else {
             return Ok(Outcome::Signalled(9));
         };
         match (state.oom_killed, state.exit_code) {
             (Some(true), _) => Ok(Outcome::LimitHit(codebox_core::LimitKind::Memory)),
             // Somebody killed the container: the engine's user, or the kernel without the engine's notice.
             (_, Some(137)) => Ok(Outcome::Signalled(9)),
+            // Its agent's host has gone, and is not this process.
+            (_, Some(0)) if lent => Err(ContainerError::Lost {
+                doing: "carry its streams",
+                source: "the process that keeps containers ready has ended; run it again".into(),
+            }),
             (_, code) => {
                 let code = code.map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
                 Err(self.talk.broken("carry its streams", &format!("it ended with {code}")))

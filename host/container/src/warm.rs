@@ -9,6 +9,7 @@
 //! A keeper that dies takes its containers with it, as any owner does.
 
 mod folder;
+mod inherited;
 mod keeper;
 mod lease;
 mod pool;
@@ -20,11 +21,25 @@ use std::sync::Arc;
 use crate::engine::Flavour;
 
 pub(crate) use folder::Folder;
-pub(crate) use keeper::keep;
+pub(crate) use inherited::keep_here;
+pub(crate) use keeper::{end_all, keep};
 pub(crate) use lease::{Answer, ask};
 pub(crate) use pool::Pool;
 pub(crate) use shape::Shape;
 pub(crate) use wire::{Asked, Lease};
+
+/// What tells this build of codebox from others: the program's own file, which an update replaces. What a container is made
+/// with is this program's, so no other one's is to be had.
+pub(crate) fn build() -> String {
+    let told = || {
+        let path = std::env::current_exe().ok()?;
+        let meta = std::fs::metadata(path).ok()?;
+        let changed = meta.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(format!("{} {} {}", env!("CARGO_PKG_VERSION"), meta.len(), changed.as_nanos()))
+    };
+    // Nothing is like what cannot be told.
+    told().unwrap_or_else(|| format!("unknown {:016x}", rand::random::<u64>()))
+}
 
 /// Starts a keeper for an engine, in a process of its own that gets this text on its standard input.
 pub type StartKeeper = Arc<dyn Fn(Flavour, &str) -> std::io::Result<()> + Send + Sync>;

@@ -131,11 +131,16 @@ impl Entry {
     /// Notes its end. What cannot be noted is told in the log: the job itself is over, and its report stands.
     pub fn end(mut self, kind: ResultKind, status: u8) {
         self.record.ended(kind, status);
-        if let Err(error) = self.history.add(&self.record) {
-            tracing::warn!(%error, "the end of a job could not be noted");
-            return;
+        let added =
+            if self.history.is_read() { self.history.add(&self.record) } else { Err(io::ErrorKind::NotFound.into()) };
+        match added {
+            Ok(()) => self.close(),
+            Err(error) => {
+                tracing::warn!(%error, "the end of a job is noted beside the history");
+                // Whoever comes next adds it.
+                let _ = self.file.write_all(&self.record.line());
+            }
         }
-        self.close();
     }
 
     /// Notes that another process runs it now, and notes its end.

@@ -20,6 +20,11 @@ impl ContainerInstance {
         self.talk.word().now_or_never().is_none()
     }
 
+    /// Whether another process keeps it.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.container.is_elsewhere()
+    }
+
     /// The line to its agent.
     pub(crate) fn talk(&mut self) -> &mut Talk {
         &mut self.talk

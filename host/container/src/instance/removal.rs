@@ -38,6 +38,11 @@ impl Removal {
         &self.id
     }
 
+    /// Whether another process keeps the container.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.due == Due::No
+    }
+
     /// Removes it now.
     pub(crate) async fn now(mut self) -> Result<(), ContainerError> {
         match std::mem::replace(&mut self.due, Due::No) {

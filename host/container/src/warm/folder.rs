@@ -27,6 +27,14 @@ impl Folder {
         Self { path, name: format!("{flavour}-{digest}") }
     }
 
+    /// Those of all engines.
+    pub(crate) fn all(path: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let names = names.filter_map(|name| name.strip_suffix(".sock").map(str::to_owned));
+        names.map(|name| Self { path: path.to_owned(), name }).collect()
+    }
+
     /// Listens there as the only one; nothing where somebody does already. The file is to be kept for as long.
     pub(crate) fn listen(&self) -> io::Result<Option<(UnixListener, File)>> {
         codebox_files::private_dir(&self.path)?;

@@ -22,6 +22,12 @@ use crate::instance::ContainerInstance;
 /// How long a job that has just been given a container has the machine for itself.
 const HEAD_START: Duration = Duration::from_millis(500);
 
+/// How often it is looked for what dead owners left.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// Ends a keeper.
+const END: &[u8] = b"end\n";
+
 /// How often it is looked whether anybody still wants anything.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -30,12 +36,14 @@ pub(crate) async fn keep(pool: Pool, folder: &Folder, first: &Asked) -> Result<(
     // Who started this process may end; what is sent to its terminal or its group is not for this one.
     let _ = rustix::process::setsid();
     let failed = |error| ContainerError::io("listen in", Path::new("the folder of keepers"))(error);
-    let Some((listener, _lock)) = folder.listen().map_err(failed)? else { return Ok(()) };
-    let keeper = Arc::new(Keeper { pool, agent: first.agent.clone(), end: Notify::new() });
+    let Some((listener, lock)) = folder.listen().map_err(failed)? else { return Ok(()) };
+    // The directory that the first run was started in may be wanted back.
+    let _ = std::env::set_current_dir("/");
+    let keeper = Arc::new(Keeper { pool, build: super::build(), end: Notify::new() });
     // The first to ask has no use for one any more.
     drop(keeper.pool.take(&first.shape, first.count));
     keeper.fill_after(Duration::ZERO);
-    let mut look = interval(LOOK);
+    let (mut look, mut sweep) = (interval(LOOK), interval(SWEEP));
     let (mut hang_up, mut terminate) = (told(SignalKind::hangup())?, told(SignalKind::terminate())?);
     let mut lent = tokio::task::JoinSet::new();
     loop {
@@ -45,7 +53,17 @@ pub(crate) async fn keep(pool: Pool, folder: &Folder, first: &Asked) -> Result<(
                 lent.spawn(async move { keeper.serve(socket).await });
             }
             Some(_) = lent.join_next() => {}
-            _ = look.tick() => if !keeper.pool.is_wanted() && lent.is_empty() { break },
+            _ = look.tick() => {
+                if !keeper.pool.is_wanted() && lent.is_empty() {
+                    break;
+                }
+                // Also what nobody wants any more is done away with there.
+                keeper.fill_after(Duration::ZERO);
+            }
+            _ = sweep.tick() => {
+                let keeper = Arc::clone(&keeper);
+                tokio::spawn(async move { keeper.pool.sweep().await });
+            }
             () = keeper.end.notified() => break,
             _ = hang_up.recv() => break,
             _ = terminate.recv() => break,
@@ -54,6 +72,8 @@ pub(crate) async fn keep(pool: Pool, folder: &Folder, first: &Asked) -> Result<(
     // From now on who asks finds nobody, and starts a keeper of its own once the lock is free.
     folder.leave();
     drop(listener);
+    keeper.pool.close().await;
+    drop(lock);
     while lent.join_next().await.is_some() {}
     keeper.pool.close().await;
     Ok(())
@@ -65,7 +85,7 @@ fn told(kind: SignalKind) -> Result<tokio::signal::unix::Signal, ContainerError>
 
 struct Keeper {
     pool: Pool,
-    agent: String,
+    build: String,
     /// Somebody wants nothing kept ready any more, or has another build of codebox.
     end: Notify,
 }
@@ -76,16 +96,14 @@ impl Keeper {
         let mut socket = BufReader::new(socket);
         let mut line = Vec::new();
         timeout(PATIENCE, (&mut socket).take(LONGEST).read_until(b'\n', &mut line)).await??;
-        let asked: Asked = serde_json::from_slice(&line)?;
-        if asked.agent != self.agent {
-            say(&mut socket, &Answered::Ending).await?;
+        if line == END {
             self.end.notify_one();
-            return Ok(());
+            return say(&mut socket, &Answered::Ending).await;
         }
-        if asked.count == 0 {
-            say(&mut socket, &Answered::Ending).await?;
+        let asked: Asked = serde_json::from_slice(&line)?;
+        if asked.build != self.build || asked.count == 0 {
             self.end.notify_one();
-            return Ok(());
+            return say(&mut socket, &Answered::Ending).await;
         }
         let Some(ready) = self.pool.take(&asked.shape, asked.count) else {
             say(&mut socket, &Answered::None).await?;
@@ -120,4 +138,17 @@ async fn say(socket: &mut BufReader<UnixStream>, answer: &Answered) -> io::Resul
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
     socket.write_all(&line).await
+}
+
+/// Ends every keeper that listens in a folder.
+pub(crate) async fn end_all(path: &Path) {
+    for folder in Folder::all(path) {
+        let told = async {
+            let mut socket = folder.connect().await?;
+            socket.write_all(END).await?;
+            socket.read(&mut [0; 64]).await
+        };
+        // One that does not answer is no keeper any more.
+        let _ = timeout(PATIENCE, told).await;
+    }
 }

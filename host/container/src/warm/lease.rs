@@ -1,14 +1,17 @@
 //! Asking a keeper for a container.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::timeout;
 
 use super::wire::{Answered, LONGEST};
 use super::{Asked, Folder, Lease};
-use crate::engine::PATIENCE;
 use crate::talk::Talk;
+
+/// How long a keeper may take to answer: about as long as another container takes.
+const WAIT: Duration = Duration::from_millis(500);
 
 /// What became of asking.
 pub(crate) enum Answer {
@@ -22,7 +25,7 @@ pub(crate) enum Answer {
 
 /// Asks the keeper of an engine.
 pub(crate) async fn ask(folder: &Folder, asked: &Asked) -> Answer {
-    match timeout(PATIENCE, exchange(folder, asked)).await {
+    match timeout(WAIT, exchange(folder, asked)).await {
         Ok(Ok(answer)) => answer,
         // One that does not answer is as good as none.
         Ok(Err(_)) | Err(_) => Answer::Nobody,

@@ -9,6 +9,7 @@ use super::Shape;
 use crate::backend::Shared;
 use crate::engine::Engine;
 use crate::error::ContainerError;
+use crate::gc::{self, Swept};
 use crate::instance::ContainerInstance;
 
 /// Most shapes that are kept ready; the one that was asked for the longest time ago is given up for a new one.
@@ -78,6 +79,7 @@ impl Pool {
     /// Removes what nobody wants and makes what is missing. A shape that cannot be made any more is given up.
     pub(crate) async fn fill(&self) {
         let _one = self.making.lock().await;
+        let _ = self.is_wanted();
         loop {
             self.clear().await;
             let Some(shape) = self.missing() else { return };
@@ -109,6 +111,13 @@ impl Pool {
 
     async fn make(&self, shape: &Shape) -> Result<ContainerInstance, ContainerError> {
         ContainerInstance::open(&self.shared, self.engine.clone(), shape.image()?, &shape.spec()?).await
+    }
+
+    /// Removes what dead owners left: runs that are given a container look for none.
+    pub(crate) async fn sweep(&self) {
+        let Self { shared, engine, .. } = self;
+        let _ = gc::mounts(&shared.points(), shared.owners(), Swept::Away);
+        let _ = gc::containers(&engine.client, &shared.owner, shared.owners(), Swept::Away).await;
     }
 
     /// Gives up shapes that nobody asked for lately, and tells whether any is left.

@@ -24,6 +24,8 @@ pub(crate) struct Shape {
     open_files: Option<NonZeroU32>,
     processes: Option<NonZeroU32>,
     dirs: Vec<Shown>,
+    /// The caller, by whom it is decided who the job is.
+    caller: (u32, u32),
 }
 
 /// A granted directory: which one it is, and not only what it is called.
@@ -53,6 +55,7 @@ impl Shape {
             open_files: open_files.at(),
             processes: processes.at(),
             dirs: dirs.iter().map(Shown::of).collect::<Option<_>>()?,
+            caller: crate::caller::caller(),
         })
     }
 
@@ -67,6 +70,9 @@ impl Shape {
     ///
     /// An error where a directory is another one by now.
     pub(crate) fn spec(&self) -> Result<InstanceSpec, ContainerError> {
+        if self.caller != crate::caller::caller() {
+            return Err(unclear("a container for another user or group", &"this process is not of it"));
+        }
         let size = |bytes: Option<u64>| bytes.map_or(Limit::Unlimited, |bytes| Limit::At(ByteSize::bytes(bytes)));
         let count = |count: Option<NonZeroU32>| count.map_or(Limit::Unlimited, Limit::At);
         let limits = Limits {

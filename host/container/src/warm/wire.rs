@@ -15,8 +15,8 @@ pub(crate) const LONGEST: u64 = 1 << 20;
 /// How many containers of which shape are to be ready; one of them is taken if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asked {
-    /// The name of the agent's file, which another build of codebox calls otherwise.
-    pub agent: String,
+    /// What tells builds of codebox apart.
+    pub build: String,
     /// Where the engine is.
     pub place: String,
     pub count: u32,

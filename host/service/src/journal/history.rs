@@ -21,9 +21,23 @@ impl History {
         OpenOptions::new().append(true).create(true).open(folder.join(NAMES[0])).map(Self)
     }
 
-    /// Adds a line with one write, so that lines of several processes do not mix.
+    /// Adds a line with one write, so that lines of several processes do not mix. It begins with an end of line: the one
+    /// before it may have been cut.
     pub(super) fn add(&mut self, record: &Record) -> io::Result<()> {
-        self.0.write_all(&record.line())
+        let mut line = vec![b'\n'];
+        line.extend(record.line());
+        self.0.write_all(&line)
+    }
+
+    /// Whether what is added is still read by anybody: a file that two pages were turned after is gone.
+    pub(super) fn is_read(&self) -> bool {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            self.0.metadata().is_ok_and(|meta| meta.nlink() > 0)
+        }
+        #[cfg(not(unix))]
+        true
     }
 }
 

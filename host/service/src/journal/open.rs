@@ -61,7 +61,7 @@ pub(super) fn recover(folder: &Path) -> io::Result<()> {
 }
 
 fn settle(folder: &Path, path: &Path) -> io::Result<()> {
-    let mut file = File::open(path)?;
+    let mut file = open(path)?;
     if file.try_lock().is_err() {
         return Ok(());
     }
@@ -69,7 +69,9 @@ fn settle(folder: &Path, path: &Path) -> io::Result<()> {
         // Killed after the end was told, and before it was noted here.
         let told = |known: &Record| known.id == record.id && known.state == State::Finished;
         if !history::read(folder)?.iter().any(told) {
-            record.interrupted();
+            if record.state != State::Finished {
+                record.interrupted();
+            }
             History::open(folder)?.add(&record)?;
         }
     }
@@ -80,7 +82,7 @@ fn settle(folder: &Path, path: &Path) -> io::Result<()> {
 pub(super) fn running(folder: &Path) -> io::Result<Vec<Record>> {
     let mut records = Vec::new();
     for path in notes(folder)? {
-        let Ok(mut file) = File::open(&path) else { continue };
+        let Ok(mut file) = open(&path) else { continue };
         if file.try_lock().is_err()
             && let Ok((Some(record), false)) = read(&mut file)
         {
@@ -90,12 +92,18 @@ pub(super) fn running(folder: &Path) -> io::Result<Vec<Record>> {
     Ok(records)
 }
 
+/// Opens a note; what is no file is none, and a FIFO would be waited at.
+fn open(path: &Path) -> io::Result<File> {
+    if fs::symlink_metadata(path)?.is_file() { File::open(path) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
 /// What a note says, and whether it says that the job is over.
 fn read(file: &mut File) -> io::Result<(Option<Record>, bool)> {
     let mut text = Vec::new();
     file.take(LONGEST).read_to_end(&mut text)?;
-    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok((serde_json::from_slice(line).ok(), text.ends_with(OVER)))
+    // Of two lines the second is the end, which the history did not take.
+    let records = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    Ok((records.last(), text.ends_with(OVER)))
 }
 
 fn notes(folder: &Path) -> io::Result<Vec<PathBuf>> {

@@ -93,6 +93,9 @@ pub(super) fn attempt(
     let policy = host.policy()?;
     let engine = args.engine.clone().or_else(|| policy.engine.clone());
     let typed = args.typed_words();
+    if args.warm == Some(0) {
+        host.end_keepers()?;
+    }
     let mut request = request(args, takeover.as_ref().and_then(|takeover| takeover.handover.program.clone()))?;
     if takeover.is_some() {
         request = request.in_container();

@@ -92,6 +92,10 @@ impl Host for Fake {
         unreachable!("only a keeper asks for it")
     }
 
+    fn end_keepers(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn sweep(&self, _how: Sweep) -> Result<Vec<Leftover>, Failure> {
         Ok(Vec::new())
     }
