@@ -102,8 +102,8 @@ fn read(file: &mut File) -> io::Result<(Option<Record>, bool)> {
     let mut text = Vec::new();
     file.take(LONGEST).read_to_end(&mut text)?;
     // Of two lines the second is the end, which the history did not take.
-    let records = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    Ok((records.last(), text.ends_with(OVER)))
+    let mut records = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    Ok((records.next_back(), text.ends_with(OVER)))
 }
 
 fn notes(folder: &Path) -> io::Result<Vec<PathBuf>> {
