@@ -12,6 +12,7 @@ use codebox_testkit::{Guest, Kit, Soak, soak};
 use crate::Verdict;
 use crate::compound::{Compound, compound};
 use crate::plant::tool;
+use crate::tampering::copy_data;
 
 pub fn trials() -> Vec<Compound> {
     vec![
@@ -19,12 +20,6 @@ pub fn trials() -> Vec<Compound> {
         compound("S5::a_full_disk_is_named", full_disk),
         compound("F4::unreadable_files_are_named", unreadable),
     ]
-}
-
-/// Copies what is installed, but nothing that was prepared from it.
-fn unprepared_copy(kit: &Kit, home: &Path) -> Result<()> {
-    let from = kit.home().join("data").display().to_string();
-    tool("cp", &["-a", "--reflink=auto", &from, &home.display().to_string()])
 }
 
 fn being_made(home: &Path) -> usize {
@@ -38,7 +33,7 @@ fn taken_over(kit: &Kit, guest: Guest) -> Result<Verdict> {
     }
     let folder = kit.folder()?;
     let home = folder.path();
-    unprepared_copy(kit, home)?;
+    copy_data(kit, home)?;
     let start = || -> Result<Child> {
         let mut command = kit.codebox().home(home).arg("run").args(guest.printing(1)).command();
         Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
@@ -64,7 +59,7 @@ fn taken_over(kit: &Kit, guest: Guest) -> Result<Verdict> {
 fn full_disk(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let folder = kit.folder()?;
     let home = folder.path();
-    unprepared_copy(kit, home)?;
+    copy_data(kit, home)?;
     let cache = home.join("cache");
     fs::create_dir(&cache)?;
     let at = cache.display().to_string();

@@ -57,17 +57,31 @@ pub fn remove_copy() {
 fn copied(kit: &Kit) -> Result<TempDir> {
     let home = kit.folder()?;
     fs::create_dir(home.path().join("cache"))?;
-    // Not the directories of running jobs, which come and go while the other trials run.
-    for part in ["data", "cache/prepared"] {
-        let [from, to] = [kit.home(), home.path()].map(|home| home.join(part).display().to_string());
-        tool("cp", &["-a", "--reflink=auto", &from, &to])?;
-    }
+    copy_data(kit, home.path())?;
+    copy_part(kit, home.path(), Path::new("cache/prepared"))?;
     // A copy has new identities: its digests are checked once and remembered.
     for guest in Guest::ALL {
         let ran = kit.codebox().home(home.path()).arg("run").args(guest.printing(1)).run()?;
         ensure!(ran.code == Some(0), "a copied home is not accepted: {}", ran.stderr_text());
     }
     Ok(home)
+}
+
+/// Copies what is installed. Not the notes of running jobs, which come and go while the other trials run.
+pub fn copy_data(kit: &Kit, home: &Path) -> Result<()> {
+    fs::create_dir(home.join("data"))?;
+    for entry in fs::read_dir(kit.home().join("data"))? {
+        let name = entry?.file_name();
+        if name != "jobs" {
+            copy_part(kit, home, &Path::new("data").join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_part(kit: &Kit, home: &Path, part: &Path) -> Result<()> {
+    let [from, to] = [kit.home(), home].map(|home| home.join(part).display().to_string());
+    tool("cp", &["-a", "--reflink=auto", &from, &to])
 }
 
 /// Changes one file, runs a job, and puts the file back.
