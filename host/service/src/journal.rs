@@ -87,8 +87,10 @@ impl Journal {
     fn note(&self, record: Record, suffix: &str) -> Result<Entry, JournalError> {
         let failed = self.failed("add to");
         let write = || -> io::Result<Entry> {
+            // First, for a job whose note is there was accepted.
+            let history = History::open(&self.folder)?;
             let (file, path) = open::create(&self.folder, &format!("{}{suffix}", record.id), &record.line())?;
-            Ok(Entry { file, path, history: History::open(&self.folder)?, record })
+            Ok(Entry { file, path, history, record })
         };
         write().map_err(failed)
     }

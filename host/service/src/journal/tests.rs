@@ -126,3 +126,14 @@ fn an_end_that_comes_two_pages_late_is_not_lost() {
     Journal::open(home.path()).expect("room");
     assert_eq!(states(&journal), [(id, State::Finished)]);
 }
+
+#[test]
+fn a_job_that_cannot_be_noted_leaves_no_note() {
+    let home = tempfile::tempdir().expect("a directory");
+    let journal = Journal::open(home.path()).expect("room");
+    fs::create_dir(home.path().join("history.jsonl")).expect("room");
+    assert!(journal.accept(accepted(&WASM)).is_err());
+    fs::remove_dir(home.path().join("history.jsonl")).expect("it is empty");
+    Journal::open(home.path()).expect("it is looked through");
+    assert_eq!(states(&journal), []);
+}
