@@ -69,7 +69,7 @@ pub fn run(options: &Options) -> Result<()> {
     for name in names {
         let began = Instant::now();
         let mut test = project.cargo();
-        test.args(["test", "--release", "--test", &name]).env("CODEBOX_SOAK", "1");
+        test.args(["test", "--release", "--workspace", "--test", &name]).env("CODEBOX_SOAK", "1");
         if std::env::var_os("CODEBOX_REQUIRE").is_none() {
             test.env("CODEBOX_REQUIRE", REQUIRE);
         }
