@@ -29,6 +29,7 @@ pub fn cases() -> Cases {
         case("library", "side_by_side", side_by_side),
         case("library", "cancelled", cancelled),
         case("library", "dropped", dropped),
+        case("library", "dropped_while_made", dropped_while_made),
         case("library", "keeps_ready", keeps_ready),
     ]
 }
@@ -297,6 +298,27 @@ fn dropped(ground: &Ground) -> Result<()> {
     }
     // Also where the runner goes with it.
     executor.block_on(async { drop(runner) });
+    ground.check_nothing_left()
+}
+
+/// Nothing stays of a job that is given up while its container is looked for, made, started or removed.
+fn dropped_while_made(ground: &Ground) -> Result<()> {
+    let runner = runner(ground)?;
+    let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let mut job = Job::python("print(1)");
+    job.isolations = IsolationSet::only(Isolation::Container);
+    let mut given_up = 0;
+    for step in 0..24 {
+        let (mut io, ..) = streams(io::empty());
+        let patience = Duration::from_millis(step * 10);
+        let ended =
+            executor.block_on(async { tokio::time::timeout(patience, runner.run_async_with(&job, &mut io)).await });
+        given_up += usize::from(ended.is_err());
+    }
+    ensure!(given_up >= 5, "only {given_up} of 24 jobs were given up");
+    // The runner lives on, so what is gone is gone because the jobs were.
+    settle(|| ground.containers())?;
+    drop(runner);
     ground.check_nothing_left()
 }
 

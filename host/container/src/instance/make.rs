@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bollard::Docker;
+use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
 use codebox_agent::Word;
 use codebox_core::{Grants, InstanceSpec};
@@ -47,10 +48,8 @@ impl ContainerInstance {
         let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, labels };
         let body = harden::container(wanted, &engine.facts)?;
         let client = engine.client.clone();
-        let options = CreateContainerOptionsBuilder::default().name(&format!("codebox-{name}")).build();
-        let made = call("make a container", client.create_container(Some(options), body)).await;
-        let made = made.map_err(|error| error.needing(image.name.as_str()))?;
-        let container = Removal::of(client.clone(), made.id);
+        let made = made(client.clone(), format!("codebox-{name}"), body).await;
+        let container = made.map_err(|error| error.needing(image.name.as_str()))?;
         let talk = match begin(&client, container.id(), &image).await {
             Ok(talk) => talk,
             Err(error) => {
@@ -73,6 +72,22 @@ impl ContainerInstance {
             beside: None,
             afterwards: None,
         })
+    }
+}
+
+/// Makes a container, not yet started.
+///
+/// The engine makes it whether or not somebody waits for the answer, so a task of its own does: dropping this future
+/// removes what comes of it.
+async fn made(client: Docker, name: String, body: ContainerCreateBody) -> Result<Removal, ContainerError> {
+    let making = async move {
+        let options = CreateContainerOptionsBuilder::default().name(&name).build();
+        let made = call("make a container", client.create_container(Some(options), body)).await?;
+        Ok(Removal::of(client, made.id))
+    };
+    match tokio::spawn(making).await {
+        Ok(made) => made,
+        Err(ended) => Err(ContainerError::Lost { doing: "make a container", source: Box::new(ended) }),
     }
 }
 
