@@ -2,7 +2,7 @@
 
 use codebox_cli::Host;
 use codebox_container::Weakness;
-use codebox_core::Backend as _;
+use codebox_core::{Backend as _, with_causes};
 use codebox_service::Check;
 use codebox_service::catalog::EntryState;
 
@@ -119,23 +119,9 @@ fn engines(process: &Process) -> Vec<Check> {
             }
             Err(error) => {
                 let fix = codebox_service::backend_fix(&error).unwrap_or_else(|| "see the message".to_owned());
-                checks.push(Check::warn(name, told(&error), fix));
+                checks.push(Check::warn(name, with_causes(&error), fix));
             }
         }
     }
     checks
-}
-
-/// An error with what lies below it.
-fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut below = error.source();
-    while let Some(error) = below {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        below = error.source();
-    }
-    text
 }

@@ -1,6 +1,6 @@
 use std::error::Error;
 
-use codebox_core::{BackendError, ResultKind, Written, wire};
+use codebox_core::{BackendError, ResultKind, Written, wire, with_causes};
 use codebox_service::catalog::CatalogError;
 use codebox_service::run::backend_fix;
 use codebox_service::{ConfigError, Denied, JournalError, PlanError};
@@ -27,7 +27,7 @@ impl Failure {
     /// The failure that `error` and everything behind it tell of.
     #[must_use]
     pub fn of(kind: ResultKind, error: &(dyn Error + 'static)) -> Self {
-        Self::new(kind, chain(error))
+        Self::new(kind, with_causes(error))
     }
 
     /// The same, with what to do about it.
@@ -70,28 +70,6 @@ impl Failure {
             None => report,
         }
     }
-}
-
-/// Joins an error and its sources in one line, leaving out what a line already says.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut line = one_line(error);
-    let mut next = error.source();
-    while let Some(source) = next {
-        let words = one_line(source);
-        if !line.contains(&words) {
-            line.push_str(": ");
-            line.push_str(&words);
-        }
-        next = source.source();
-    }
-    line
-}
-
-/// Errors of other people's libraries can take several lines.
-fn one_line(error: &(dyn Error + 'static)) -> String {
-    let text = error.to_string();
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    lines.join(" ")
 }
 
 impl From<Denied> for Failure {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
-use codebox_core::BackendId;
+use codebox_core::{BackendId, with_causes};
 
 use crate::discover::{Candidate, Chosen, Place};
 use crate::error::ContainerError;
@@ -123,7 +123,7 @@ impl Engine {
         });
         match asked.await {
             Ok(Ok(engine)) => Ok(Some(engine)),
-            Ok(Err(error)) => Err(Unreached::because(crate::error::one_line(&told(&error)))),
+            Ok(Err(error)) => Err(Unreached::because(crate::error::one_line(&with_causes(&error)))),
             Err(_) => Err(Unreached::because(format!("it does not answer within {} s", patience.as_secs()))),
         }
     }
@@ -177,20 +177,6 @@ fn client(place: &Place, known: Option<&EngineFacts>) -> Result<Docker, String> 
         Place::Tcp(address) => Docker::connect_with_http(address, seconds, version),
     };
     client.map_err(|error| error.to_string())
-}
-
-/// An error with what lies below it, where a connection's own words are.
-fn told(error: &bollard::errors::Error) -> String {
-    let mut text = error.to_string();
-    let mut below = std::error::Error::source(error);
-    while let Some(error) = below {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        below = error.source();
-    }
-    text
 }
 
 fn none(flavour: Flavour, reasons: &[Unreached]) -> ContainerError {

@@ -12,6 +12,7 @@
 
 mod backend;
 mod capped;
+mod causes;
 mod grants;
 mod image;
 mod isolation;
@@ -29,6 +30,7 @@ pub use backend::{
     InstanceSpec, MOST_WARM, OnCancel, OutputSink, Support, Unavailable, WriteSink, Written,
 };
 pub use capped::{CappedSink, Kept};
+pub use causes::with_causes;
 pub use grants::{Access, DirGrant, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, ToolName};
 pub use image::{ImageName, ImagePattern};
 pub use isolation::{Isolation, IsolationSet};
