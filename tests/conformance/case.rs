@@ -19,7 +19,7 @@
 
 use codebox_testkit::Input;
 
-use crate::expect::{Expect, Expecting, Expects};
+use crate::expect::{Expect, Expecting, Expects, Tiered};
 use crate::language::Language;
 use crate::program::Program;
 use crate::tier::Tier;
@@ -107,6 +107,16 @@ pub fn piped(name: &'static str) -> Case {
     new(name, Given::Stdin)
 }
 
+impl Tiered for Case {
+    fn expects(&mut self) -> &mut Expects {
+        &mut self.expect
+    }
+
+    fn only(&mut self) -> &mut Option<(Tier, &'static str)> {
+        &mut self.only
+    }
+}
+
 impl Expecting for Case {
     fn expectation(&mut self) -> &mut Expect {
         &mut self.expect.all
@@ -115,24 +125,6 @@ impl Expecting for Case {
 
 /// The tiers.
 impl Case {
-    /// On this tier alone, since elsewhere it cannot hold for this reason.
-    pub fn only_in(mut self, tier: Tier, reason: &'static str) -> Self {
-        self.only = Some((tier, reason));
-        self
-    }
-
-    /// What is so in WebAssembly alone.
-    pub fn wasm(mut self, expect: Expect) -> Self {
-        self.expect.wasm = self.expect.wasm.and(&expect);
-        self
-    }
-
-    /// What is so in containers alone.
-    pub fn containers(mut self, expect: Expect) -> Self {
-        self.expect.container = self.expect.container.and(&expect);
-        self
-    }
-
     /// Why a tier leaves out the program in this language, if there is one and it does.
     pub fn left_out(&self, language: Language, tier: Tier) -> Option<&'static str> {
         let only = self.only.or(self.program(language)?.only);

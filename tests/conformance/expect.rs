@@ -73,6 +73,34 @@ impl Expecting for Expect {
     }
 }
 
+/// Saying what is so on one tier alone: of a case or of one language's program.
+pub trait Tiered: Sized {
+    fn expects(&mut self) -> &mut Expects;
+
+    /// The only tier, and why there is no other.
+    fn only(&mut self) -> &mut Option<(Tier, &'static str)>;
+
+    /// On this tier alone, since elsewhere it cannot hold for this reason.
+    fn only_in(mut self, tier: Tier, reason: &'static str) -> Self {
+        *self.only() = Some((tier, reason));
+        self
+    }
+
+    /// What is so in WebAssembly alone.
+    fn wasm(mut self, expect: Expect) -> Self {
+        let wasm = &mut self.expects().wasm;
+        *wasm = wasm.and(&expect);
+        self
+    }
+
+    /// What is so in containers alone.
+    fn containers(mut self, expect: Expect) -> Self {
+        let container = &mut self.expects().container;
+        *container = container.and(&expect);
+        self
+    }
+}
+
 /// Building an expectation: of a case, which then holds for all its programs, of one language's program, or of a tier.
 pub trait Expecting: Sized {
     fn expectation(&mut self) -> &mut Expect;

@@ -1,6 +1,6 @@
 //! One language's program of a case.
 
-use crate::expect::{Expect, Expecting, Expects};
+use crate::expect::{Expect, Expecting, Expects, Tiered};
 use crate::tier::Tier;
 
 /// A text, and what is so for this language alone.
@@ -41,24 +41,6 @@ impl Program {
         self
     }
 
-    /// On this tier alone, since elsewhere it cannot hold for this reason.
-    pub fn only_in(mut self, tier: Tier, reason: &'static str) -> Self {
-        self.only = Some((tier, reason));
-        self
-    }
-
-    /// What is so in WebAssembly alone.
-    pub fn wasm(mut self, expect: Expect) -> Self {
-        self.expect.wasm = self.expect.wasm.and(&expect);
-        self
-    }
-
-    /// What is so in containers alone.
-    pub fn containers(mut self, expect: Expect) -> Self {
-        self.expect.container = self.expect.container.and(&expect);
-        self
-    }
-
     /// The text that a tier runs.
     pub fn text_in(&self, tier: Tier) -> &'static [u8] {
         match tier {
@@ -71,6 +53,16 @@ impl Program {
     pub fn beside(mut self, directory: &'static str, files: &'static [(&'static str, &'static str)]) -> Self {
         self.files.push((directory, files));
         self
+    }
+}
+
+impl Tiered for Program {
+    fn expects(&mut self) -> &mut Expects {
+        &mut self.expect
+    }
+
+    fn only(&mut self) -> &mut Option<(Tier, &'static str)> {
+        &mut self.only
     }
 }
 

@@ -1,7 +1,7 @@
 //! asyncio, promises, timers and coroutines work, without sockets and threads where there are none.
 
 use crate::case::{Case, code, file};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {

@@ -5,7 +5,7 @@ mod operations;
 use codebox_testkit::Report;
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 use operations::{JS_MANY, JS_OPERATIONS, LUA_OPERATIONS, OPERATIONS, PROMISES, TS_MANY, TS_OPERATIONS};
 

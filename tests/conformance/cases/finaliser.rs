@@ -1,7 +1,7 @@
 //! What a program wants done at the end of an object, a block or itself.
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {

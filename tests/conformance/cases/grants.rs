@@ -1,7 +1,7 @@
 //! What a program may touch: nothing, and what it was granted.
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {

@@ -1,7 +1,7 @@
 //! Files that a program leaves open at its end hold what was written to them.
 
 use crate::case::{Case, code, file};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 use crate::tier::Tier;
 

@@ -1,7 +1,7 @@
 //! Parts of the libraries that need more than arithmetic.
 
 use crate::case::{Case, code, file};
-use crate::expect::Expecting as _;
+use crate::expect::{Expecting as _, Tiered as _};
 use crate::program::program;
 use crate::tier::Tier;
 

@@ -1,7 +1,7 @@
 //! Modules beside the program, and questions about a machine that it does not see.
 
 use crate::case::{Case, code, file};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {

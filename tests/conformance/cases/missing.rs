@@ -2,7 +2,7 @@
 //! error that programs expect, and the report names it.
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 use crate::tier::Tier;
 

@@ -1,7 +1,7 @@
 //! What a program finds when it starts, as with `python FILE`, `node FILE` and `lua FILE`, with `-c` and with `-`.
 
 use crate::case::{Case, bare_file, code, file, named_file, piped};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {

@@ -3,7 +3,7 @@
 use codebox_testkit::Report;
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 
 pub fn cases() -> Vec<Case> {
     vec![

@@ -4,7 +4,7 @@ use codebox_testkit::Report;
 
 use crate::case::{Case, code, file, piped};
 use crate::cases::look::{is_error, is_error_at};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 use crate::tier::{Tier, UNMAPPED};
 

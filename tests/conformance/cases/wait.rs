@@ -2,7 +2,7 @@
 //! says why; where there are, another one ends the wait.
 
 use crate::case::{Case, code, file};
-use crate::expect::{Expecting as _, expected};
+use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
