@@ -5,6 +5,7 @@
 //! whatever it did, afterwards no container, mount, process, control group or private directory of it is left. Where an
 //! engine cannot be used, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
 
+mod asked_to_end;
 mod asking;
 mod audit;
 mod below_links;
@@ -76,6 +77,7 @@ fn rows() -> Vec<Row> {
         racing::rows(),
         grants::rows(),
         killed::rows(),
+        asked_to_end::rows(),
         lost::rows(),
         warm::rows(),
         asking::rows(),

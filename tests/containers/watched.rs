@@ -1,7 +1,7 @@
 //! A job that is looked at while it runs.
 
 use std::fs;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,19 @@ pub struct Started {
 impl Started {
     /// Starts a job that [waits](WAITING).
     pub fn new(ground: &Ground, job: &Codebox) -> Result<Self> {
-        let mut command = job.command();
+        Self::with(ground, job.command())
+    }
+
+    /// The same with a signal ignored, as a shell's `trap` leaves it.
+    pub fn ignoring(ground: &Ground, job: &Codebox, signal: &str) -> Result<Self> {
+        let job = job.command();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("trap '' {signal}; exec \"$@\""), "sh"]).arg(job.get_program()).args(job.get_args());
+        shell.env_clear().envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::with(ground, shell)
+    }
+
+    fn with(ground: &Ground, mut command: Command) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let before = ground.containers()?;
         let child = command.spawn()?;

@@ -15,10 +15,10 @@ use crate::{Cases, case};
 
 pub fn cases() -> Cases {
     vec![
-        case("ends", "interrupted", |ground| interrupted(ground, Whom::First)),
-        case("ends", "interrupted_with_its_group", |ground| interrupted(ground, Whom::Group)),
-        case("ends", "killed_in_the_second_run", |ground| killed_in_the_second(ground, "-KILL")),
-        case("ends", "terminated_in_the_second_run", |ground| killed_in_the_second(ground, "-TERM")),
+        case("ends", "interrupted", |ground| interrupted(ground, ("-INT", Whom::First))),
+        case("ends", "interrupted_with_its_group", |ground| interrupted(ground, ("-INT", Whom::Group))),
+        case("ends", "killed_in_the_second_run", killed_in_the_second),
+        case("ends", "terminated_in_the_second_run", |ground| interrupted(ground, ("-TERM", Whom::First))),
         case("ends", "killed_in_the_first_run", killed_in_the_first),
         case("ends", "killed_at_any_time", killed_at_any_time),
         case("ends", "second_is_killed", second_is_killed),
@@ -116,11 +116,11 @@ fn container(ground: &Ground) -> Result<String> {
     Ok(id.clone())
 }
 
-/// Ctrl-C reaches the second run, whether a terminal sends it to all or somebody to the first process alone.
-fn interrupted(ground: &Ground, whom: Whom) -> Result<()> {
+/// Ctrl-C and its like reach the second run, whether a terminal sends them to all or somebody to the first process alone.
+fn interrupted(ground: &Ground, (signal, whom): (&str, Whom)) -> Result<()> {
     let mut run = Run::second(ground)?;
     container(ground)?;
-    run.signal("-INT", whom)?;
+    run.signal(signal, whom)?;
     let status = run.end()?;
     let said = run.said()?;
     ensure!(status.code() == Some(130), "it ended with {status}: {said}");
@@ -130,10 +130,10 @@ fn interrupted(ground: &Ground, whom: Whom) -> Result<()> {
 }
 
 /// Whoever kills the process that was started ends all of it: nothing goes on unseen.
-fn killed_in_the_second(ground: &Ground, signal: &str) -> Result<()> {
+fn killed_in_the_second(ground: &Ground) -> Result<()> {
     let mut run = Run::second(ground)?;
     container(ground)?;
-    run.signal(signal, Whom::First)?;
+    run.signal("-KILL", Whom::First)?;
     let status = run.end()?;
     ensure!(status.signal().is_some(), "it ended with {status}");
     settle(|| Ok([ground.processes(), ground.containers()?].concat()))?;
@@ -159,7 +159,7 @@ fn killed_in_the_first(ground: &Ground) -> Result<()> {
 /// Removes the private directory of a process that was killed.
 fn gc(ground: &Ground) -> Result<()> {
     let ran = ground.codebox().arg("gc").run()?;
-    ensure!(ran.code == Some(0), "gc: {}", ran.stderr_text());
+    ensure!(ran.code == Some(0), "gc: {} {}", ran.stdout_text(), ran.stderr_text());
     Ok(())
 }
 

@@ -110,6 +110,7 @@ enum Event {
     Input(std::io::Result<Vec<u8>>),
     Answered(u32, Vec<u8>),
     Cancelled,
+    Again,
     Over,
     Passed(LimitKind),
     /// It was asked to end, or killed, and took too long over it.
@@ -132,6 +133,7 @@ impl Job<'_> {
                     (None, None) => None,
                 };
                 let running = self.stop.is_none();
+                let leaving = asked.is_some() && self.killed.is_none();
                 let credit = self.credit;
                 let Self { stdin, questions, watch, .. } = self;
                 let input = async {
@@ -148,6 +150,7 @@ impl Job<'_> {
                 tokio::select! {
                     biased;
                     () = cancel.cancelled(), if running => Event::Cancelled,
+                    () = cancel.again().cancelled(), if leaving => Event::Again,
                     () = at(over), if running => Event::Over,
                     () = at(late) => Event::Late,
                     kind = passed(watch), if running => Event::Passed(kind),
@@ -181,6 +184,7 @@ impl Job<'_> {
                     asked = Some(tokio::time::Instant::now());
                     talk.order(&Order::Signal(SIGINT)).await?;
                 }
+                Event::Again => self.kill(HostStop::Cancelled, talk).await?,
                 Event::Over => self.kill(HostStop::Limit(LimitKind::Wall), talk).await?,
                 Event::Passed(kind) => self.kill(HostStop::Limit(kind), talk).await?,
                 Event::Late if self.killed.is_none() => self.kill(HostStop::Cancelled, talk).await?,

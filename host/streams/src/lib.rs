@@ -13,7 +13,7 @@ mod revocable;
 mod rewind;
 mod stdin;
 
-pub use continuing::Continuing;
+pub use continuing::{Continuing, Differs};
 pub use delivery::{Delivery, LAST_WORDS, Sinks};
 pub use lingering::Lingering;
 pub use output::{Output, WriteFailed};

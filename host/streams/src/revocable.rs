@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use codebox_core::{CancelToken, ExecIo, OutputSink};
 
-use crate::continuing::Continuing;
+use crate::continuing::{Continuing, Differs};
 use crate::lingering::Lingering;
 use crate::rewind::Rewind;
 
@@ -90,14 +90,19 @@ impl Revocable {
     }
 }
 
-/// Makes these the streams of a run that goes on where another was given up, after what that printed and read.
-pub fn go_on(io: &mut ExecIo, stdout: Vec<u8>, stdin: Vec<u8>) {
+/// Makes these the streams of a run that goes on where another was given up, after what that printed and read; answers
+/// what tells whether it prints something else.
+pub fn go_on(io: &mut ExecIo, stdout: Vec<u8>, stdin: Vec<u8>) -> Differs {
+    let mut differs = Differs::default();
     if let Some(inner) = io.stdout.take() {
-        io.stdout = Some(Box::new(Continuing::new(inner, stdout)));
+        let sink = Continuing::new(inner, stdout);
+        differs = sink.differs();
+        io.stdout = Some(Box::new(sink));
     }
     if let Some(inner) = io.stdin.take() {
         io.stdin = Some(Box::new(io::Cursor::new(stdin).chain(inner)));
     }
+    differs
 }
 
 /// A sink that more than one run has in turn.

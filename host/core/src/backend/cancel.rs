@@ -3,7 +3,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// A switch that stops a run, shared by its clones and thrown once.
@@ -18,6 +18,8 @@ struct Shared {
     /// Set under the lock, so that nobody can start waiting unseen; read without it.
     thrown: AtomicBool,
     waiting: Mutex<Waiting>,
+    /// Who insists on it.
+    again: OnceLock<CancelToken>,
 }
 
 #[derive(Default)]
@@ -59,6 +61,12 @@ impl CancelToken {
         for call in calls {
             call();
         }
+    }
+
+    /// The switch of whoever insists: thrown after this one, it leaves a program that was asked to end no time for it.
+    #[must_use]
+    pub fn again(&self) -> &Self {
+        self.0.again.get_or_init(Self::default)
     }
 
     /// Whether the switch was thrown.

@@ -9,7 +9,7 @@ use codebox_service::{
     Accepted, Admitted, After, Escalation, Plan, PlanError, Wanted, admit, after, choose, look, mark_escalated,
     plan_of, prepare, unmet,
 };
-use codebox_streams::{READ_TOO_MUCH, Revocable};
+use codebox_streams::{Differs, READ_TOO_MUCH, Revocable};
 
 use super::{lost_backend, lost_takeover, no_runtime, request};
 use crate::args::RunArgs;
@@ -17,7 +17,7 @@ use crate::commands::again::{Image, again};
 use crate::failure::Failure;
 use crate::handover::Handover;
 use crate::host::{Confinement, Host};
-use crate::interrupt;
+use crate::interrupt::Signals;
 use crate::progress::progress;
 use crate::standby::{Ended, Standby, StandingBy};
 use crate::streams::{Delivery, Streams, say_last_words};
@@ -72,11 +72,11 @@ impl Takeover {
         self.line.ended(status);
     }
 
-    fn go(&mut self, streams: &mut Streams) {
+    fn go(&mut self, streams: &mut Streams) -> Differs {
         self.went = true;
         self.line.goes();
         let Handover { stdout, stdin, .. } = &mut self.handover;
-        codebox_streams::go_on(&mut streams.io, std::mem::take(stdout), std::mem::take(stdin));
+        codebox_streams::go_on(&mut streams.io, std::mem::take(stdout), std::mem::take(stdin))
     }
 }
 
@@ -173,6 +173,7 @@ fn carried_out(
         host.catalog()?.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
     }
     let prepared = runtime.block_on(prepare(admitted, plan, backend))?;
+    let signals = Signals::heard();
     let walls = match host.confine(admitted, prepared.spec(), confinement) {
         Ok(walls) => walls,
         Err(failure) => {
@@ -181,13 +182,14 @@ fn carried_out(
             return Err(failure);
         }
     };
-    interrupt::cancels(streams.io.cancel.clone());
-    if let Some(takeover) = &mut takeover {
-        takeover.go(&mut streams);
-    }
+    signals.cancel(streams.io.cancel.clone());
+    let differs = takeover.as_mut().map(|takeover| takeover.go(&mut streams));
     let revocable = standby.is_some().then(|| Revocable::of(&mut streams.io));
     let mut report = runtime.block_on(prepared.exec(&mut streams.io))?;
     revocable.iter().for_each(Revocable::freeze);
+    if differs.is_some_and(|differs| differs.seen()) {
+        voice.note("it printed something else when it was run again; what the first try had printed stands above");
+    }
     report.enforcement.walls.extend(walls);
     if let Some(Takeover { handover: Handover { from, lacked, .. }, .. }) = takeover {
         mark_escalated(&mut report.provenance, BackendId::read(from.clone()), lacked);

@@ -1,0 +1,69 @@
+//! The signals by which a terminal, a shell, a service manager and a time limit ask a process to end.
+
+use std::io::{ErrorKind, Read as _};
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+/// `SIGINT`, `SIGTERM` and `SIGHUP`, but for those that are ignored.
+pub(crate) struct Signals(Vec<i32>);
+
+impl Signals {
+    /// Those that this process has not been started to ignore, as `nohup` makes it.
+    ///
+    /// Called before the walls are there: the system's word is in a file.
+    pub(crate) fn heard() -> Self {
+        let ignored = ignored();
+        Self([SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect())
+    }
+
+    /// Calls `heard` at each of them.
+    pub(super) fn each(self, heard: impl Fn() + Send + 'static) {
+        let Ok((mut reader, writer)) = std::io::pipe() else { return };
+        let listen = move || {
+            let mut byte = [0];
+            loop {
+                match reader.read(&mut byte) {
+                    Ok(1) => heard(),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    _ => return,
+                }
+            }
+        };
+        // Before the handlers: without a reader they would only swallow the signals.
+        if thread::Builder::new().name("codebox-signals".into()).spawn(listen).is_err() {
+            return;
+        }
+        for signal in self.0 {
+            let Ok(writer) = writer.try_clone() else { return };
+            let _ = pipe::register(signal, writer);
+        }
+    }
+}
+
+/// The signals that this process ignores, a bit each, where the system tells.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    read(&status).unwrap_or(0)
+}
+
+fn read(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read() {
+        // As under `nohup`: SIGHUP is the first.
+        assert_eq!(read("Name:\tcodebox\nSigIgn:\t0000000000000001\nSigCgt:\t0\n"), Some(1));
+        assert_eq!(read("SigIgn:\t0000000000001000\n"), Some(0x1000));
+        for bad in ["", "SigIgn:", "SigIgn: g"] {
+            assert_eq!(read(bad), None);
+        }
+    }
+}
