@@ -14,7 +14,7 @@ use crate::proxied::{proxy, reconciled, through};
 use crate::row::{Row, row};
 
 pub fn rows() -> Vec<Row> {
-    vec![row("L12::each_call", each_call), row("L12::any_byte", any_byte)]
+    vec![row("L12::each_call", each_call), row("L12::any_byte", any_byte), row("L12::frozen", frozen)]
 }
 
 /// Far beyond what codebox waits for an engine: only one that hangs meets it.
@@ -81,6 +81,31 @@ fn side_by_side(
         worked.map(drop)
     })
 }
+
+/// An engine that falls silent for good while a job runs: what became of that is not known, so it is not told as the end of
+/// its time, and what it had printed is there.
+fn frozen(ground: &Ground) -> Result<()> {
+    let proxy = proxy(ground.engine)?;
+    let run = || through(&proxy, ground.engine, ground.run()).deadline(PATIENCE);
+    let job = |timeout| run().args(["--timeout", timeout, "--lang", "python", "-c", FROZEN]);
+    // An engine that is known is asked for nothing else.
+    let first = run().args(["--lang", "python", "-c", "print(1)"]).run()?;
+    ensure!(first.code == Some(0), "without a fault: {} {}", first.stdout_text(), first.stderr_text());
+    let silent = Fault::Stall(Spot::Answer(0));
+    let calls = [EngineCall::Inspect, EngineCall::Remove, EngineCall::List, EngineCall::Other];
+    let attached = (EngineCall::Attach, Fault::Stall(Spot::Body(400)));
+    proxy.fail(&calls.map(|call| (call, silent)).into_iter().chain([attached]).collect::<Vec<_>>());
+    let ran = job("3s").run()?;
+    ensure!(!ran.hung && ran.code == Some(125), "it ended with {:?}: {}", ran.code, ran.stderr_text());
+    let report = ran.report()?;
+    ensure!(report.kind() == "engine_lost", "it is told as {}", report.json());
+    let printed = report.at("/partial/stdout").as_str().unwrap_or_default();
+    ensure!(printed.starts_with("line 0\nline 1\n"), "what it had printed is {}", report.json());
+    reconciled(ground)
+}
+
+const FROZEN: &str =
+    "import time\nfor n in range(99):\n    print('line', n, flush=True)\n    time.sleep(0.005)\ntime.sleep(600)";
 
 /// Any fault at any byte; of the attached stream the first bytes alone, which are marks of the engine's and of the agent's:
 /// nobody could tell a changed letter of a job's output.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use codebox_agent::{Ended, Evidence, Run, Status};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
-    BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestPath, Instance, Isolation, Job,
-    Limits, Outcome, Provenance, RunReport, Usage,
+    BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestError, GuestPath, Instance,
+    Isolation, Job, Limits, Outcome, Provenance, RunReport, Usage,
 };
 use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, open_linkless, put_file};
 use codebox_streams::Stdin;
@@ -161,10 +161,13 @@ impl ContainerInstance {
     /// The end of a job whose agent is gone: what the engine says of the container.
     async fn outcome_by_engine(&mut self, stop: Option<HostStop>) -> Result<Outcome, ContainerError> {
         use crate::classify::HostStop::{Cancelled, Limit};
-        match stop {
-            Some(Cancelled) => return Ok(Outcome::Cancelled),
-            Some(Limit(kind)) => return Ok(Outcome::LimitHit(kind)),
-            None => {}
+        if let Some(stop) = stop {
+            // It was ended from here, unless nobody heard that: then what became of it is not known.
+            self.container.killed().await?;
+            return Ok(match stop {
+                Cancelled => Outcome::Cancelled,
+                Limit(kind) => Outcome::LimitHit(kind),
+            });
         }
         // Somebody removed it, which kills what is in it.
         let lent = self.container.is_elsewhere();
@@ -254,14 +257,14 @@ fn environment(job: &Job) -> Vec<(String, String)> {
     home.chain(job.env.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-fn not_started(program: &str, number: i32) -> codebox_core::GuestError {
+fn not_started(program: &str, number: i32) -> GuestError {
     let (name, value) = if number == 2 {
-        ("CommandNotFound", format!("{program}: no such command in the image"))
+        (GuestError::NOT_FOUND, format!("{program}: no such command in the image"))
     } else {
         let why = std::io::Error::from_raw_os_error(number);
-        ("CommandNotStarted", format!("{program}: {why}"))
+        (GuestError::NOT_STARTED, format!("{program}: {why}"))
     };
-    codebox_core::GuestError { name: name.to_owned(), value, ..codebox_core::GuestError::default() }
+    GuestError { name: name.to_owned(), value, ..GuestError::default() }
 }
 
 pub(crate) fn files(error: codebox_files::FilesError) -> ContainerError {

@@ -128,6 +128,19 @@ pub struct GuestError {
     pub line: Option<u32>,
 }
 
+impl GuestError {
+    /// The [name](Self::name) where there is no such command.
+    pub const NOT_FOUND: &str = "CommandNotFound";
+    /// The [name](Self::name) where the system cannot start a command.
+    pub const NOT_STARTED: &str = "CommandNotStarted";
+
+    /// Whether it says that a command could not be started, so that nothing ran.
+    #[must_use]
+    pub fn is_not_started(&self) -> bool {
+        [Self::NOT_FOUND, Self::NOT_STARTED].contains(&self.name.as_str())
+    }
+}
+
 /// Something that the guest asked for and was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {

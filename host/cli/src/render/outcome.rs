@@ -47,6 +47,10 @@ fn truncation(stream: &str, output: &Captured) -> Option<String> {
 /// Why it ended, where the exit status alone would leave one guessing.
 fn ending(report: &RunReport) -> Option<String> {
     match &report.outcome {
+        // What was never started cannot have said so itself.
+        Outcome::Exited(126 | 127) => {
+            report.error.as_ref().filter(|error| error.is_not_started()).map(|error| error.value.clone())
+        }
         Outcome::Exited(_) => None,
         Outcome::Signalled(signal) => Some(format!("ended by signal {signal}")),
         Outcome::Trapped(trap) => Some(format!("trapped: {trap}")),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bollard::Docker;
-use bollard::query_parameters::RemoveContainerOptionsBuilder;
+use bollard::query_parameters::{KillContainerOptionsBuilder, RemoveContainerOptionsBuilder};
 use tokio::time::timeout;
 
 use crate::engine::PATIENCE;
@@ -14,7 +14,12 @@ pub(crate) struct Removal {
     client: Docker,
     id: String,
     due: Due,
+    /// How long the engine may take.
+    patience: Duration,
 }
+
+/// How long an engine may take that has just not answered. What it does not remove is removed later.
+const IMPATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether this process still has to remove it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,13 +30,13 @@ enum Due {
 
 impl Removal {
     /// Of the container that was made.
-    pub(crate) const fn of(client: Docker, id: String) -> Self {
-        Self { client, id, due: Due::Yes }
+    pub(crate) fn of(client: Docker, id: String) -> Self {
+        Self { client, id, due: Due::Yes, patience: 2 * PATIENCE }
     }
 
     /// Of a container that another process keeps, which removes it.
-    pub(crate) const fn elsewhere(client: Docker, id: String) -> Self {
-        Self { client, id, due: Due::No }
+    pub(crate) fn elsewhere(client: Docker, id: String) -> Self {
+        Self { client, id, due: Due::No, patience: 2 * PATIENCE }
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -43,10 +48,30 @@ impl Removal {
         self.due == Due::No
     }
 
+    /// Kills what is in it; one that has ended is no error.
+    ///
+    /// # Errors
+    /// When the engine does not say that it is dead.
+    pub(crate) async fn killed(&mut self) -> Result<(), ContainerError> {
+        const DOING: &str = "end a container";
+        let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
+        match timeout(PATIENCE, self.client.kill_container(&self.id, Some(options))).await {
+            Ok(done) => match done.map_err(ContainerError::call(DOING)) {
+                // Refused is one that does not run.
+                Ok(()) | Err(ContainerError::Gone { .. } | ContainerError::Refused { .. }) => Ok(()),
+                Err(error) => Err(error),
+            },
+            Err(late) => {
+                self.patience = IMPATIENCE;
+                Err(ContainerError::Lost { doing: DOING, source: Box::new(late) })
+            }
+        }
+    }
+
     /// Removes it now.
     pub(crate) async fn now(mut self) -> Result<(), ContainerError> {
         match std::mem::replace(&mut self.due, Due::No) {
-            Due::Yes => remove(&self.client, &self.id).await,
+            Due::Yes => removed(&self.client, &self.id, self.patience).await,
             Due::No => Ok(()),
         }
     }
@@ -57,11 +82,11 @@ impl Drop for Removal {
         if self.due == Due::No {
             return;
         }
-        let (client, id) = (self.client.clone(), std::mem::take(&mut self.id));
+        let (client, id, patience) = (self.client.clone(), std::mem::take(&mut self.id), self.patience);
         // Its line is cut by now, so the agent ends what runs; without a runtime the next start removes the rest.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let _ = remove(&client, &id).await;
+                let _ = removed(&client, &id, patience).await;
             });
         }
     }
@@ -71,10 +96,14 @@ impl Drop for Removal {
 ///
 /// An engine that is at it by itself, because the container has just ended, says so; it is asked again.
 pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerError> {
+    removed(client, id, 2 * PATIENCE).await
+}
+
+async fn removed(client: &Docker, id: &str, patience: Duration) -> Result<(), ContainerError> {
     let mut tries = 0;
     loop {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        let removed = match timeout(2 * PATIENCE, client.remove_container(id, Some(options))).await {
+        let removed = match timeout(patience, client.remove_container(id, Some(options))).await {
             Ok(done) => done.map_err(ContainerError::call("remove a container")),
             Err(late) => Err(ContainerError::Lost { doing: "remove a container", source: Box::new(late) }),
         };
