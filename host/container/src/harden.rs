@@ -30,6 +30,12 @@ const MANY_PROCESSES: i64 = 16_384;
 /// The lowest memory limit that engines take.
 const LEAST_MEMORY: u64 = 6 << 20;
 
+/// The lowest limit on open files with which an engine can start a container, and the agent in it a program.
+const LEAST_OPEN_FILES: u32 = 16;
+
+/// The most processes that a kernel counts to (`PID_MAX_LIMIT`); a limit beyond it is no limit, and engines refuse it.
+const MOST_PROCESSES: i64 = 4 << 20;
+
 /// What a container is made for.
 pub(crate) struct Wanted<'a> {
     pub image: &'a ImageFacts,
@@ -84,7 +90,12 @@ fn host(
         Some(size) => Some(signed(size.get())),
         None => None,
     };
-    let processes = processes.at().map(|count| i64::from(count.get()) + AGENT_THREADS);
+    if let Some(count) = open_files.at().filter(|count| count.get() < LEAST_OPEN_FILES) {
+        let why =
+            format!("{count} are too few to start a container with; raise --max-open-files to {LEAST_OPEN_FILES}");
+        return Err(ContainerError::Input { subject: "open files limit".to_owned(), why });
+    }
+    let processes = processes.at().map(|count| (i64::from(count.get()) + AGENT_THREADS).min(MOST_PROCESSES));
     let mut ulimits = vec![ulimit("core", Some(0))];
     ulimits.push(ulimit("nofile", open_files.at().map(|count| i64::from(count.get())).or_else(|| ceiling("nofile"))));
     // Counted for a user on the whole machine, so it is no limit of a job's, and the count of the group is: it is stated
