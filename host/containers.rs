@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use codebox_cli::{EngineImage, Failure, Leftover, Sweep};
+use codebox_cli::{EngineImage, Failure, Leftover, Sweep, SweptPlaces};
 use codebox_container::{
-    ContainerBackend, Flavour, ImageTable, LocalImage, Place, Settings as ContainerSettings, StartKeeper, Surroundings,
-    Swept, candidates,
+    ContainerBackend, ContainerError, Flavour, ImageTable, LocalImage, Place, Settings as ContainerSettings,
+    StartKeeper, Surroundings, Swept, candidates,
 };
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
     Backend as _, BackendError, HostPath, ImageName, ImagePattern, InstanceSpec, Isolation, Language, NameError,
-    ResultKind,
+    ResultKind, with_causes,
 };
 use codebox_files::Scratch;
 use codebox_service::catalog::Progress;
@@ -39,7 +39,7 @@ pub(crate) fn backends(
         let patterns = settings.images.allowed.as_ref();
         patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.allows(name)))
     };
-    let shared = ContainerSettings {
+    let settings_of_all = ContainerSettings {
         candidates: candidates(&surroundings()),
         images: ImageTable::default().with(settings.images.of.clone()).allowing(allowed),
         scratch: Arc::clone(scratch),
@@ -49,7 +49,7 @@ pub(crate) fn backends(
     };
     let mut flavours = Flavour::ALL;
     flavours.sort_by_key(|flavour| settings.engine.as_deref() != Some(flavour.as_str()));
-    flavours.map(|flavour| ContainerBackend::new(flavour, shared.clone())).into()
+    ContainerBackend::each(flavours, settings_of_all)
 }
 
 /// The engines' sockets of this machine: a directory that holds one is the engine to whoever can see it, for a socket can
@@ -168,8 +168,9 @@ pub(crate) async fn pull_named(
     Err(refused.unwrap_or_else(|| Failure::new(ResultKind::EngineUnavailable, "this build has no container engine")))
 }
 
-/// Finds, and removes if it is to, what killed processes left with the engines that answer.
-pub(crate) async fn sweep(engines: &[ContainerBackend], how: Sweep) -> Vec<Leftover> {
+/// Finds, and removes if it is to, what killed processes left with the engines that answer; names those that should answer
+/// and do not.
+pub(crate) async fn sweep(engines: &[ContainerBackend], how: Sweep) -> SweptPlaces {
     let swept = match how {
         Sweep::Remove => Swept::Away,
         Sweep::NameOnly => Swept::NamedOnly,
@@ -184,9 +185,14 @@ pub(crate) async fn sweep(engines: &[ContainerBackend], how: Sweep) -> Vec<Lefto
     // The mounts are this machine's, whichever engine they were made for.
     let mounts = engines.first().map(|engine| engine.sweep_mounts(swept)).unwrap_or_default();
     let mut found: Vec<Leftover> = told("this machine", mounts).collect();
+    let mut unasked = Vec::new();
     for engine in engines {
-        let containers = engine.sweep(swept).await.unwrap_or_default();
-        found.extend(told(engine.id().as_str(), containers));
+        match engine.sweep(swept).await {
+            Ok(containers) => found.extend(told(engine.id().as_str(), containers)),
+            // Where no engine is, none has anything of ours.
+            Err(ContainerError::NoEngine { silent: false, .. }) => {}
+            Err(error) => unasked.push((engine.id().to_string(), with_causes(&error))),
+        }
     }
-    found
+    SweptPlaces { left: found, unasked }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use codebox_cli::{Confinement, EngineImage, Failure, Host, Leftover, Sweep};
+use codebox_cli::{Confinement, EngineImage, Failure, Host, Sweep, SweptPlaces};
 use codebox_confine::{Place, Rules};
 use codebox_container::ContainerBackend;
 use codebox_core::path::{Protected, Reach};
@@ -177,7 +177,7 @@ impl Host for Process {
         crate::containers::block(any.end_keepers())
     }
 
-    fn sweep(&self, how: Sweep) -> Result<Vec<Leftover>, Failure> {
+    fn sweep(&self, how: Sweep) -> Result<SweptPlaces, Failure> {
         let engines = self.containers()?;
         crate::containers::block(async { crate::containers::sweep(engines, how).await })
     }

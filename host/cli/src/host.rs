@@ -85,8 +85,8 @@ pub trait Host {
     /// Finds what killed processes of codebox left behind, and removes it if `how` says so.
     ///
     /// # Errors
-    /// When this machine's own places cannot be had; an engine that does not answer is left out.
-    fn sweep(&self, how: Sweep) -> Result<Vec<Leftover>, Failure>;
+    /// When this machine's own places cannot be had.
+    fn sweep(&self, how: Sweep) -> Result<SweptPlaces, Failure>;
 
     /// Gives up what the job does not need, until the process ends, and says what holds.
     ///
@@ -129,6 +129,15 @@ pub enum Sweep {
     Remove,
     /// They are named and left.
     NameOnly,
+}
+
+/// What was found, and where nobody could look.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SweptPlaces {
+    /// What was left.
+    pub left: Vec<Leftover>,
+    /// Engines that should answer and do not, and why.
+    pub unasked: Vec<(String, String)>,
 }
 
 /// Something that a killed process of codebox left.

@@ -36,7 +36,7 @@ mod voice;
 
 pub use args::KEEP_COMMAND;
 pub use failure::Failure;
-pub use host::{Confinement, EngineImage, Host, Leftover, Sweep};
+pub use host::{Confinement, EngineImage, Host, Leftover, Sweep, SweptPlaces};
 pub use reference::reference;
 #[cfg(unix)]
 pub use standby::STANDBY_VARIABLE;

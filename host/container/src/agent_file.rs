@@ -37,6 +37,7 @@ pub(crate) fn put(folder: &Path) -> Result<PathBuf, ContainerError> {
         return Err(ContainerError::NoEngine {
             reason: "this build has no agent for Linux containers".to_owned(),
             fix: "use a build for Linux".to_owned(),
+            silent: false,
         });
     }
     let path = place(folder);

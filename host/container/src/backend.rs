@@ -94,15 +94,22 @@ pub struct ContainerBackend {
 }
 
 impl ContainerBackend {
-    /// A backend for one engine. Nothing is looked for yet.
+    /// A backend for each of these engines, in this order. Nothing is looked for yet.
     #[must_use]
-    pub fn new(flavour: Flavour, settings: Settings) -> Self {
+    pub fn each(flavours: impl IntoIterator<Item = Flavour>, settings: Settings) -> Vec<Self> {
         let Settings { candidates, images, scratch, folder, authorities, keeper } = settings;
         let owner = Owner::at(scratch.path());
         let (agent, notes) = (OnceLock::new(), Notes::below(folder.join("engines")));
         let shared = Shared { candidates, images, scratch, owner, authorities, notes, keeper, folder, agent };
-        let (engine, swept, pool) = (OnceCell::new(), AtomicBool::new(false), OnceLock::new());
-        Self { flavour, shared: Arc::new(shared), engine, swept, pool }
+        let shared = Arc::new(shared);
+        let backend = |flavour| Self {
+            flavour,
+            shared: Arc::clone(&shared),
+            engine: OnceCell::new(),
+            swept: AtomicBool::new(false),
+            pool: OnceLock::new(),
+        };
+        flavours.into_iter().map(backend).collect()
     }
 
     /// The engine, looked for once.
@@ -342,7 +349,7 @@ impl Backend for ContainerBackend {
         Box::pin(async move {
             let facts = match self.engine().await {
                 Ok(engine) => &engine.facts,
-                Err(ContainerError::NoEngine { reason, fix }) => return Err(Unavailable { reason, fix }),
+                Err(ContainerError::NoEngine { reason, fix, silent: _ }) => return Err(Unavailable { reason, fix }),
                 Err(error) => {
                     let fix = "see codebox doctor".to_owned();
                     return Err(Unavailable { reason: error.to_string(), fix });
@@ -350,6 +357,7 @@ impl Backend for ContainerBackend {
             };
             Ok(Capabilities {
                 languages: self.shared.images.languages(),
+                forbidden: self.shared.images.forbidden(),
                 isolation: Isolation::Container,
                 limits: held(facts),
                 snapshot: Support::No,

@@ -83,10 +83,12 @@ impl Engine {
             match Self::at(flavour, candidate, notes).await {
                 Ok(Some(engine)) if engine.facts.flavour == flavour => return Ok(engine),
                 Ok(_) => {}
-                Err(Unreached { why, denied }) => {
-                    reasons.push(Unreached { why: format!("{}: {why}", candidate.named_by), denied });
+                Err(Unreached { why, how }) => {
                     // Whoever named it does not mean another.
-                    if candidate.chosen == Chosen::ByUser(flavour) {
+                    let named = candidate.chosen == Chosen::ByUser(flavour);
+                    let how = if named { How::Named(candidate.named_by.clone()) } else { how };
+                    reasons.push(Unreached { why: format!("{}: {why}", candidate.named_by), how });
+                    if named {
                         break;
                     }
                 }
@@ -108,6 +110,9 @@ impl Engine {
         if known.as_ref().is_some_and(|facts| facts.flavour != flavour) {
             return Ok(None);
         }
+        if notes.is_silent(&candidate.place) {
+            return Err(Unreached::silent("it did not answer a moment ago".to_owned()));
+        }
         let listener = listener(&candidate.place).await?;
         let client = client(&candidate.place, known.as_ref()).map_err(Unreached::because)?;
         let patience = if known.is_some() { 2 * PATIENCE } else { INTRODUCTION };
@@ -124,7 +129,10 @@ impl Engine {
         match asked.await {
             Ok(Ok(engine)) => Ok(Some(engine)),
             Ok(Err(error)) => Err(Unreached::because(crate::error::one_line(&with_causes(&error)))),
-            Err(_) => Err(Unreached::because(format!("it does not answer within {} s", patience.as_secs()))),
+            Err(_) => {
+                notes.silent(&candidate.place);
+                Err(Unreached::silent(format!("it does not answer within {} s", patience.as_secs())))
+            }
         }
     }
 }
@@ -132,13 +140,29 @@ impl Engine {
 /// Why there is no engine at a place.
 struct Unreached {
     why: String,
+    how: How,
+}
+
+/// What kind of absence it is, which decides what helps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum How {
+    /// None listens there.
+    Away,
     /// There may be one, and this user may not talk to it.
-    denied: bool,
+    Denied,
+    /// One listens, and says nothing.
+    Silent,
+    /// The user named the place, by this.
+    Named(String),
 }
 
 impl Unreached {
     fn because(why: String) -> Self {
-        Self { why, denied: false }
+        Self { why, how: How::Away }
+    }
+
+    fn silent(why: String) -> Self {
+        Self { why, how: How::Silent }
     }
 }
 
@@ -148,10 +172,13 @@ async fn listener(place: &Place) -> Result<Option<u32>, Unreached> {
     let Place::Unix(path) = place else { return Ok(None) };
     let failed = |error: std::io::Error| Unreached {
         why: format!("{}: {error}", path.display()),
-        denied: error.kind() == std::io::ErrorKind::PermissionDenied,
+        how: match error.kind() {
+            std::io::ErrorKind::PermissionDenied => How::Denied,
+            _ => How::Away,
+        },
     };
     let connected = tokio::time::timeout(PATIENCE, tokio::net::UnixStream::connect(path)).await;
-    let socket = connected.map_err(|_| Unreached::because("it takes no connection".to_owned()))?.map_err(failed)?;
+    let socket = connected.map_err(|_| Unreached::silent("it takes no connection".to_owned()))?.map_err(failed)?;
     socket.peer_cred().map(|peer| Some(peer.uid())).map_err(failed)
 }
 
@@ -180,20 +207,38 @@ fn client(place: &Place, known: Option<&EngineFacts>) -> Result<Docker, String> 
 }
 
 fn none(flavour: Flavour, reasons: &[Unreached]) -> ContainerError {
-    let denied = reasons.iter().any(|reason| reason.denied);
-    let fix = match flavour {
-        Flavour::Podman if denied => "start one of your own: systemctl --user enable --now podman.socket",
-        Flavour::Docker if denied => {
-            "have this user added to the group docker, which is as much as root, or use podman"
+    let fix = fix(flavour, reasons);
+    if reasons.is_empty() {
+        return ContainerError::NoEngine { reason: format!("no {flavour} socket is there"), fix, silent: false };
+    }
+    let whys: Vec<&str> = reasons.iter().map(|reason| reason.why.as_str()).collect();
+    // Who may not talk to an engine has nothing there.
+    let silent = reasons.iter().any(|reason| reason.how != How::Denied);
+    ContainerError::NoEngine { reason: format!("no {flavour} answers ({})", whys.join("; ")), fix, silent }
+}
+
+/// What helps against the most telling of the reasons.
+fn fix(flavour: Flavour, reasons: &[Unreached]) -> String {
+    let named = reasons.iter().find_map(|reason| match &reason.how {
+        How::Named(by) => Some(by),
+        _ => None,
+    });
+    if let Some(by) = named {
+        return format!("have {by} name a place where {flavour} listens, or take it away");
+    }
+    let is = |how| reasons.iter().any(|reason| reason.how == how);
+    match flavour {
+        _ if is(How::Silent) => format!("see why {flavour} does not answer, and restart it"),
+        Flavour::Podman if is(How::Denied) => {
+            "start one of your own: systemctl --user enable --now podman.socket".to_owned()
         }
-        Flavour::Podman => "install podman and start it: systemctl --user enable --now podman.socket",
-        Flavour::Docker => "install docker and start it, or name its socket with DOCKER_HOST",
-    };
-    let reason = if reasons.is_empty() {
-        format!("no {flavour} socket is there")
-    } else {
-        let reasons: Vec<&str> = reasons.iter().map(|reason| reason.why.as_str()).collect();
-        format!("no {flavour} answers ({})", reasons.join("; "))
-    };
-    ContainerError::NoEngine { reason, fix: fix.to_owned() }
+        Flavour::Docker if is(How::Denied) => {
+            "have this user added to the group docker, which is as much as root, or use podman".to_owned()
+        }
+        Flavour::Podman => {
+            "install podman and start it: systemctl --user enable --now podman.socket (as root without --user)"
+                .to_owned()
+        }
+        Flavour::Docker => "install docker and start it, or name its socket with DOCKER_HOST".to_owned(),
+    }
 }

@@ -14,6 +14,8 @@ pub enum ContainerError {
         reason: String,
         /// What to do.
         fix: String,
+        /// Whether there is a place where one should answer.
+        silent: bool,
     },
     /// The engine did not answer, or went away.
     #[error("the engine went away while it was to {doing}")]
@@ -141,7 +143,7 @@ impl ContainerError {
     /// The same in the words that all backends share.
     pub(crate) fn of(self, backend: &BackendId) -> BackendError {
         match self {
-            Self::NoEngine { reason, fix } => {
+            Self::NoEngine { reason, fix, silent: _ } => {
                 BackendError::Unavailable { backend: backend.clone(), why: Unavailable { reason, fix } }
             }
             Self::Lost { doing, source } => {

@@ -6,11 +6,16 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use bollard::Docker;
-use bollard::query_parameters::ListContainersOptionsBuilder;
+use bollard::errors::Error;
+use bollard::models::ContainerSummary;
+use bollard::query_parameters::{ListContainersOptions, ListContainersOptionsBuilder};
 use codebox_files::is_owned;
+use tokio::time::{Instant, sleep};
 
+use crate::engine::PATIENCE;
 use crate::error::ContainerError;
 use crate::instance::remove;
 use crate::labels::{BOOT, HOME, OWNER, Owner};
@@ -45,7 +50,7 @@ pub(crate) async fn containers(
     let filters: HashMap<String, Vec<String>> =
         [("label".to_owned(), vec![format!("{HOME}={}", own.home)])].into_iter().collect();
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-    let found = client.list_containers(Some(options)).await.map_err(ContainerError::call("list containers"))?;
+    let found = listed(client, options).await?;
     let mut left = Vec::new();
     for container in found {
         let (Some(id), Some(labels)) = (container.id, container.labels) else { continue };
@@ -62,6 +67,20 @@ pub(crate) async fn containers(
         left.push(Leftover { kind: "container", name, kept });
     }
     Ok(left)
+}
+
+/// The containers there are.
+///
+/// Podman tells one that has just ended as `stopped`, which is no status of the interface's, until it has cleaned up after
+/// it.
+async fn listed(client: &Docker, options: ListContainersOptions) -> Result<Vec<ContainerSummary>, ContainerError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match client.list_containers(Some(options.clone())).await {
+            Err(Error::JsonDataError { .. }) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
+            found => return found.map_err(ContainerError::call("list containers")),
+        }
+    }
 }
 
 fn is_ownerless(labels: &HashMap<String, String>, own: &Owner, scratch: &Path) -> bool {

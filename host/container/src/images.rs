@@ -13,7 +13,11 @@ use crate::error::{ContainerError, one_line};
 
 /// Which image a language's programs start from; the one place that names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageTable(BTreeMap<Language, ImageName>);
+pub struct ImageTable {
+    images: BTreeMap<Language, ImageName>,
+    /// Those that may not be used.
+    forbidden: BTreeMap<Language, ImageName>,
+}
 
 const DEFAULTS: [(Language, &str); 3] = [
     (Language::Python, "docker.io/library/python:3.13-slim"),
@@ -24,7 +28,8 @@ const DEFAULTS: [(Language, &str); 3] = [
 
 impl Default for ImageTable {
     fn default() -> Self {
-        Self(DEFAULTS.into_iter().filter_map(|(language, name)| Some((language, name.parse().ok()?))).collect())
+        let images = DEFAULTS.into_iter().filter_map(|(language, name)| Some((language, name.parse().ok()?))).collect();
+        Self { images, forbidden: BTreeMap::new() }
     }
 }
 
@@ -32,29 +37,41 @@ impl ImageTable {
     /// The table with some of its images changed.
     #[must_use]
     pub fn with(mut self, changes: impl IntoIterator<Item = (Language, ImageName)>) -> Self {
-        self.0.extend(changes);
+        self.images.extend(changes);
         self
     }
 
     /// The table with those images only that may be used.
     #[must_use]
     pub fn allowing(mut self, allowed: impl Fn(&ImageName) -> bool) -> Self {
-        self.0.retain(|_, name| allowed(name));
+        let (images, forbidden) = self.images.into_iter().partition(|(_, name)| allowed(name));
+        (self.images, self.forbidden) = (images, forbidden);
         self
     }
 
     /// The image of a language's programs.
     #[must_use]
     pub fn of(&self, language: &Language) -> Option<&ImageName> {
-        self.0.get(language.run_as())
+        self.images.get(language.run_as())
     }
 
     /// The languages that have one.
     #[must_use]
     pub fn languages(&self) -> Vec<Language> {
-        let own = self.0.keys().cloned();
-        own.chain(self.0.contains_key(&Language::JavaScript).then_some(Language::TypeScript)).collect()
+        with_typescript(&self.images).map(|(language, _)| language).collect()
     }
+
+    /// The languages that have none but one that may not be used.
+    #[must_use]
+    pub fn forbidden(&self) -> BTreeMap<Language, ImageName> {
+        with_typescript(&self.forbidden).map(|(language, name)| (language, name.clone())).collect()
+    }
+}
+
+/// The rows, and one for TypeScript, which runs as JavaScript does.
+fn with_typescript(rows: &BTreeMap<Language, ImageName>) -> impl Iterator<Item = (Language, &ImageName)> {
+    let typed = rows.get(&Language::JavaScript).map(|name| (Language::TypeScript, name));
+    rows.iter().map(|(language, name)| (language.clone(), name)).chain(typed)
 }
 
 /// An image of an engine's store, for people.
@@ -167,5 +184,14 @@ mod tests {
     #[test]
     fn every_default_is_a_name() {
         assert_eq!(ImageTable::default().languages().len(), DEFAULTS.len() + 1);
+    }
+
+    #[test]
+    fn what_may_not_be_used_is_known_by_name() {
+        let table = ImageTable::default().allowing(|name| !name.as_str().contains("node"));
+        assert_eq!(table.languages(), [Language::Python, Language::Command]);
+        let forbidden: Vec<Language> = table.forbidden().into_keys().collect();
+        assert_eq!(forbidden, [Language::JavaScript, Language::TypeScript]);
+        assert_eq!(table.of(&Language::TypeScript), None);
     }
 }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -15,11 +16,15 @@ use crate::labels::boot;
 /// How long something kept is believed; an engine can be configured anew without another version.
 const FRESH: Duration = Duration::from_secs(3600);
 
-/// A folder with a file for each engine.
-#[derive(Debug, Clone)]
+/// How long an engine that did not answer is not asked again. Both backends look at the same places.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// A folder with a file for each engine, and the places of those that did not answer this process.
+#[derive(Debug)]
 pub(crate) struct Notes {
     folder: PathBuf,
     boot: String,
+    silent: Mutex<Vec<(Place, Instant)>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -32,7 +37,20 @@ struct Note {
 
 impl Notes {
     pub(crate) fn below(folder: PathBuf) -> Self {
-        Self { folder, boot: boot() }
+        Self { folder, boot: boot(), silent: Mutex::default() }
+    }
+
+    /// Remembers that whoever listens at a place did not answer.
+    pub(crate) fn silent(&self, place: &Place) {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.retain(|(other, _)| other != place);
+        silent.push((place.clone(), Instant::now()));
+    }
+
+    /// Whether it did not answer a moment ago.
+    pub(crate) fn is_silent(&self, place: &Place) -> bool {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.iter().any(|(other, since)| other == place && since.elapsed() < SILENCE)
     }
 
     /// What was kept of the engine at a place, if the same socket is still there.

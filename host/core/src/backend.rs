@@ -7,6 +7,7 @@ use std::pin::Pin;
 use thiserror::Error;
 
 use crate::grants::Grants;
+use crate::image::ImageName;
 use crate::isolation::Isolation;
 use crate::job::Job;
 use crate::language::Language;
@@ -100,6 +101,8 @@ pub enum Support {
 pub struct Capabilities {
     /// The languages it runs.
     pub languages: Vec<Language>,
+    /// The languages that it could run but for the configuration, and the image that this does not allow.
+    pub forbidden: BTreeMap<Language, ImageName>,
     /// What it puts between guest and host.
     pub isolation: Isolation,
     /// How well it holds each limit; what is not named is not held.

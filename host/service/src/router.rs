@@ -242,6 +242,14 @@ pub(crate) fn weigh(
             "use --isolation container or auto".to_owned(),
         );
     }
+    let is_named = matches!(bound, Some(Bound::Image(_)));
+    if let Some(image) = able.forbidden.get(language).filter(|_| !is_named) {
+        return against(
+            ResultKind::Denied,
+            format!("the configuration does not allow {image}, which {language} starts from"),
+            format!("add it to images.allowed, or set images.{language} to one that is allowed"),
+        );
+    }
     if !demand.is_command() && !able.languages.contains(language) {
         return against(
             ResultKind::EngineUnavailable,

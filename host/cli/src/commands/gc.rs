@@ -6,20 +6,20 @@ use codebox_core::exit;
 
 use crate::answer;
 use crate::failure::Failure;
-use crate::host::{Host, Leftover, Sweep};
+use crate::host::{Host, Leftover, Sweep, SweptPlaces};
 use crate::render::Escaped;
 
-/// Prints a line for each leftover. The status is a failure's where one could not be removed.
+/// Prints a line for each leftover. The status is a failure's where one could not be removed, or an engine not be asked.
 pub(super) fn gc(how: Sweep, host: &dyn Host) -> Result<u8, Failure> {
     let found = host.sweep(how)?;
     let printed = answer::print(&lines(&found, how))?;
-    let all_gone = found.iter().all(|leftover| leftover.kept.is_none());
+    let all_gone = found.unasked.is_empty() && found.left.iter().all(|leftover| leftover.kept.is_none());
     Ok(if all_gone { printed } else { exit::FAILURE })
 }
 
-fn lines(found: &[Leftover], how: Sweep) -> String {
+fn lines(found: &SweptPlaces, how: Sweep) -> String {
     let mut text = String::new();
-    for Leftover { kind, name, place, kept } in found {
+    for Leftover { kind, name, place, kept } in &found.left {
         let name = Escaped(name);
         // Writing to a string cannot fail.
         let _ = match (kept, how) {
@@ -28,7 +28,10 @@ fn lines(found: &[Leftover], how: Sweep) -> String {
             (None, Sweep::NameOnly) => writeln!(text, "would remove {kind} {name} ({place})"),
         };
     }
-    if found.is_empty() {
+    for (engine, why) in &found.unasked {
+        let _ = writeln!(text, "cannot look for containers of {engine}: {}", Escaped(why));
+    }
+    if text.is_empty() {
         text.push_str("nothing was left behind\n");
     }
     text
@@ -46,10 +49,14 @@ mod tests {
             place: "docker".to_owned(),
             kept: kept.map(str::to_owned),
         };
-        assert_eq!(lines(&[], Sweep::Remove), "nothing was left behind\n");
-        assert_eq!(lines(&[leftover(None)], Sweep::Remove), "removed container codebox-\\n1 (docker)\n");
-        assert_eq!(lines(&[leftover(None)], Sweep::NameOnly), "would remove container codebox-\\n1 (docker)\n");
-        let kept = lines(&[leftover(Some("busy"))], Sweep::Remove);
+        let of = |left: Vec<Leftover>| SweptPlaces { left, unasked: Vec::new() };
+        assert_eq!(lines(&of(vec![]), Sweep::Remove), "nothing was left behind\n");
+        assert_eq!(lines(&of(vec![leftover(None)]), Sweep::Remove), "removed container codebox-\\n1 (docker)\n");
+        assert_eq!(lines(&of(vec![leftover(None)]), Sweep::NameOnly), "would remove container codebox-\\n1 (docker)\n");
+        let kept = lines(&of(vec![leftover(Some("busy"))]), Sweep::Remove);
         assert_eq!(kept, "cannot remove container codebox-\\n1 (docker): busy\n");
+        let unasked = vec![("docker".to_owned(), "no docker answers".to_owned())];
+        let unasked = lines(&SweptPlaces { left: Vec::new(), unasked }, Sweep::Remove);
+        assert_eq!(unasked, "cannot look for containers of docker: no docker answers\n");
     }
 }

@@ -17,7 +17,17 @@ pub const fn has(isolation: Isolation) -> bool {
 /// What a backend lacks of what could be asked of it, each in a few words, what the program needs first.
 #[must_use]
 pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String> {
-    let Capabilities { languages, isolation, limits: _, snapshot, fork, network_filter, fuel: _, engine: _ } = able;
+    let Capabilities {
+        languages,
+        forbidden: _,
+        isolation,
+        limits: _,
+        snapshot,
+        fork,
+        network_filter,
+        fuel: _,
+        engine: _,
+    } = able;
     let mut lacks = Vec::new();
     let mut add = |what: String| {
         if !lacks.contains(&what) {

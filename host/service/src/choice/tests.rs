@@ -12,6 +12,7 @@ use crate::router::{Bound, Network};
 fn able(isolation: Isolation) -> Capabilities {
     Capabilities {
         languages: vec![Language::Python, Language::JavaScript],
+        forbidden: BTreeMap::new(),
         isolation,
         limits: BTreeMap::from([(LimitKind::Wall, Held::Enforced)]),
         snapshot: Support::No,

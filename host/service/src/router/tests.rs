@@ -7,6 +7,7 @@ use super::*;
 fn capable(name: &'static str, isolation: Isolation) -> Probed {
     let found = Capabilities {
         languages: vec![Language::Python],
+        forbidden: BTreeMap::new(),
         isolation,
         limits: BTreeMap::from([(LimitKind::Wall, Held::Enforced)]),
         snapshot: Support::No,

@@ -48,6 +48,7 @@ impl Backend for Fake {
         Box::pin(async {
             Ok(Capabilities {
                 languages: vec![Language::Python],
+                forbidden: BTreeMap::new(),
                 isolation: Isolation::Wasm,
                 limits: BTreeMap::from([(LimitKind::Wall, Held::Enforced)]),
                 snapshot: Support::No,

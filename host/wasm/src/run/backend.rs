@@ -105,6 +105,7 @@ impl WasmBackend {
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             languages: self.languages(),
+            forbidden: BTreeMap::new(),
             isolation: Isolation::Wasm,
             limits: held(),
             snapshot: Support::No,

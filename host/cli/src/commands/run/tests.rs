@@ -16,7 +16,7 @@ use codebox_service::{Admitted, Check, Journal, Policy, State, Surroundings};
 use super::*;
 use crate::args::{Cli, Command};
 use crate::commands::run::attempt::Done;
-use crate::host::{Confinement, EngineImage, Leftover, Sweep};
+use crate::host::{Confinement, EngineImage, Sweep, SweptPlaces};
 use crate::voice::Loudness;
 
 /// A composition root with one backend and one runtime, which writes down what is asked of it.
@@ -96,8 +96,8 @@ impl Host for Fake {
         Ok(())
     }
 
-    fn sweep(&self, _how: Sweep) -> Result<Vec<Leftover>, Failure> {
-        Ok(Vec::new())
+    fn sweep(&self, _how: Sweep) -> Result<SweptPlaces, Failure> {
+        Ok(SweptPlaces::default())
     }
 
     fn confine(
@@ -138,6 +138,7 @@ impl Backend for Fake {
         Box::pin(async {
             Ok(Capabilities {
                 languages: vec![Language::Python],
+                forbidden: BTreeMap::new(),
                 isolation: Isolation::Wasm,
                 limits: BTreeMap::new(),
                 snapshot: Support::No,
