@@ -303,7 +303,11 @@ pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
         .into_iter()
         .map(|kind| {
             let held = match kind {
-                LimitKind::Wall | LimitKind::Output | LimitKind::OpenFiles => Held::Enforced,
+                LimitKind::Wall
+                | LimitKind::Output
+                | LimitKind::OpenFiles
+                | LimitKind::NetBytes
+                | LimitKind::NetConnections => Held::Enforced,
                 // Looked at a hundred times a second, over all processes.
                 LimitKind::Cpu if facts.own_groups => Held::BestEffort,
                 LimitKind::Cpu => Held::Unsupported,

@@ -74,8 +74,20 @@ fn host(
     binds: &[Bind],
     facts: &EngineFacts,
 ) -> Result<HostConfig, ContainerError> {
-    // Time, output and files are held by the agent and the host.
-    let Limits { wall: _, cpu: _, memory, output: _, disk, files: _, open_files, processes, fuel: _ } = *limits;
+    // Time, output, files and the network are held by the agent and the host.
+    let Limits {
+        wall: _,
+        cpu: _,
+        memory,
+        output: _,
+        disk,
+        files: _,
+        open_files,
+        processes,
+        fuel: _,
+        net_bytes: _,
+        net_connections: _,
+    } = *limits;
     let memory = match memory.at() {
         Some(size) if size.get() < LEAST_MEMORY => {
             let why = format!("an engine takes no less than {} MiB; raise --memory", LEAST_MEMORY >> 20);

@@ -69,8 +69,19 @@ impl ContainerInstance {
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, ContainerError> {
         let before = self.put_files(job)?;
         let started = command::of(job)?;
-        let Limits { wall, cpu, memory: _, output: _, disk, files: _, open_files: _, processes: _, fuel: _ } =
-            job.limits;
+        let Limits {
+            wall,
+            cpu,
+            memory: _,
+            output: _,
+            disk,
+            files: _,
+            open_files: _,
+            processes: _,
+            fuel: _,
+            net_bytes: _,
+            net_connections: _,
+        } = job.limits;
         let order = Run {
             argv: started.argv.clone(),
             env: environment(job),

@@ -132,12 +132,31 @@ pub(crate) struct LimitArgs {
     /// Processes and threads at one time [default: 64]
     #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = small_count)]
     pub max_processes: Option<Limit<NonZeroU32>>,
+
+    /// Bytes to and from granted hosts, together [default: 1GiB]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
+    pub max_net_bytes: Option<Limit<ByteSize>>,
+
+    /// Connections to granted hosts, over the whole run [default: 10000]
+    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = parse_count)]
+    pub max_net_connections: Option<Limit<NonZeroU64>>,
 }
 
 impl LimitArgs {
     /// The same as values.
     pub(crate) fn overrides(&self) -> LimitOverrides {
-        let Self { timeout, cpu_time, memory, max_output, max_disk, max_files, max_open_files, max_processes } = *self;
+        let Self {
+            timeout,
+            cpu_time,
+            memory,
+            max_output,
+            max_disk,
+            max_files,
+            max_open_files,
+            max_processes,
+            max_net_bytes,
+            max_net_connections,
+        } = *self;
         LimitOverrides {
             wall: timeout,
             cpu: cpu_time,
@@ -148,6 +167,8 @@ impl LimitArgs {
             open_files: max_open_files,
             processes: max_processes,
             fuel: None,
+            net_bytes: max_net_bytes,
+            net_connections: max_net_connections,
         }
     }
 }

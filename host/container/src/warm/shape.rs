@@ -42,8 +42,20 @@ impl Shape {
     /// The shape of an instance's container; nothing where a granted directory cannot be told from another.
     pub(crate) fn of(image: &ImageFacts, spec: &InstanceSpec) -> Option<Self> {
         let ImageFacts { name, id, volumes } = image;
-        // Time, output and the number of files are held for each job.
-        let Limits { wall: _, cpu: _, memory, output: _, disk, files: _, open_files, processes, fuel: _ } = spec.limits;
+        // Time, output, the number of files and the network are held for each job.
+        let Limits {
+            wall: _,
+            cpu: _,
+            memory,
+            output: _,
+            disk,
+            files: _,
+            open_files,
+            processes,
+            fuel: _,
+            net_bytes: _,
+            net_connections: _,
+        } = spec.limits;
         let dirs = settle(&spec.grants.dirs).ok()?;
         let bytes = |limit: Limit<ByteSize>| limit.at().map(|size| size.get());
         Some(Self {
