@@ -49,6 +49,12 @@ impl Refusal {
         Self { reason, host: shortened(host), port, address }
     }
 
+    /// The address that the host led to, if that was looked up.
+    #[must_use]
+    pub const fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
     /// What would allow it, as a user would write it; nothing for what cannot be granted.
     #[must_use]
     pub fn fix(&self) -> Option<String> {
