@@ -13,13 +13,14 @@ use codebox_agent::{AGENT_PLACE, MAX_ASKED};
 use codebox_core::{Access, Limits};
 
 use crate::caller::{JobUser, Owners};
+use crate::doors::Doors;
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::images::ImageFacts;
 use crate::mounts::Bind;
 
-/// Threads of the agent, which the kernel counts with the job's: its own, and one for each question.
-const AGENT_THREADS: i64 = 8 + MAX_ASKED as i64;
+/// Threads of the agent, which the kernel counts with the job's: its own, with that of the doors, and one for each question.
+const AGENT_THREADS: i64 = 9 + MAX_ASKED as i64;
 
 /// Shared memory of a job, part of its memory.
 const SHARED_MEMORY: u64 = 64 << 20;
@@ -36,13 +37,18 @@ pub(crate) struct Wanted<'a> {
     pub user: &'a JobUser,
     pub limits: &'a Limits,
     pub binds: &'a [Bind],
+    pub doors: &'a Doors,
     pub labels: HashMap<String, String>,
 }
 
 /// The container for a job.
 pub(crate) fn container(wanted: Wanted<'_>, facts: &EngineFacts) -> Result<ContainerCreateBody, ContainerError> {
-    let Wanted { image, user, limits, binds, labels } = wanted;
-    let host = host(image, user, limits, binds, facts)?;
+    let Wanted { image, user, limits, binds, doors, labels } = wanted;
+    let host = HostConfig {
+        extra_hosts: Some(doors.hosts()),
+        sysctls: sysctls(doors),
+        ..host(image, user, limits, binds, facts)?
+    };
     Ok(ContainerCreateBody {
         image: Some(image.id.clone()),
         user: Some(format!("{}:{}", user.uid, user.gid)),
@@ -137,6 +143,12 @@ fn host(
         tmpfs: Some(volumes(image, binds)),
         ..HostConfig::default()
     })
+}
+
+/// Ports below 1024 are for everybody where a door is at one: what is granted there is reached there.
+fn sysctls(doors: &Doors) -> Option<HashMap<String, String>> {
+    let low = ("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
+    doors.has_low_port().then(|| HashMap::from([low]))
 }
 
 /// Places that the image declares as volumes, which an engine would make writable and without a limit: empty and
