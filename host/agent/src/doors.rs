@@ -217,7 +217,8 @@ impl Keeper {
         let line = &self.line;
         let say = |said: Said| line.send(&Word::Way(number, said));
         let mut done = || {
-            if flags.contains(PollFlags::OUT) {
+            // Whoever has hung up is found out by writing, too.
+            if flags.intersects(PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) {
                 guest.pass_on(&say)?;
             }
             if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {

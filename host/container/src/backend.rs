@@ -248,7 +248,8 @@ impl ContainerBackend {
         match warm::ask(&self.shared.keepers(&engine.facts), &asks).await {
             Answer::Lent(lease, talk) => {
                 let doors = Doors::of(&spec.grants.net);
-                let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), doors, asked);
+                let inside = (doors, self.shared.authorities.as_ref().map(|_| crate::harden::AUTHORITIES));
+                let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), inside, asked);
                 // What was lent and is not there any more is made anew.
                 Ok((lent.ok(), None))
             }

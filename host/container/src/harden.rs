@@ -20,7 +20,7 @@ use crate::images::ImageFacts;
 use crate::mounts::Bind;
 
 /// Threads of the agent, which the kernel counts with the job's: its own, with that of the doors, and one for each question.
-const AGENT_THREADS: i64 = 9 + MAX_ASKED as i64;
+const AGENT_THREADS: i64 = 8 + MAX_ASKED as i64;
 
 /// Shared memory of a job, part of its memory.
 const SHARED_MEMORY: u64 = 64 << 20;
@@ -30,6 +30,9 @@ const MANY_PROCESSES: i64 = 16_384;
 
 /// The lowest memory limit that engines take.
 const LEAST_MEMORY: u64 = 6 << 20;
+
+/// Where a container finds the machine's certificate authorities, if this machine has them in one file.
+pub(crate) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// What a container is made for.
 pub(crate) struct Wanted<'a> {
@@ -195,7 +198,7 @@ pub(crate) fn life(limits: &Limits) -> Option<Duration> {
 pub(crate) fn own_binds(agent: &std::path::Path, authorities: Option<&std::path::Path>) -> Vec<Bind> {
     let mut binds = vec![Bind { host: agent.to_owned(), guest: AGENT_PLACE.to_owned(), access: Access::ReadOnly }];
     if let Some(bundle) = authorities {
-        let guest = "/etc/ssl/certs/ca-certificates.crt".to_owned();
+        let guest = AUTHORITIES.to_owned();
         binds.push(Bind { host: bundle.to_owned(), guest, access: Access::ReadOnly });
     }
     binds

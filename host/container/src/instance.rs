@@ -52,6 +52,8 @@ pub(crate) struct ContainerInstance {
     scratch: InstanceScratch,
     /// The ways out that it was made with.
     doors: Doors,
+    /// Where inside the certificate authorities are.
+    authorities: Option<&'static str>,
     startup: Duration,
     /// What goes on beside the job and is waited for at the end.
     beside: Option<tokio::task::JoinHandle<()>>,
@@ -88,7 +90,7 @@ impl ContainerInstance {
         } = job.limits;
         let order = Run {
             argv: started.argv.clone(),
-            env: environment(job, &self.doors),
+            env: environment(job, &self.doors, self.authorities),
             from_image: FROM_IMAGE.map(str::to_owned).to_vec(),
             cwd: GuestPath::work().as_str().to_owned(),
             asks: started.asks,
@@ -279,10 +281,10 @@ impl ContainerInstance {
 }
 
 /// The whole environment of a job.
-fn environment(job: &Job, doors: &Doors) -> Vec<(String, String)> {
+fn environment(job: &Job, doors: &Doors, authorities: Option<&str>) -> Vec<(String, String)> {
     let home = [("HOME", "/tmp")].into_iter().filter(|(name, _)| !job.env.contains_key(*name));
     let home = home.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    home.chain(doors.environment(job))
+    home.chain(doors.environment(job, authorities))
         .chain(job.env.iter().map(|(name, value)| (name.clone(), value.clone())))
         .collect()
 }

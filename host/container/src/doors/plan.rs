@@ -20,6 +20,9 @@ const NAMING_PROXY: [&[&str]; 3] =
     [&["http_proxy", "HTTP_PROXY"], &["https_proxy", "HTTPS_PROXY"], &["all_proxy", "ALL_PROXY"]];
 const SPARING_PROXY: &[&str] = &["no_proxy", "NO_PROXY"];
 
+/// Variables by which programs find certificate authorities besides, or instead of, those that they bring.
+const NAMING_AUTHORITIES: [&str; 3] = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"];
+
 /// Node listens to the variables only when it is told to.
 const NODE: &str = "NODE_USE_ENV_PROXY";
 
@@ -121,8 +124,8 @@ impl Doors {
         self.doors.iter().any(|(door, _)| door.port < 1024)
     }
 
-    /// What the job's environment says of the proxy, where the job does not say something itself.
-    pub(crate) fn environment(&self, job: &Job) -> Vec<(String, String)> {
+    /// What the job's environment says of the proxy, and of the `authorities` that vouch for hosts, where the job does not say something itself.
+    pub(crate) fn environment(&self, job: &Job, authorities: Option<&str>) -> Vec<(String, String)> {
         if self.is_none() {
             return Vec::new();
         }
@@ -133,6 +136,9 @@ impl Doors {
             settings.push((SPARING_PROXY, format!("{LOCALHOST},127.0.0.1,::1")));
         }
         settings.push((&[NODE], "1".to_owned()));
+        if let Some(file) = authorities {
+            settings.extend(NAMING_AUTHORITIES.chunks(1).map(|name| (name, file.to_owned())));
+        }
         let free = |names: &[&str]| names.iter().all(|name| !job.env.contains_key(*name));
         let set = settings.into_iter().filter(|(names, _)| free(names));
         set.flat_map(|(names, value)| names.iter().map(move |name| ((*name).to_owned(), value.clone()))).collect()
@@ -154,7 +160,7 @@ mod tests {
     fn nothing_granted_is_no_door_and_no_variable() {
         let none = doors(&[]);
         assert!(none.is_none() && none.places().is_empty() && none.hosts().is_empty());
-        assert_eq!(none.environment(&Job::python("")), []);
+        assert_eq!(none.environment(&Job::python(""), Some("/f")), []);
     }
 
     #[test]
@@ -174,7 +180,7 @@ mod tests {
         assert_eq!(all.hosts(), Vec::<String>::new());
         let local = |port| Door { address: Ipv4Addr::LOCALHOST, port };
         assert_eq!(all.places(), [PROXY, local(8080), local(9090)]);
-        let environment = |all: &Doors| all.environment(&Job::python(""));
+        let environment = |all: &Doors| all.environment(&Job::python(""), None);
         assert!(environment(&all).iter().any(|(name, _)| name == "NO_PROXY"));
         for any in ["localhost", "127.0.0.1", "127.0.0.0/8"] {
             assert!(environment(&doors(&[any])).iter().all(|(name, _)| name != "NO_PROXY"), "{any}");
@@ -185,7 +191,8 @@ mod tests {
     fn a_jobs_own_setting_stays() {
         let mut job = Job::python("");
         job.env.insert("https_proxy".to_owned(), String::new());
-        let set = doors(&["a.org"]).environment(&job);
+        let set = doors(&["a.org"]).environment(&job, Some("/f"));
+        assert!(set.contains(&("SSL_CERT_FILE".to_owned(), "/f".to_owned())));
         assert!(set.iter().all(|(name, _)| !name.eq_ignore_ascii_case("https_proxy")));
         assert!(set.contains(&("HTTP_PROXY".to_owned(), "http://127.77.0.1:3128".to_owned())));
     }

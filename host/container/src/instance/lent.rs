@@ -46,7 +46,7 @@ impl ContainerInstance {
         engine: Engine,
         image: ImageFacts,
         (lease, talk): (Lease, Talk),
-        doors: Doors,
+        (doors, authorities): (Doors, Option<&'static str>),
         asked: Instant,
     ) -> Result<Self, ContainerError> {
         let Lease { container, user, scratch: place, granted } = lease;
@@ -64,6 +64,7 @@ impl ContainerInstance {
             user,
             scratch,
             doors,
+            authorities,
         })
     }
 }

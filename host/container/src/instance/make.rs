@@ -71,6 +71,7 @@ impl ContainerInstance {
             granted,
             scratch,
             doors,
+            authorities: shared.authorities.as_ref().map(|_| harden::AUTHORITIES),
             startup: began.elapsed(),
             beside: None,
             afterwards: None,
