@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -77,6 +78,8 @@ impl Server {
         })?;
         let file = NamedTempFile::new().context("a file")?;
         std::fs::write(file.path(), authority.pem())?;
+        // The job is not its owner.
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644))?;
         Ok((server, file))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU16;
 
 use codebox_agent::door::Door;
 use codebox_core::{Job, NetGrant, NetRules};
@@ -77,7 +78,6 @@ impl Doors {
             let door = |port| (Door { address, port }, Target::Host(name.to_owned(), port));
             all.doors.extend(ports.into_iter().map(door));
         }
-        let rules = NetRules(grants.to_vec());
         for grant in grants {
             let Some(port) = grant.port() else { continue };
             let address = Ipv4Addr::LOCALHOST;
@@ -88,14 +88,15 @@ impl Doors {
                 all.doors.push((door, Target::Host(address.to_string(), port.get())));
             }
         }
-        let others = |port: &u16| {
-            let door = Door { address: Ipv4Addr::LOCALHOST, port: *port };
-            all.doors.iter().all(|(taken, _)| *taken != door)
-        };
         // Without a door of its own, a granted loopback is reached through the proxy or not at all.
-        let looked = [80, 443, 1, u16::MAX].into_iter().filter(others);
-        let beyond =
-            looked.into_iter().any(|port| rules.name(LOCALHOST, port).is_ok() || rules.name("127.0.0.1", port).is_ok());
+        let beyond = grants.iter().any(|grant| {
+            let rules = NetRules(vec![grant.clone()]);
+            let port = grant.port().map_or(1, NonZeroU16::get);
+            let local = [LOCALHOST, "127.0.0.1"].into_iter().any(|host| rules.name(host, port).is_ok());
+            let door = Door { address: Ipv4Addr::LOCALHOST, port };
+            let has_door = grant.port().is_some() && all.doors.iter().any(|(taken, _)| *taken == door);
+            local && !has_door
+        });
         all.spares_loopback = !beyond;
         all
     }
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!(all.places(), [PROXY, local(8080), local(9090)]);
         let environment = |all: &Doors| all.environment(&Job::python(""), None);
         assert!(environment(&all).iter().any(|(name, _)| name == "NO_PROXY"));
-        for any in ["localhost", "127.0.0.1", "127.0.0.0/8"] {
+        for any in ["localhost", "127.0.0.1", "127.0.0.0/8", "127.0.0.0/8:80"] {
             assert!(environment(&doors(&[any])).iter().all(|(name, _)| name != "NO_PROXY"), "{any}");
         }
     }
