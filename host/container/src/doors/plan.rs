@@ -13,8 +13,9 @@ const PROXY: Door = Door { address: Ipv4Addr::new(127, 77, 0, 1), port: 3128 };
 /// The ports of a granted host that was granted on any: others are reached through the proxy alone.
 const USUAL: [u16; 2] = [80, 443];
 
-/// Most doors of a container; what is granted beyond is reached through the proxy alone.
-const MOST_DOORS: usize = 256;
+/// Most doors of a container, so that the agent has descriptors left for connections; what is granted beyond is reached
+/// through the proxy alone.
+const MOST_DOORS: usize = 64;
 
 /// Variables by which programs find a proxy; those of a kind are one setting.
 const NAMING_PROXY: [&[&str]; 3] =
