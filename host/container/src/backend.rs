@@ -14,6 +14,7 @@ use codebox_files::Scratch;
 use tokio::sync::OnceCell;
 
 use crate::discover::{Candidate, Chosen, Place};
+use crate::doors::Doors;
 use crate::engine::{Engine, Flavour};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
@@ -253,7 +254,9 @@ impl ContainerBackend {
         let asks = Asked { build: warm::build(), place: engine.facts.place.clone(), count, shape };
         match warm::ask(&self.shared.keepers(&engine.facts), &asks).await {
             Answer::Lent(lease, talk) => {
-                let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), asked);
+                let doors = Doors::of(&spec.grants.net);
+                let inside = (doors, self.shared.authorities.as_ref().map(|_| crate::harden::AUTHORITIES));
+                let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), inside, asked);
                 // What was lent and is not there any more is made anew.
                 Ok((lent.ok(), None))
             }
@@ -310,7 +313,11 @@ pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
         .into_iter()
         .map(|kind| {
             let held = match kind {
-                LimitKind::Wall | LimitKind::Output | LimitKind::OpenFiles => Held::Enforced,
+                LimitKind::Wall
+                | LimitKind::Output
+                | LimitKind::OpenFiles
+                | LimitKind::NetBytes
+                | LimitKind::NetConnections => Held::Enforced,
                 // Looked at a hundred times a second, over all processes.
                 LimitKind::Cpu if facts.own_groups => Held::BestEffort,
                 LimitKind::Cpu => Held::Unsupported,
@@ -326,12 +333,25 @@ pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
         .collect()
 }
 
+/// What a job has of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// Nothing.
+    None,
+    /// Hosts that were granted.
+    Granted,
+}
+
 /// What stands between a job and the machine.
-pub(crate) fn walls(facts: &EngineFacts) -> Vec<Wall> {
+pub(crate) fn walls(facts: &EngineFacts, network: Network) -> Vec<Wall> {
     let wall = |name: &str, state, detail: &str| Wall { name: name.to_owned(), state, detail: detail.to_owned() };
+    let network = match network {
+        Network::None => "no network",
+        Network::Granted => "no network but what this process carries to granted hosts",
+    };
     let user = if facts.rootless { "a user of the caller's own" } else { "a user without power on the host" };
     vec![
-        wall("namespaces", WallState::Held, "own processes, files, names, messages, and no network"),
+        wall("namespaces", WallState::Held, &format!("own processes, files, names, messages, and {network}")),
         wall("capabilities", WallState::Held, &format!("none, as {user}, and no way to get any")),
         match facts.seccomp {
             true => wall("seccomp", WallState::Held, "the engine's own list of system calls"),
@@ -362,7 +382,7 @@ impl Backend for ContainerBackend {
                 limits: held(facts),
                 snapshot: Support::No,
                 fork: Support::No,
-                network_filter: Support::No,
+                network_filter: Support::Yes,
                 fuel: Support::No,
                 engine: Some(facts.phrase()),
             })

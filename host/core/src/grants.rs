@@ -8,7 +8,8 @@ mod dir;
 mod net;
 
 pub use dir::{Access, DirGrant, DirGrantSpec, GrantParseError};
-pub use net::NetGrant;
+pub use net::{AddressKind, NetGrant, NetRules, Refusal, RefusalReason};
+pub(crate) use net::{authority, shortened};
 
 /// What the guest may touch. The default is nothing.
 ///

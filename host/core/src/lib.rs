@@ -31,7 +31,10 @@ pub use backend::{
 };
 pub use capped::{CappedSink, Kept};
 pub use causes::with_causes;
-pub use grants::{Access, DirGrant, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, ToolName};
+pub use grants::{
+    Access, AddressKind, DirGrant, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, NetRules, Refusal,
+    RefusalReason, ToolName,
+};
 pub use image::{ImageName, ImagePattern};
 pub use isolation::{Isolation, IsolationSet};
 pub use job::{InputFile, Job, Source, Stdin};
@@ -45,5 +48,6 @@ pub use outcome::{Outcome, ResultKind, TrapKind, exit, exit_status};
 pub use path::{GuestPath, HostPath, NotMapped, PathMap, PathMapError, VmPath};
 pub use report::{
     Captured, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, GuestError, MimeBundle, Missing,
-    NeedsEscalation, OutFile, Provenance, Rendered, ResultRole, RunReport, SkippedFile, Usage,
+    NeedsEscalation, NetAttempt, NetUse, NetVerdict, OutFile, Provenance, Rendered, ResultRole, RunReport, SkippedFile,
+    Usage,
 };

@@ -67,11 +67,16 @@ pub struct Limits {
     pub processes: Limit<NonZeroU32>,
     /// Instructions, as the engine counts them. Unlimited.
     pub fuel: Limit<NonZeroU64>,
+    /// Bytes sent to and received from granted hosts, together. 1 GiB.
+    pub net_bytes: Limit<ByteSize>,
+    /// Connections to granted hosts, over the whole run. 10,000.
+    pub net_connections: Limit<NonZeroU64>,
 }
 
 const FILES: NonZeroU64 = NonZeroU64::new(10_000).expect("not zero");
 const OPEN_FILES: NonZeroU32 = NonZeroU32::new(256).expect("not zero");
 const PROCESSES: NonZeroU32 = NonZeroU32::new(64).expect("not zero");
+const NET_CONNECTIONS: NonZeroU64 = NonZeroU64::new(10_000).expect("not zero");
 
 impl Default for Limits {
     fn default() -> Self {
@@ -85,6 +90,8 @@ impl Default for Limits {
             open_files: Limit::At(OPEN_FILES),
             processes: Limit::At(PROCESSES),
             fuel: Limit::Unlimited,
+            net_bytes: Limit::At(ByteSize::gib(1)),
+            net_connections: Limit::At(NET_CONNECTIONS),
         }
     }
 }
@@ -103,13 +110,16 @@ impl Limits {
             open_files: Limit::Unlimited,
             processes: Limit::Unlimited,
             fuel: Limit::Unlimited,
+            net_bytes: Limit::Unlimited,
+            net_connections: Limit::Unlimited,
         }
     }
 
     /// The lower of each limit, as an operator's ceiling over a request.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
-        let Self { wall, cpu, memory, output, disk, files, open_files, processes, fuel } = self;
+        let Self { wall, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
+            self;
         Self {
             wall: wall.min(other.wall),
             cpu: cpu.min(other.cpu),
@@ -120,6 +130,8 @@ impl Limits {
             open_files: open_files.min(other.open_files),
             processes: processes.min(other.processes),
             fuel: fuel.min(other.fuel),
+            net_bytes: net_bytes.min(other.net_bytes),
+            net_connections: net_connections.min(other.net_connections),
         }
     }
 
@@ -136,6 +148,8 @@ impl Limits {
             LimitKind::OpenFiles => self.open_files == other.open_files,
             LimitKind::Processes => self.processes == other.processes,
             LimitKind::Fuel => self.fuel == other.fuel,
+            LimitKind::NetBytes => self.net_bytes == other.net_bytes,
+            LimitKind::NetConnections => self.net_connections == other.net_connections,
         }
     }
 
@@ -152,6 +166,8 @@ impl Limits {
             LimitKind::OpenFiles => self.open_files.at().is_some(),
             LimitKind::Processes => self.processes.at().is_some(),
             LimitKind::Fuel => self.fuel.at().is_some(),
+            LimitKind::NetBytes => self.net_bytes.at().is_some(),
+            LimitKind::NetConnections => self.net_connections.at().is_some(),
         }
     }
 }

@@ -53,7 +53,7 @@ impl fmt::Display for TrapKind {
 /// | status | meaning |
 /// |---|---|
 /// | the guest's, modulo 256 | it ended by itself |
-/// | 122 | a limit on output, disk, files, open files or processes ended it |
+/// | 122 | a limit on output, disk, files, open files, processes or the network ended it |
 /// | 124 | a time limit ended it: wall, cpu or fuel |
 /// | 125 | codebox itself failed, or could not start the guest |
 /// | 126 | denied: the request asked for something that is not allowed |
@@ -62,7 +62,7 @@ impl fmt::Display for TrapKind {
 /// | 137 | the memory limit ended it |
 /// | 128 + n | signal n ended it |
 pub mod exit {
-    /// A limit on output, disk, files, open files or processes ended the guest.
+    /// A limit on output, disk, files, open files, processes or the network ended the guest.
     pub const LIMIT: u8 = 122;
     /// A time limit ended the guest.
     pub const TIMEOUT: u8 = 124;
@@ -89,9 +89,13 @@ pub fn exit_status(outcome: &Outcome) -> u8 {
         Outcome::LimitHit(kind) => match kind {
             LimitKind::Wall | LimitKind::Cpu | LimitKind::Fuel => exit::TIMEOUT,
             LimitKind::Memory => exit::MEMORY,
-            LimitKind::Output | LimitKind::Disk | LimitKind::Files | LimitKind::OpenFiles | LimitKind::Processes => {
-                exit::LIMIT
-            }
+            LimitKind::Output
+            | LimitKind::Disk
+            | LimitKind::Files
+            | LimitKind::OpenFiles
+            | LimitKind::Processes
+            | LimitKind::NetBytes
+            | LimitKind::NetConnections => exit::LIMIT,
         },
     }
 }
@@ -117,6 +121,7 @@ impl Outcome {
                 LimitKind::Disk | LimitKind::Files => ResultKind::DiskLimit,
                 LimitKind::OpenFiles => ResultKind::FdLimit,
                 LimitKind::Processes => ResultKind::ProcessLimit,
+                LimitKind::NetBytes | LimitKind::NetConnections => ResultKind::NetLimit,
             },
         }
     }
@@ -153,6 +158,8 @@ mod tests {
             (Outcome::LimitHit(LimitKind::Files), 122),
             (Outcome::LimitHit(LimitKind::OpenFiles), 122),
             (Outcome::LimitHit(LimitKind::Processes), 122),
+            (Outcome::LimitHit(LimitKind::NetBytes), 122),
+            (Outcome::LimitHit(LimitKind::NetConnections), 122),
         ] {
             assert_eq!(exit_status(&outcome), status, "{outcome:?}");
         }

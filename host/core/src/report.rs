@@ -7,10 +7,12 @@ use crate::outcome::{Outcome, ResultKind, exit_status};
 
 mod captured;
 mod files;
+mod network;
 mod provenance;
 
 pub use captured::{Captured, Rendered};
 pub use files::{FileChanges, FileKind, OutFile, SkippedFile};
+pub use network::{NetAttempt, NetUse, NetVerdict};
 pub use provenance::{EscalatedFrom, Provenance, Usage};
 
 /// Everything that a run left: what the guest did, and what held while it did.
@@ -40,6 +42,8 @@ pub struct RunReport {
     pub limits: Limits,
     /// How well they were held, and which walls stood.
     pub enforcement: Enforcement,
+    /// What it did on the network.
+    pub network: NetUse,
     /// What it asked for and was refused.
     pub denials: Vec<Denial>,
     /// What it lacked here, and how to get it.
@@ -66,6 +70,7 @@ impl RunReport {
             provenance,
             limits,
             enforcement: Enforcement::default(),
+            network: NetUse::default(),
             denials: Vec::new(),
             missing: Vec::new(),
             needs_escalation: None,

@@ -127,7 +127,7 @@ fn the_defaults_that_help_names_are_those_that_hold() {
             line.push(format!("--{option}={}", default.trim_end_matches(']')));
         }
     }
-    assert_eq!(line.len(), 8, "{line:?}");
+    assert_eq!(line.len(), 10, "{line:?}");
     let words: Vec<&str> = line.iter().map(String::as_str).chain(["x.py"]).collect();
     let named = run(&words).limits.overrides().over(Limits::default());
     assert_eq!(named, Limits::default());

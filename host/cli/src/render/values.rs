@@ -33,6 +33,8 @@ pub(super) const fn name_and_flag(kind: LimitKind) -> (&'static str, Option<&'st
         LimitKind::OpenFiles => ("open file", Some("--max-open-files")),
         LimitKind::Processes => ("process", None),
         LimitKind::Fuel => ("fuel", None),
+        LimitKind::NetBytes => ("network traffic", Some("--max-net-bytes")),
+        LimitKind::NetConnections => ("connection", Some("--max-net-connections")),
     }
 }
 
@@ -53,6 +55,8 @@ pub(super) fn limit_value(kind: LimitKind, limits: &Limits) -> Option<String> {
         LimitKind::OpenFiles => limits.open_files.at().map(|n| n.to_string()),
         LimitKind::Processes => limits.processes.at().map(|n| n.to_string()),
         LimitKind::Fuel => limits.fuel.at().map(|n| n.to_string()),
+        LimitKind::NetBytes => size(limits.net_bytes),
+        LimitKind::NetConnections => limits.net_connections.at().map(|n| n.to_string()),
     }
 }
 

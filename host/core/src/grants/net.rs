@@ -1,63 +1,107 @@
+//! Which hosts a job may reach: one list, and the one checker of it.
+//!
+//! A name is judged before anybody looks it up ([`NetRules::name`]), so that a name that is not granted is never asked
+//! for; what it led to is judged after that ([`NetRules::address`]), so that a granted name opens no address that only
+//! this machine or its network can see.
+
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
 use crate::name::NameError;
+
+mod refusal;
+mod rules;
+mod special;
+
+pub use refusal::{Refusal, RefusalReason};
+pub(crate) use refusal::{authority, shortened};
+pub use rules::NetRules;
+pub use special::AddressKind;
 
 /// A host that the guest may connect to, on one port or on any.
 ///
-/// Written `example.org`, `example.org:443`, `192.0.2.1:80` or `[2001:db8::1]:443`. Names are kept in lower
-/// case and without a final dot, so that one host has one spelling. A leading `*.` stands for any subdomain.
+/// Written `example.org`, `example.org:443`, `192.0.2.1:80`, `[2001:db8::1]:443`, or as a range of addresses
+/// `10.0.0.0/8` and `[fd00::/8]:443`. Names are kept in lower case and without a final dot, so that one host has one
+/// spelling. A leading `*.` stands for any subdomain, however deep, and not for the domain itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetGrant {
-    host: String,
+    host: NetHost,
     port: Option<NonZeroU16>,
 }
 
-const RULE: &str = "write HOST or HOST:PORT, with a host name, *.domain or an address ([…] for IPv6)";
+/// What a grant names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum NetHost {
+    /// One name.
+    Name(String),
+    /// All names below this one.
+    Below(String),
+    /// One address.
+    Address(IpAddr),
+    /// A range of more than one address.
+    Range(IpNet),
+}
+
+const RULE: &str =
+    "write HOST or HOST:PORT, with a host name, *.domain, an address or a range such as 10.0.0.0/8 ([…] for IPv6)";
+const RANGE: &str = "a range starts at its first address and has a whole number of bits, such as 10.0.0.0/8";
+const PORT: &str = "the port is not a number from 1 to 65535";
 
 impl NetGrant {
     /// Reads `HOST[:PORT]`.
     ///
     /// # Errors
-    /// When the host is no name or address, or the port is no number from 1 to 65535.
+    /// When the host is no name, address or range, or the port is no number from 1 to 65535.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let fault = |rule| NameError::new("network grant", text, rule);
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
-                let (address, rest) = rest.split_once(']').ok_or_else(|| fault(RULE))?;
-                let address: Ipv6Addr = address.parse().map_err(|_| fault(RULE))?;
+                let (inside, rest) = rest.split_once(']').ok_or_else(|| fault(RULE))?;
                 let port = match rest {
                     "" => None,
                     _ => Some(rest.strip_prefix(':').ok_or_else(|| fault(RULE))?),
                 };
-                (address.to_string(), port)
+                (in_brackets(inside).map_err(fault)?, port)
             }
             None => {
                 let (host, port) = match text.split_once(':') {
                     Some((host, port)) => (host, Some(port)),
                     None => (text, None),
                 };
-                (host_name(host).ok_or_else(|| fault(RULE))?, port)
+                (bare(host).map_err(fault)?, port)
             }
         };
         let port = match port {
             None => None,
             // `parse` alone would take "+80".
             Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
-                let port = digits.parse::<NonZeroU16>();
-                Some(port.map_err(|_| fault("the port is not a number from 1 to 65535"))?)
+                Some(digits.parse::<NonZeroU16>().map_err(|_| fault(PORT))?)
             }
-            Some(_) => return Err(fault("the port is not a number from 1 to 65535")),
+            Some(_) => return Err(fault(PORT)),
         };
         Ok(Self { host, port })
     }
 
-    /// The host name, pattern or address, without brackets.
+    /// The one name that is granted, if it is a name and no pattern.
     #[must_use]
-    pub fn host(&self) -> &str {
-        &self.host
+    pub fn exact_name(&self) -> Option<&str> {
+        match &self.host {
+            NetHost::Name(name) => Some(name),
+            NetHost::Below(_) | NetHost::Address(_) | NetHost::Range(_) => None,
+        }
+    }
+
+    /// The one address that is granted, if it is an address.
+    #[must_use]
+    pub fn exact_address(&self) -> Option<IpAddr> {
+        match &self.host {
+            NetHost::Address(address) => Some(*address),
+            NetHost::Name(_) | NetHost::Below(_) | NetHost::Range(_) => None,
+        }
     }
 
     /// The port, or `None` for any.
@@ -66,45 +110,114 @@ impl NetGrant {
         self.port
     }
 
-    /// Whether a connection to `host` and `port` is covered.
+    /// Whether everything that this grant opens is opened by `other` too.
     #[must_use]
-    pub fn covers(&self, host: &str, port: u16) -> bool {
-        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-        let same_host = match self.host.strip_prefix("*.") {
-            Some(domain) => host.strip_suffix(domain).is_some_and(|sub| sub.len() > 1 && sub.ends_with('.')),
-            None => host == self.host,
+    pub fn is_within(&self, other: &Self) -> bool {
+        let port = other.port.is_none() || other.port == self.port;
+        let host = match (&self.host, &other.host) {
+            (NetHost::Name(name), _) => other.is_name(name),
+            (NetHost::Below(domain), NetHost::Below(wider)) => domain == wider || is_below(domain, wider),
+            (NetHost::Address(address), _) => other.opens(*address),
+            (NetHost::Range(range), NetHost::Range(wider)) => {
+                // A range that is wholly private opens what is private; one that is wider than that does not.
+                let alike = special::block_around(range).is_none_or(|block| block.contains(wider));
+                alike && wider.contains(range)
+            }
+            (NetHost::Below(_) | NetHost::Range(_), _) => false,
         };
-        same_host && self.port.is_none_or(|granted| granted.get() == port)
+        port && host
+    }
+
+    const fn is_on(&self, port: u16) -> bool {
+        match self.port {
+            None => port != 0,
+            Some(granted) => granted.get() == port,
+        }
+    }
+
+    /// Whether `name`, in its one spelling, is granted.
+    fn is_name(&self, name: &str) -> bool {
+        match &self.host {
+            NetHost::Name(granted) => granted == name,
+            NetHost::Below(domain) => is_below(name, domain),
+            NetHost::Address(_) | NetHost::Range(_) => false,
+        }
+    }
+
+    /// Whether `address` is granted as an address.
+    fn opens(&self, address: IpAddr) -> bool {
+        match &self.host {
+            NetHost::Name(_) | NetHost::Below(_) => false,
+            NetHost::Address(granted) => *granted == address,
+            NetHost::Range(range) => {
+                range.contains(&address) && special::of(address).is_none_or(|special| special.opened_by(range))
+            }
+        }
     }
 }
 
+fn in_brackets(text: &str) -> Result<NetHost, &'static str> {
+    if text.contains('/') {
+        return range(IpNet::V6(text.parse::<Ipv6Net>().map_err(|_| RULE)?));
+    }
+    Ok(NetHost::Address(IpAddr::V6(text.parse::<Ipv6Addr>().map_err(|_| RULE)?)))
+}
+
+fn bare(text: &str) -> Result<NetHost, &'static str> {
+    if text.contains('/') {
+        return range(IpNet::V4(text.parse::<Ipv4Net>().map_err(|_| RULE)?));
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(NetHost::Address(address));
+    }
+    match text.strip_prefix("*.") {
+        Some(domain) => host_name(domain).map(NetHost::Below),
+        None => host_name(text).map(NetHost::Name),
+    }
+    .ok_or(RULE)
+}
+
+fn range(range: IpNet) -> Result<NetHost, &'static str> {
+    if range.trunc() != range {
+        return Err(RANGE);
+    }
+    let single = range.prefix_len() == range.max_prefix_len();
+    Ok(if single { NetHost::Address(range.addr()) } else { NetHost::Range(range) })
+}
+
+/// The one spelling of a host name; nothing if it is none, or if somebody could read it as an address.
 fn host_name(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-    if let Ok(address) = name.parse::<IpAddr>() {
-        return Some(address.to_string());
-    }
-    let labels = name.strip_prefix("*.").unwrap_or(&name);
     let label = |label: &str| {
         (1..=63).contains(&label.len())
             && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    // A name of digits and dots that is no address would be read as one by some resolvers (`127.1`).
-    let numeric = labels
-        .split('.')
-        .next_back()
-        .is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x"));
-    (labels.len() <= 253 && labels.split('.').all(label) && !numeric).then_some(name)
+    // Some resolvers read a name that ends in a number as an address: `127.1`, `2130706433`, `0x7f.1`, `017700000001`.
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let numeric = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
+    (name.len() <= 253 && name.split('.').all(label) && !numeric).then_some(name)
+}
+
+/// Whether `name` is a subdomain of `domain`: at least one whole label more.
+fn is_below(name: &str, domain: &str) -> bool {
+    name.strip_suffix(domain).is_some_and(|sub| sub.len() > 1 && sub.ends_with('.'))
 }
 
 impl fmt::Display for NetGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.host.contains(':'), self.port) {
-            (false, None) => f.write_str(&self.host),
-            (false, Some(port)) => write!(f, "{}:{port}", self.host),
-            (true, None) => write!(f, "[{}]", self.host),
-            (true, Some(port)) => write!(f, "[{}]:{port}", self.host),
+        match &self.host {
+            NetHost::Name(name) => f.write_str(name)?,
+            NetHost::Below(domain) => write!(f, "*.{domain}")?,
+            NetHost::Address(IpAddr::V4(address)) => write!(f, "{address}")?,
+            NetHost::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+            NetHost::Range(IpNet::V4(range)) => write!(f, "{range}")?,
+            NetHost::Range(IpNet::V6(range)) => write!(f, "[{range}]")?,
+        }
+        match self.port {
+            None => Ok(()),
+            Some(port) => write!(f, ":{port}"),
         }
     }
 }
@@ -118,63 +231,4 @@ impl FromStr for NetGrant {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_host_has_one_spelling() {
-        for (text, want) in [
-            ("Example.ORG.", "example.org"),
-            ("example.org:443", "example.org:443"),
-            ("192.0.2.1:80", "192.0.2.1:80"),
-            ("[2001:DB8:0::1]:443", "[2001:db8::1]:443"),
-            ("[::1]", "[::1]"),
-            ("*.example.org", "*.example.org"),
-        ] {
-            assert_eq!(NetGrant::new(text).map(|g| g.to_string()), Ok(want.to_owned()));
-        }
-    }
-
-    #[test]
-    fn refuses_what_is_no_host() {
-        for bad in [
-            "",
-            ":80",
-            "a:",
-            "a:0",
-            "a:65536",
-            "a:+80",
-            "a:b",
-            "a b",
-            "a/b",
-            "http://a",
-            "a..b",
-            "-a",
-            "*",
-            "*.",
-            "a.*",
-            "::1",
-            "[::1",
-            "[a]",
-            "[::1]x",
-            "127.1",
-            "2130706433",
-            "0x7f000001",
-            "a@b",
-            "a:80:90",
-        ] {
-            assert!(NetGrant::new(bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn covers_whole_labels_only() {
-        let any = NetGrant::new("*.example.org").expect("a pattern");
-        assert!(any.covers("a.example.org.", 1));
-        assert!(!any.covers("example.org", 1));
-        assert!(!any.covers("evilexample.org", 1));
-        let one = NetGrant::new("example.org:443").expect("a host and a port");
-        assert!(one.covers("EXAMPLE.org", 443));
-        assert!(!one.covers("example.org", 80));
-    }
-}
+mod tests;

@@ -21,11 +21,15 @@ pub enum LimitKind {
     Processes,
     /// Counted instructions.
     Fuel,
+    /// Bytes to and from the network.
+    NetBytes,
+    /// Network connections.
+    NetConnections,
 }
 
 impl LimitKind {
     /// Every limit.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Wall,
         Self::Cpu,
         Self::Memory,
@@ -35,6 +39,8 @@ impl LimitKind {
         Self::OpenFiles,
         Self::Processes,
         Self::Fuel,
+        Self::NetBytes,
+        Self::NetConnections,
     ];
 
     /// The name in reports and schemas.
@@ -50,6 +56,8 @@ impl LimitKind {
             Self::OpenFiles => "open_files",
             Self::Processes => "processes",
             Self::Fuel => "fuel",
+            Self::NetBytes => "net_bytes",
+            Self::NetConnections => "net_connections",
         }
     }
 }

@@ -27,13 +27,18 @@ pub struct LimitOverrides {
     pub processes: Option<Limit<NonZeroU32>>,
     /// Overrides [`Limits::fuel`].
     pub fuel: Option<Limit<NonZeroU64>>,
+    /// Overrides [`Limits::net_bytes`].
+    pub net_bytes: Option<Limit<ByteSize>>,
+    /// Overrides [`Limits::net_connections`].
+    pub net_connections: Option<Limit<NonZeroU64>>,
 }
 
 impl LimitOverrides {
     /// `base` with what is set here in its place.
     #[must_use]
     pub fn over(&self, base: Limits) -> Limits {
-        let Self { wall, cpu, memory, output, disk, files, open_files, processes, fuel } = *self;
+        let Self { wall, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
+            *self;
         Limits {
             wall: wall.unwrap_or(base.wall),
             cpu: cpu.unwrap_or(base.cpu),
@@ -44,6 +49,8 @@ impl LimitOverrides {
             open_files: open_files.unwrap_or(base.open_files),
             processes: processes.unwrap_or(base.processes),
             fuel: fuel.unwrap_or(base.fuel),
+            net_bytes: net_bytes.unwrap_or(base.net_bytes),
+            net_connections: net_connections.unwrap_or(base.net_connections),
         }
     }
 

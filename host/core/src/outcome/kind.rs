@@ -46,6 +46,8 @@ result_kinds! {
     ProcessLimit = "process_limit",
     /// The limit on open files ended it.
     FdLimit = "fd_limit",
+    /// The limit on network traffic or connections ended it.
+    NetLimit = "net_limit",
     /// The request asked for something that is not allowed.
     Denied = "denied",
     /// A path in the request is not one that may be used.
@@ -87,6 +89,7 @@ impl ResultKind {
             | Self::DiskLimit
             | Self::ProcessLimit
             | Self::FdLimit
+            | Self::NetLimit
             | Self::Denied
             | Self::PathRejected
             | Self::InstallFailed
@@ -105,7 +108,7 @@ impl ResultKind {
             Self::Denied | Self::PathRejected | Self::EscalationRefused => exit::DENIED,
             Self::TimeoutWall | Self::TimeoutCpu => exit::TIMEOUT,
             Self::MemoryLimit => exit::MEMORY,
-            Self::OutputLimit | Self::DiskLimit | Self::ProcessLimit | Self::FdLimit => exit::LIMIT,
+            Self::OutputLimit | Self::DiskLimit | Self::ProcessLimit | Self::FdLimit | Self::NetLimit => exit::LIMIT,
             Self::Cancelled => exit::CANCELLED,
             Self::Ok
             | Self::GuestError

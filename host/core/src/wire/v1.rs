@@ -9,6 +9,7 @@ use crate::outcome::ResultKind;
 
 mod files;
 mod limits;
+mod network;
 mod outcome;
 mod output;
 mod provenance;
@@ -16,6 +17,7 @@ mod run;
 
 pub use files::{FileChanges, FileKind, OutFile, SkippedFile};
 pub use limits::{Enforcement, HeldWord, LimitValue, LimitsInForce, Unlimited, Wall, WallWord};
+pub use network::{NetAttempt, NetUse, NetVerdict};
 pub use outcome::{LimitName, Outcome, ResultName, TrapName};
 pub use output::{Partial, Truncation};
 pub use provenance::{EscalatedFrom, IsolationName, Provenance, Usage};

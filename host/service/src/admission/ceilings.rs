@@ -38,7 +38,8 @@ fn first_above(limits: Limits, ceilings: Limits) -> Option<LimitKind> {
     fn above<T: Copy + Ord>(limit: Limit<T>, ceiling: Limit<T>) -> bool {
         limit.min(ceiling) != limit
     }
-    let Limits { wall, cpu, memory, output, disk, files, open_files, processes, fuel } = limits;
+    let Limits { wall, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
+        limits;
     let checks = [
         (LimitKind::Wall, above(wall, ceilings.wall)),
         (LimitKind::Cpu, above(cpu, ceilings.cpu)),
@@ -49,6 +50,8 @@ fn first_above(limits: Limits, ceilings: Limits) -> Option<LimitKind> {
         (LimitKind::OpenFiles, above(open_files, ceilings.open_files)),
         (LimitKind::Processes, above(processes, ceilings.processes)),
         (LimitKind::Fuel, above(fuel, ceilings.fuel)),
+        (LimitKind::NetBytes, above(net_bytes, ceilings.net_bytes)),
+        (LimitKind::NetConnections, above(net_connections, ceilings.net_connections)),
     ];
     checks.into_iter().find(|(_, above)| *above).map(|(kind, _)| kind)
 }

@@ -23,12 +23,15 @@ pub(super) struct Table {
     open_files: Option<Value>,
     processes: Option<Value>,
     fuel: Option<Value>,
+    net_bytes: Option<Value>,
+    net_connections: Option<Value>,
 }
 
 impl Table {
     /// The limits that the table sets.
     pub(super) fn read(self, table: &str, file: &Path) -> Result<LimitOverrides, ConfigError> {
-        let Self { timeout, cpu, memory, output, disk, files, open_files, processes, fuel } = self;
+        let Self { timeout, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
+            self;
         let at = |key| Place { file, table, key };
         Ok(LimitOverrides {
             wall: at("timeout").read(timeout, parse_duration)?,
@@ -40,6 +43,8 @@ impl Table {
             open_files: at("open-files").small(open_files)?,
             processes: at("processes").small(processes)?,
             fuel: at("fuel").read(fuel, parse_count)?,
+            net_bytes: at("net-bytes").read(net_bytes, parse_size)?,
+            net_connections: at("net-connections").read(net_connections, parse_count)?,
         })
     }
 }
@@ -94,7 +99,19 @@ pub(super) fn lower(ours: &LimitOverrides, theirs: &LimitOverrides, unset: &Limi
         let Some(theirs) = theirs else { return ours };
         Some(ours.unwrap_or(unset).min(theirs))
     }
-    let LimitOverrides { wall, cpu, memory, output, disk, files, open_files, processes, fuel } = *ours;
+    let LimitOverrides {
+        wall,
+        cpu,
+        memory,
+        output,
+        disk,
+        files,
+        open_files,
+        processes,
+        fuel,
+        net_bytes,
+        net_connections,
+    } = *ours;
     LimitOverrides {
         wall: pick(wall, theirs.wall, unset.wall),
         cpu: pick(cpu, theirs.cpu, unset.cpu),
@@ -105,5 +122,7 @@ pub(super) fn lower(ours: &LimitOverrides, theirs: &LimitOverrides, unset: &Limi
         open_files: pick(open_files, theirs.open_files, unset.open_files),
         processes: pick(processes, theirs.processes, unset.processes),
         fuel: pick(fuel, theirs.fuel, unset.fuel),
+        net_bytes: pick(net_bytes, theirs.net_bytes, unset.net_bytes),
+        net_connections: pick(net_connections, theirs.net_connections, unset.net_connections),
     }
 }

@@ -35,7 +35,19 @@ pub(crate) fn told(job: &Job) -> Option<start::Job> {
 }
 
 fn ceilings(limits: &Limits) -> limits::Limits {
-    let Limits { wall, cpu, memory, output, disk, files, open_files, processes: _, fuel: _ } = limits;
+    let Limits {
+        wall,
+        cpu,
+        memory,
+        output,
+        disk,
+        files,
+        open_files,
+        processes: _,
+        fuel: _,
+        net_bytes: _,
+        net_connections: _,
+    } = limits;
     let nanoseconds = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     limits::Limits {
         wall_time: wall.at().map(nanoseconds),

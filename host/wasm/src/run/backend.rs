@@ -168,7 +168,7 @@ pub(crate) fn held() -> BTreeMap<LimitKind, Held> {
         .into_iter()
         .map(|kind| {
             let held = match kind {
-                // A guest has no processes at all.
+                // A guest has no processes and no network at all.
                 LimitKind::Wall
                 | LimitKind::Cpu
                 | LimitKind::Memory
@@ -176,7 +176,9 @@ pub(crate) fn held() -> BTreeMap<LimitKind, Held> {
                 | LimitKind::Disk
                 | LimitKind::Files
                 | LimitKind::OpenFiles
-                | LimitKind::Processes => Held::Enforced,
+                | LimitKind::Processes
+                | LimitKind::NetBytes
+                | LimitKind::NetConnections => Held::Enforced,
                 LimitKind::Fuel => Held::Unsupported,
             };
             (kind, held)

@@ -71,7 +71,19 @@ impl WasmInstance {
         let startup = Instant::now();
         let text = message(job).ok_or_else(|| WasmError::Limit("this tier runs programs, not commands".into()))?;
         let before = self.put_files(job)?;
-        let Limits { wall, cpu, memory, output, disk, files, open_files, processes: _, fuel: _ } = job.limits;
+        let Limits {
+            wall,
+            cpu,
+            memory,
+            output,
+            disk,
+            files,
+            open_files,
+            processes: _,
+            fuel: _,
+            net_bytes: _,
+            net_connections: _,
+        } = job.limits;
         let setup = Setup {
             root: &self.root,
             mounts: &self.mounts,

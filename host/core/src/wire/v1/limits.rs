@@ -97,11 +97,27 @@ pub struct LimitsInForce {
     pub processes: LimitValue,
     /// Counted instructions.
     pub fuel: LimitValue,
+    /// Bytes to and from granted hosts.
+    pub net_bytes: LimitValue,
+    /// Connections to granted hosts.
+    pub net_connections: LimitValue,
 }
 
 impl From<&limits::Limits> for LimitsInForce {
     fn from(limits: &limits::Limits) -> Self {
-        let limits::Limits { wall, cpu, memory, output, disk, files, open_files, processes, fuel } = *limits;
+        let limits::Limits {
+            wall,
+            cpu,
+            memory,
+            output,
+            disk,
+            files,
+            open_files,
+            processes,
+            fuel,
+            net_bytes,
+            net_connections,
+        } = *limits;
         Self {
             wall_ms: value(wall, whole_millis),
             cpu_ms: value(cpu, whole_millis),
@@ -112,6 +128,8 @@ impl From<&limits::Limits> for LimitsInForce {
             open_files: value(open_files, |n| n.get().into()),
             processes: value(processes, |n| n.get().into()),
             fuel: value(fuel, Into::into),
+            net_bytes: value(net_bytes, ByteSize::get),
+            net_connections: value(net_connections, Into::into),
         }
     }
 }

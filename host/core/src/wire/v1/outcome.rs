@@ -48,6 +48,8 @@ words! {
         ProcessLimit,
         /// The limit on open files.
         FdLimit,
+        /// The limit on network traffic or connections.
+        NetLimit,
         /// Not allowed.
         Denied,
         /// A path that may not be used.
@@ -97,6 +99,10 @@ words! {
         Processes,
         /// Counted instructions.
         Fuel,
+        /// Bytes to and from the network.
+        NetBytes,
+        /// Network connections.
+        NetConnections,
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::files::FileChanges;
 use super::limits::{Enforcement, LimitsInForce};
+use super::network::NetUse;
 use super::outcome::{Outcome, ResultName, words};
 use super::output::{Stream, Truncation};
 use super::provenance::{Provenance, Usage, millis};
@@ -64,6 +65,9 @@ pub struct RunReport {
     pub limits: LimitsInForce,
     /// How well they were held, and which walls stood.
     pub enforcement: Enforcement,
+    /// What it did on the network, where it did anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetUse>,
     /// What it asked for and was refused.
     pub denials: Vec<Denial>,
     /// What it lacked here, and how to get it.
@@ -160,6 +164,7 @@ impl From<&report::RunReport> for RunReport {
             provenance,
             limits,
             enforcement,
+            network,
             denials,
             missing,
             needs_escalation,
@@ -189,6 +194,7 @@ impl From<&report::RunReport> for RunReport {
             provenance: provenance.into(),
             limits: limits.into(),
             enforcement: enforcement.into(),
+            network: (!network.is_none()).then(|| network.into()),
             denials: denials.iter().map(Denial::from).collect(),
             missing: missing.iter().map(Missing::from).collect(),
             needs_escalation: needs_escalation.as_ref().map(NeedsEscalation::from),

@@ -1,0 +1,119 @@
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use codebox_core::{LimitKind, NetVerdict, RefusalReason};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::egress::late;
+use crate::error::EgressError;
+use crate::ledger::{Entry, Way};
+use crate::roots::TlsRoots;
+use crate::tls::TlsConnection;
+
+/// A connection to a granted host: counted, and cut off where a limit on the network is reached.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    address: IpAddr,
+    entry: Entry,
+    patience: Duration,
+}
+
+impl Connection {
+    pub(crate) const fn new(stream: TcpStream, address: IpAddr, entry: Entry, patience: Duration) -> Self {
+        Self { stream, address, entry, patience }
+    }
+
+    /// The address that it goes to.
+    #[must_use]
+    pub const fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Speaks TLS over it with a host of this name; `alpn` names the protocols that are offered.
+    ///
+    /// # Errors
+    /// When the name is none, or the handshake fails or takes too long.
+    pub async fn start_tls(
+        self,
+        server_name: &str,
+        roots: &TlsRoots,
+        alpn: &[&str],
+    ) -> Result<TlsConnection, EgressError> {
+        let (entry, patience) = (self.entry.clone(), self.patience);
+        let shaken = timeout(patience, TlsConnection::shake(self, server_name, roots, alpn));
+        shaken.await.unwrap_or_else(|_late| Err(late(patience))).map_err(|source| {
+            entry.verdict(NetVerdict::Failed(format!("TLS: {source}")), None);
+            EgressError::Tls { host: server_name.to_owned(), source }
+        })
+    }
+
+    fn cut(kind: LimitKind) -> io::Error {
+        io::Error::new(io::ErrorKind::ConnectionAborted, RefusalReason::Limit(kind).to_string())
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, entry, .. } = self.get_mut();
+        let polled = entry.transfer(Way::In, |left| {
+            if left == 0 {
+                return (0, None);
+            }
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(left.min(buf.remaining())));
+            let polled = Pin::new(&mut *stream).poll_read(cx, &mut part);
+            let read = part.filled().len();
+            (read, Some((polled, read)))
+        });
+        match polled.map_err(Self::cut)? {
+            Some((polled, read)) => {
+                ready!(polled)?;
+                buf.advance(read);
+                Poll::Ready(Ok(()))
+            }
+            None => {
+                // The end of the other's words takes no room; anything else is too much.
+                let mut one = [0];
+                if ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut one)))? == 0 {
+                    return Poll::Ready(Ok(()));
+                }
+                entry.overrun();
+                Poll::Ready(Err(Self::cut(LimitKind::NetBytes)))
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Self { stream, entry, .. } = self.get_mut();
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let polled = entry.transfer(Way::Out, |left| {
+            if left == 0 {
+                return (0, None);
+            }
+            let polled = Pin::new(&mut *stream).poll_write(cx, &bytes[..bytes.len().min(left)]);
+            let moved = if let Poll::Ready(Ok(moved)) = &polled { *moved } else { 0 };
+            (moved, Some(polled))
+        });
+        polled.map_err(Self::cut)?.unwrap_or_else(|| {
+            entry.overrun();
+            Poll::Ready(Err(Self::cut(LimitKind::NetBytes)))
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}

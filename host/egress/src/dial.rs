@@ -1,0 +1,116 @@
+//! From a host's name to a connection to an address that was checked.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use codebox_core::{BoxFuture, NetRules, Refusal};
+use thiserror::Error;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+
+/// Most addresses of a name that are tried.
+const MOST_ADDRESSES: usize = 8;
+
+/// How long one of several addresses may take to answer.
+const ONE_ADDRESS: Duration = Duration::from_secs(3);
+
+/// Most names that are looked up at one time; each takes a thread for as long as the system's resolver takes.
+static LOOKUPS: Semaphore = Semaphore::const_new(16);
+
+/// A connection, and where it goes.
+#[derive(Debug)]
+pub struct Dialed {
+    /// The connection.
+    pub stream: TcpStream,
+    /// The address, which was checked.
+    pub address: IpAddr,
+}
+
+/// Why nothing was connected.
+#[derive(Debug, Error)]
+pub enum DialError {
+    /// The rules do not allow it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It could not be done.
+    #[error(transparent)]
+    Failed(#[from] io::Error),
+}
+
+/// Connects for somebody who cannot do it itself.
+pub trait Dial: Send + Sync {
+    /// Looks `host` up, checks what it leads to and connects to it, as [`direct`] does.
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Dialed, DialError>>;
+}
+
+/// Who connects.
+#[derive(Clone, Default)]
+pub enum Dialer {
+    /// This process.
+    #[default]
+    Direct,
+    /// Somebody else.
+    Other(Arc<dyn Dial>),
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Direct => "Direct",
+            Self::Other(_) => "Other",
+        })
+    }
+}
+
+/// Looks `host` up if its name is granted, and connects to the first of its addresses that is granted and answers.
+///
+/// It takes as long as it takes: whoever calls it gives it up in time.
+///
+/// # Errors
+/// When the name or all its addresses are refused, there are none, or none answers.
+pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, DialError> {
+    rules.name(host, port)?;
+    let found = match host.parse::<IpAddr>() {
+        Ok(address) => vec![address],
+        Err(_) => look_up(host.to_owned(), port).await?,
+    };
+    let mut refused = None;
+    let mut granted = Vec::new();
+    for address in found {
+        match rules.address(host, address, port) {
+            Ok(()) => granted.push(address),
+            Err(refusal) => refused = refused.or(Some(refusal)),
+        }
+    }
+    granted.truncate(MOST_ADDRESSES);
+    let patience = if granted.len() > 1 { ONE_ADDRESS } else { Duration::MAX };
+    let mut failed = None;
+    for address in granted {
+        match timeout(patience, tokio::net::TcpStream::connect(SocketAddr::new(address, port))).await {
+            Ok(Ok(stream)) => return Ok(Dialed { stream: stream.into_std()?, address }),
+            Ok(Err(error)) => failed = Some(error),
+            Err(_late) => failed = Some(crate::egress::late(ONE_ADDRESS)),
+        }
+    }
+    Err(match (failed, refused) {
+        (Some(error), _) => error.into(),
+        (None, Some(refusal)) => refusal.into(),
+        (None, None) => io::Error::new(io::ErrorKind::NotFound, "the name leads to no address").into(),
+    })
+}
+
+/// Asks the system's resolver, on a thread that nobody has to wait for.
+async fn look_up(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
+    let permit = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+    let (sender, receiver) = oneshot::channel();
+    thread::Builder::new().name("look-up".to_owned()).spawn(move || {
+        let found = (host.as_str(), port).to_socket_addrs();
+        drop(permit);
+        let _ = sender.send(found.map(|found| found.map(|address| address.ip()).collect()));
+    })?;
+    receiver.await.unwrap_or_else(|_gone| Err(io::Error::other("the resolver is gone")))
+}

@@ -1,0 +1,156 @@
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use codebox_core::{LimitKind, Limits, NetAttempt, NetRules, NetUse, NetVerdict, Refusal, RefusalReason};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::connection::Connection;
+use crate::dial::{DialError, Dialed, Dialer, direct};
+use crate::error::EgressError;
+use crate::ledger::{Entry, Ledger};
+use crate::roots::TlsRoots;
+use crate::tls::TlsConnection;
+
+/// How long looking a host up and connecting to it may take together.
+pub const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// How much a run may have of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EgressLimits {
+    /// Bytes over all connections, both directions together.
+    pub bytes: Option<u64>,
+    /// Connections to granted hosts, whether or not they came about.
+    pub connections: Option<u64>,
+    /// The time for looking up and connecting, and again for a handshake.
+    pub connect: Duration,
+}
+
+impl EgressLimits {
+    /// What a job's limits say of the network.
+    #[must_use]
+    pub fn of(limits: &Limits) -> Self {
+        Self {
+            bytes: limits.net_bytes.at().map(|size| size.get()),
+            connections: limits.net_connections.at().map(u64::from),
+            connect: CONNECT_TIME,
+        }
+    }
+}
+
+/// The way out of one run; clones are the same way.
+#[derive(Debug, Clone)]
+pub struct Egress(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    rules: NetRules,
+    connect: Duration,
+    dialer: Dialer,
+    ledger: Arc<Ledger>,
+    roots: OnceLock<TlsRoots>,
+}
+
+impl Egress {
+    /// A way out by these rules. It trusts no certificate until it is given [roots](Self::with_roots).
+    #[must_use]
+    pub fn new(rules: NetRules, limits: EgressLimits, dialer: Dialer) -> Self {
+        let EgressLimits { bytes, connections, connect } = limits;
+        let ledger = Arc::new(Ledger::new(bytes, connections));
+        Self(Arc::new(Shared { rules, connect, dialer, ledger, roots: OnceLock::new() }))
+    }
+
+    /// The same, which trusts these roots; those that it was given first stay.
+    #[must_use]
+    pub fn with_roots(self, roots: TlsRoots) -> Self {
+        let _ = self.0.roots.set(roots);
+        self
+    }
+
+    /// Connects to a host, or says why not; either way it is listed.
+    ///
+    /// # Errors
+    /// When it is not granted, a limit is reached, or it cannot be connected to in time.
+    pub async fn connect(&self, host: &str, port: u16) -> Result<Connection, EgressError> {
+        let Shared { rules, connect, dialer, ledger, roots: _ } = &*self.0;
+        let refused = |refusal: Refusal, address| {
+            ledger.list(NetAttempt::new(host, port, address, NetVerdict::Refused(refusal.reason)));
+            EgressError::Refused(refusal)
+        };
+        rules.name(host, port).map_err(|refusal| refused(refusal, None))?;
+        ledger.claim().map_err(|kind| refused(Refusal::new(RefusalReason::Limit(kind), host, port, None), None))?;
+        let entry = ledger.begin(NetAttempt::new(host, port, None, NetVerdict::Failed("it was given up".to_owned())));
+        let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+        let dialed = timeout(*connect, async {
+            match dialer {
+                Dialer::Direct => direct(rules, bare, port).await,
+                Dialer::Other(other) => other.dial(bare, port).await,
+            }
+        });
+        let failed = |source: std::io::Error| {
+            entry.verdict(NetVerdict::Failed(source.to_string()), None);
+            EgressError::Failed { host: host.to_owned(), port, source }
+        };
+        let refused = |refusal: Refusal| {
+            let address = refusal.address();
+            entry.verdict(NetVerdict::Refused(refusal.reason), address);
+            EgressError::Refused(refusal)
+        };
+        let Dialed { stream, address } = match dialed.await {
+            Ok(Ok(dialed)) => dialed,
+            Ok(Err(DialError::Refused(refusal))) => return Err(refused(refusal)),
+            Ok(Err(DialError::Failed(error))) => return Err(failed(error)),
+            Err(_late) => return Err(failed(late(*connect))),
+        };
+        // Whoever dialed is believed in nothing but where it went.
+        rules.address(bare, address, port).map_err(refused)?;
+        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)).map_err(failed)?;
+        // A request goes out at once, however small.
+        let _ = stream.set_nodelay(true);
+        entry.verdict(NetVerdict::Allowed, Some(address));
+        Ok(self.connection(stream, address, entry))
+    }
+
+    fn connection(&self, stream: TcpStream, address: IpAddr, entry: Entry) -> Connection {
+        Connection::new(stream, address, entry, self.0.connect)
+    }
+
+    /// Connects to a host and speaks TLS with it, in the host's own name; `alpn` names the protocols that are offered.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), and when the handshake fails or there are no roots to trust.
+    pub async fn connect_tls(&self, host: &str, port: u16, alpn: &[&str]) -> Result<TlsConnection, EgressError> {
+        let no_roots =
+            || EgressError::Tls { host: host.to_owned(), source: std::io::Error::other("no roots are trusted") };
+        let roots = self.0.roots.get().ok_or_else(no_roots)?;
+        self.connect(host, port).await?.start_tls(host, roots, alpn).await
+    }
+
+    /// The roots that it trusts, if it was given any.
+    #[must_use]
+    pub fn roots(&self) -> Option<&TlsRoots> {
+        self.0.roots.get()
+    }
+
+    /// What was done until now.
+    #[must_use]
+    pub fn used(&self) -> NetUse {
+        self.0.ledger.used()
+    }
+
+    /// The limit that was reached, if one was; from then on nothing goes over any more.
+    #[must_use]
+    pub fn over(&self) -> Option<LimitKind> {
+        self.0.ledger.over()
+    }
+
+    /// Waits until a limit is reached.
+    pub async fn until_over(&self) -> LimitKind {
+        self.0.ledger.until_over().await
+    }
+}
+
+pub(crate) fn late(time: Duration) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no answer in {} s", time.as_secs_f32()))
+}

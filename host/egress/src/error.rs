@@ -1,0 +1,30 @@
+use std::io;
+
+use codebox_core::Refusal;
+use thiserror::Error;
+
+/// Why there is no connection.
+#[derive(Debug, Error)]
+pub enum EgressError {
+    /// It may not be made. What this shows is for whoever started the job, and the reason alone for the guest.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It could not be made.
+    #[error("cannot connect to {host}:{port}: {source}")]
+    Failed {
+        /// The host as it was asked for.
+        host: String,
+        /// The port.
+        port: u16,
+        /// Why.
+        source: io::Error,
+    },
+    /// No TLS with that host: its certificate, or the way it speaks.
+    #[error("cannot speak TLS with {host}: {source}")]
+    Tls {
+        /// The host as it was asked for.
+        host: String,
+        /// Why.
+        source: io::Error,
+    },
+}

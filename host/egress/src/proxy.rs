@@ -1,0 +1,206 @@
+//! An HTTP proxy for one connection of a guest's: `CONNECT host:port`, and requests with a whole `http://` address.
+//!
+//! It keeps nothing between requests and follows no redirect: where a guest goes next is asked for anew, and judged anew.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1 as client;
+use hyper::ext::ReasonPhrase;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::uri::{Authority, Scheme};
+use hyper::server::conn::http1 as server;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper::{Method, Request, Response, StatusCode, Uri, upgrade};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+
+use crate::connection::Connection;
+use crate::egress::Egress;
+use crate::error::EgressError;
+
+type Body = BoxBody<Bytes, hyper::Error>;
+
+/// What is between a client and its proxy, and nobody else's.
+const BETWEEN_TWO: [&str; 8] = [
+    "proxy-connection",
+    "proxy-authorization",
+    "proxy-authenticate",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Serves a guest that speaks to a proxy over `stream`, until it or the other side is done.
+///
+/// A guest that speaks something else gets an error in HTTP and is left.
+pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, egress: Egress) {
+    let tunnel = Arc::new(Mutex::new(None));
+    let answer = service_fn(|request| {
+        let (egress, tunnel) = (egress.clone(), Arc::clone(&tunnel));
+        async move { Ok::<_, Infallible>(answer(request, &egress, &tunnel).await) }
+    });
+    let mut http = server::Builder::new();
+    // A guest that has said all it has to say may still want the answer.
+    http.preserve_header_case(true).half_close(true);
+    // How a guest breaks off is its own matter.
+    let _ = http.serve_connection(TokioIo::new(stream), answer).with_upgrades().await;
+    let opened = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((guest, mut remote)) = opened {
+        let guest: OnUpgrade = guest;
+        if let Ok(guest) = guest.await {
+            let _ = copy_bidirectional(&mut TokioIo::new(guest), &mut remote).await;
+        }
+    }
+}
+
+type Tunnel = Mutex<Option<(OnUpgrade, Connection)>>;
+
+async fn answer(mut request: Request<Incoming>, egress: &Egress, tunnel: &Tunnel) -> Response<Body> {
+    if request.method() == Method::CONNECT {
+        let target = request.uri().authority().and_then(|authority| Some((host_of(authority), authority.port_u16()?)));
+        let Some((host, port)) = target else { return told(StatusCode::BAD_REQUEST, "write CONNECT HOST:PORT") };
+        return match egress.connect(&host, port).await {
+            Ok(connection) => {
+                let opened = (upgrade::on(&mut request), connection);
+                *tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+                Response::new(empty())
+            }
+            Err(error) => refusal(&host, port, &error),
+        };
+    }
+    let plain = request.uri().scheme() == Some(&Scheme::HTTP);
+    let Some(authority) = request.uri().authority().cloned().filter(|_| plain) else {
+        return told(StatusCode::BAD_REQUEST, "this is a proxy: write CONNECT HOST:PORT, or a whole http:// address");
+    };
+    let (host, port) = (host_of(&authority), authority.port_u16().unwrap_or(80));
+    match egress.connect(&host, port).await {
+        Ok(connection) => pass_on(request, &authority, connection).await,
+        Err(error) => refusal(&host, port, &error),
+    }
+}
+
+/// The host of an authority without user, port and brackets.
+fn host_of(authority: &Authority) -> String {
+    let host = authority.host();
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host).to_owned()
+}
+
+/// Sends a request on as its own client, and brings the answer back as it comes.
+async fn pass_on(mut request: Request<Incoming>, authority: &Authority, connection: Connection) -> Response<Body> {
+    let failed = |error: &dyn std::error::Error| told(StatusCode::BAD_GATEWAY, &format!("{authority}: {error}"));
+    let shaken = client::Builder::new().preserve_header_case(true).handshake(TokioIo::new(connection)).await;
+    let (mut sender, line) = match shaken {
+        Ok(shaken) => shaken,
+        Err(error) => return failed(&error),
+    };
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let (Ok(path), Ok(host)) = (path.parse::<Uri>(), HeaderValue::from_str(without_user(authority))) else {
+        return told(StatusCode::BAD_REQUEST, "the address is none");
+    };
+    *request.uri_mut() = path;
+    strip(request.headers_mut());
+    // Whoever was judged is who is asked for.
+    request.headers_mut().insert(HOST, host);
+    // Ends by itself with the answer's last byte, or with whoever reads it.
+    let line = Ended(tokio::spawn(line));
+    match sender.send_request(request).await {
+        Ok(mut response) => {
+            strip(response.headers_mut());
+            response.map(|body| Held { body, _line: line }.boxed())
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+fn without_user(authority: &Authority) -> &str {
+    let text = authority.as_str();
+    text.rsplit_once('@').map_or(text, |(_user, rest)| rest)
+}
+
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    headers.remove(CONNECTION);
+    for name in BETWEEN_TWO {
+        headers.remove(name);
+    }
+}
+
+/// An answer's body, and the task that carries it.
+struct Held {
+    body: Incoming,
+    _line: Ended,
+}
+
+/// A task that ends with whoever waits for it.
+struct Ended(tokio::task::JoinHandle<Result<(), hyper::Error>>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl hyper::body::Body for Held {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>> {
+        std::pin::Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn refusal(host: &str, port: u16, error: &EgressError) -> Response<Body> {
+    let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    match error {
+        // Where a name led to is for whoever started the job.
+        EgressError::Refused(refusal) => told(StatusCode::FORBIDDEN, &format!("{shown}: {}", refusal.reason)),
+        EgressError::Failed { source, .. } | EgressError::Tls { source, .. } => {
+            told(StatusCode::BAD_GATEWAY, &format!("{shown}: {source}"))
+        }
+    }
+}
+
+/// An answer of the proxy's own: one line, which clients that show only the first line of an answer show too.
+fn told(status: StatusCode, why: &str) -> Response<Body> {
+    let line = format!("codebox: {why}");
+    let mut response =
+        Response::new(Full::new(Bytes::from(format!("{line}\n"))).map_err(|never| match never {}).boxed());
+    *response.status_mut() = status;
+    if let Ok(phrase) = ReasonPhrase::try_from(line.into_bytes()) {
+        response.extensions_mut().insert(phrase);
+    }
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+fn empty() -> Body {
+    Full::new(Bytes::new()).map_err(|never| match never {}).boxed()
+}

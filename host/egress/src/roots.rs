@@ -1,0 +1,54 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio_rustls::rustls::RootCertStore;
+
+/// The certificates that vouch for others.
+#[derive(Debug, Clone)]
+pub struct TlsRoots(Arc<RootCertStore>);
+
+/// Why there are no roots.
+#[derive(Debug, Error)]
+pub enum RootsError {
+    /// A file or directory that was named has none.
+    #[error("cannot read certificates from {}: {detail}", path.display())]
+    Given {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        detail: String,
+    },
+    /// The system has none.
+    #[error("the system has no certificates to trust: {0}")]
+    System(String),
+}
+
+impl TlsRoots {
+    /// The certificates of a file or a directory (`SSL_CERT_FILE`, `SSL_CERT_DIR`), which replace all others as in
+    /// OpenSSL; the system's where neither is named.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn load(file: Option<&Path>, directory: Option<&Path>) -> Result<Self, RootsError> {
+        let found = match (file, directory) {
+            (None, None) => rustls_native_certs::load_native_certs(),
+            _ => rustls_native_certs::load_certs_from_paths(file, directory),
+        };
+        let mut store = RootCertStore::empty();
+        // Stores of systems have a few that no library takes.
+        let (taken, _left) = store.add_parsable_certificates(found.certs);
+        if taken > 0 {
+            return Ok(Self(Arc::new(store)));
+        }
+        let detail = found.errors.first().map_or_else(|| "there is none in it".to_owned(), ToString::to_string);
+        Err(match file.or(directory) {
+            Some(path) => RootsError::Given { path: path.to_owned(), detail },
+            None => RootsError::System(detail),
+        })
+    }
+
+    pub(crate) fn store(&self) -> Arc<RootCertStore> {
+        Arc::clone(&self.0)
+    }
+}
