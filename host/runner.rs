@@ -248,6 +248,7 @@ impl Runner {
             limits: job.limits,
             image: Some(self.image_for(job, &looked.needs)),
             isolation: Isolation::Wasm,
+            places: Vec::new(),
             warm: None,
         };
         let mut instance = self.wasm.open(&spec).await?;

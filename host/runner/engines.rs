@@ -197,6 +197,7 @@ fn spec(job: &Job, warm: Option<u32>) -> InstanceSpec {
         limits: job.limits,
         image: None,
         isolation: Isolation::Container,
+        places: Vec::new(),
         warm,
     }
 }
