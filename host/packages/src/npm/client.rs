@@ -15,7 +15,7 @@ const REDIRECTS: usize = 5;
 /// A client with the user's proxies, certificates, times and retries.
 pub(super) struct Client<'s> {
     inner: BaseClient,
-    settings: &'s NpmSettings,
+    settings: &'s NpmSettings<'s>,
 }
 
 /// What is asked for.
@@ -49,14 +49,20 @@ enum Failure {
 }
 
 impl<'s> Client<'s> {
-    pub(super) fn new(settings: &'s NpmSettings) -> Result<Self, NpmError> {
-        let inner = crate::fetch::plain_client(&settings.net).map_err(|error| NpmError::Client(error.into()))?;
+    pub(super) fn new(settings: &'s NpmSettings<'s>) -> Result<Self, NpmError> {
+        let inner =
+            crate::fetch::plain_client(&settings.connection()?).map_err(|error| NpmError::Client(error.into()))?;
         Ok(Self { inner, settings })
+    }
+
+    /// Whether nobody may be asked.
+    pub(super) fn is_offline(&self) -> bool {
+        self.inner.connectivity().is_offline()
     }
 
     /// Asks, again where a connection broke.
     pub(super) async fn ask(&self, question: &Question<'_>) -> Result<Answer, NpmError> {
-        if self.settings.is_offline() {
+        if self.is_offline() {
             return Err(NpmError::Offline { what: question.what.to_owned() });
         }
         let mut retries = RetryState::start(self.inner.retry_policy(), question.url.clone());
@@ -126,7 +132,7 @@ impl<'s> Client<'s> {
 
 /// Does something within the time that the settings give.
 pub(super) async fn within<T>(
-    settings: &NpmSettings,
+    settings: &NpmSettings<'_>,
     work: impl Future<Output = Result<T, NpmError>>,
 ) -> Result<T, NpmError> {
     match select(std::pin::pin!(work), std::pin::pin!(tokio::time::sleep(settings.within))).await {

@@ -63,7 +63,7 @@ struct Noted {
 pub async fn npm_environment(
     specs: &[NpmSpec],
     locked: Option<&NpmTree>,
-    settings: &NpmSettings,
+    settings: &NpmSettings<'_>,
     store: &NpmStore,
     progress: &dyn Progress,
 ) -> Result<NpmEnvironment, NpmError> {
@@ -92,7 +92,7 @@ fn read(dir: &Path) -> Option<Noted> {
 }
 
 /// What is remembered of the same question, or a new resolution.
-async fn resolved(specs: &[NpmSpec], settings: &NpmSettings, store: &NpmStore) -> Result<NpmTree, NpmError> {
+async fn resolved(specs: &[NpmSpec], settings: &NpmSettings<'_>, store: &NpmStore) -> Result<NpmTree, NpmError> {
     let question = format!("{}\n{}\n{}", Target::name(), settings.registries(), tree::asked(specs).join("\n"));
     let file = store.resolution(&question);
     let remembered = || {
@@ -101,12 +101,18 @@ async fn resolved(specs: &[NpmSpec], settings: &NpmSettings, store: &NpmStore) -
     };
     let age = fs::metadata(&file).and_then(|meta| meta.modified()).ok();
     let age = age.and_then(|made| SystemTime::now().duration_since(made).ok());
-    if age.is_some_and(|age| age < REMEMBERED || settings.is_offline())
+    if age.is_some_and(|age| age < REMEMBERED)
         && let Some(tree) = remembered()
     {
         return Ok(tree);
     }
-    match resolve(specs, settings, &Client::new(settings)?, store).await {
+    let client = Client::new(settings)?;
+    if client.is_offline()
+        && let Some(tree) = remembered()
+    {
+        return Ok(tree);
+    }
+    match resolve(specs, settings, &client, store).await {
         Ok(tree) => {
             if let Ok(text) = serde_json::to_vec(&tree) {
                 // A disk without room for it is no reason to fail.
@@ -123,7 +129,7 @@ async fn resolved(specs: &[NpmSpec], settings: &NpmSettings, store: &NpmStore) -
 async fn make(
     tree: &NpmTree,
     dir: &Path,
-    settings: &NpmSettings,
+    settings: &NpmSettings<'_>,
     store: &NpmStore,
     progress: &dyn Progress,
 ) -> Result<Noted, NpmError> {
@@ -164,7 +170,7 @@ async fn make(
 
 async fn fetch(
     package: &NpmPackage,
-    settings: &NpmSettings,
+    settings: &NpmSettings<'_>,
     client: &Client<'_>,
     store: &NpmStore,
     progress: &dyn Progress,

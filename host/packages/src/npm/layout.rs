@@ -295,18 +295,19 @@ mod tests {
         assert_eq!(places(&settle(&world, vec![edge("a", "*", Kind::Required)])), ["a 1.0.0", "b 1.0.0"]);
     }
 
+    /// Packages that want only those after them: versions that want each other in a circle would be nested without end, which a
+    /// resolution refuses by their depth.
     fn worlds() -> impl Strategy<Value = (Vec<Release>, Vec<Edge>)> {
         let edges = || prop::collection::btree_map(0..6_usize, 1..4_u32, 0..4);
-        let read = |edges: std::collections::BTreeMap<usize, u32>| -> Vec<Edge> {
+        let read = |after: usize, edges: BTreeMap<usize, u32>| -> Vec<Edge> {
             let one = |(name, major): (usize, u32)| edge(&format!("p{name}"), &format!("^{major}"), Kind::Required);
-            edges.into_iter().map(one).collect()
+            edges.into_iter().filter(|(name, _)| *name >= after).map(one).collect()
         };
         (prop::collection::vec(edges(), 18), edges()).prop_map(move |(all, asked)| {
-            let world = all
-                .into_iter()
-                .enumerate()
-                .map(|(at, edges)| release(&format!("p{}", at / 3), &format!("{}.0.0", at % 3 + 1), read(edges)));
-            (world.collect(), read(asked))
+            let world = all.into_iter().enumerate().map(|(at, edges)| {
+                release(&format!("p{}", at / 3), &format!("{}.0.0", at % 3 + 1), read(at / 3 + 1, edges))
+            });
+            (world.collect(), read(0, asked))
         })
     }
 

@@ -36,7 +36,7 @@ pub(super) struct Packument {
 /// Reads what is kept of a name, or asks for it.
 pub(super) async fn packument(
     name: &NpmName,
-    settings: &NpmSettings,
+    settings: &NpmSettings<'_>,
     client: &Client<'_>,
     store: &NpmStore,
 ) -> Result<Packument, NpmError> {
@@ -47,7 +47,7 @@ pub(super) async fn packument(
     let file = store.metadata(url.as_str());
     let kept = Kept::read(&file, url.as_str());
     if let Some(kept) = &kept
-        && (kept.fresh || settings.is_offline())
+        && (kept.fresh || client.is_offline())
         && let Ok(packument) = serde_json::from_slice(&kept.body)
     {
         return Ok(packument);

@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn slips_are_told() {
-        assert_eq!(near("lodahs"), ["lodash"]);
+        assert_eq!(near("lodahs"), ["lodash", "lodash-es"]);
         assert_eq!(near("comander"), ["commander"]);
         assert_eq!(near("node_fetch"), ["node-fetch"]);
         assert!(near("a-name-that-nobody-has").is_empty());

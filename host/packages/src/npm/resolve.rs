@@ -31,7 +31,7 @@ const AT_ONCE: usize = 16;
 /// Resolves with the versions that there are today.
 pub(super) async fn resolve(
     specs: &[NpmSpec],
-    settings: &NpmSettings,
+    settings: &NpmSettings<'_>,
     client: &Client<'_>,
     store: &NpmStore,
 ) -> Result<NpmTree, NpmError> {
@@ -48,7 +48,7 @@ pub(super) async fn resolve(
 }
 
 struct Resolution<'r> {
-    settings: &'r NpmSettings,
+    settings: &'r NpmSettings<'r>,
     client: &'r Client<'r>,
     store: &'r NpmStore,
     known: HashMap<NpmName, Packument>,

@@ -34,9 +34,12 @@ pub enum NpmFiles {
 
 /// The user's registries and how to reach them.
 #[derive(Clone)]
-pub struct NpmSettings {
+pub struct NpmSettings<'e> {
     rc: ResolvedNpmRc,
-    pub(super) net: IndexSettings,
+    env: Env<'e>,
+    /// The files and what is in them, the weightiest last.
+    texts: Vec<(PathBuf, String)>,
+    uv_files: ConfigFiles,
     /// How long everything together may take.
     pub(super) within: Duration,
 }
@@ -44,7 +47,7 @@ pub struct NpmSettings {
 /// How long a slow registry is waited for.
 const WITHIN: Duration = Duration::from_secs(15 * 60);
 
-impl NpmSettings {
+impl<'e> NpmSettings<'e> {
     /// Reads the settings that npm would read.
     ///
     /// `env` answers for environment variables; empty ones count as unset. A variable goes before the files:
@@ -56,12 +59,13 @@ impl NpmSettings {
     /// - the connection: `proxy`, `https-proxy`, `noproxy`, `cafile`, `fetch-timeout`, and their variables
     ///
     /// What they leave open is as for [`IndexSettings::from_user`]: proxies, certificates, retries, times and offline mode.
-    /// `strict-ssl=false` is not honoured.
+    /// `strict-ssl=false` is not honoured. What is about the connection is read when there is to be one: certificates are long,
+    /// and most runs need none.
     ///
     /// # Errors
     /// A variable or file that cannot be understood. Settings are never half used.
     pub fn from_user(
-        env: &dyn Fn(&str) -> Option<String>,
+        env: &'e dyn Fn(&str) -> Option<String>,
         files: &NpmFiles,
         uv_files: &ConfigFiles,
     ) -> Result<Self, NpmError> {
@@ -85,8 +89,7 @@ impl NpmSettings {
         if rc.get_all_known_registries_urls().iter().any(|url| !matches!(url.scheme(), "http" | "https")) {
             return Err(bad("registry of an .npmrc"));
         }
-        let net = env.connection(IndexSettings::from_user(env.0, uv_files)?, &texts)?;
-        Ok(Self { rc, net, within: WITHIN })
+        Ok(Self { rc, env, texts, uv_files: uv_files.clone(), within: WITHIN })
     }
 
     /// The same settings with another bound on how long everything together may take.
@@ -101,8 +104,9 @@ impl NpmSettings {
         plain(&self.rc.default_config.registry_url)
     }
 
-    pub(super) fn is_offline(&self) -> bool {
-        self.net.connectivity.is_offline()
+    /// How to connect, if at all.
+    pub(super) fn connection(&self) -> Result<IndexSettings, NpmError> {
+        self.env.connection(IndexSettings::from_user(self.env.0, &self.uv_files)?, &self.texts)
     }
 
     /// The registry that has a package, with a slash at its end.
@@ -129,7 +133,7 @@ impl NpmSettings {
     }
 }
 
-impl fmt::Debug for NpmSettings {
+impl fmt::Debug for NpmSettings<'_> {
     // Not derived: the parts hold tokens.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NpmSettings").field("registry", &self.registry()).finish_non_exhaustive()
@@ -162,6 +166,7 @@ fn header(config: &RegistryConfig) -> Option<String> {
 }
 
 /// The caller's view of the environment, and npm's of it.
+#[derive(Clone, Copy)]
 struct Env<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl sys_traits::BaseEnvVar for Env<'_> {
@@ -252,12 +257,16 @@ fn setting(text: &str, key: &str, env: &dyn Fn(&str) -> Option<String>) -> Optio
 mod tests {
     use super::*;
 
-    fn settings(rc: &str, variables: &[(&str, &str)]) -> Result<NpmSettings, NpmError> {
+    fn settings(
+        rc: &str,
+        variables: &'static [(&'static str, &'static str)],
+    ) -> Result<NpmSettings<'static>, NpmError> {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join(".npmrc");
         fs::write(&path, rc).expect("a file");
         let env = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        NpmSettings::from_user(&env, &NpmFiles::Only(vec![path]), &ConfigFiles::Only(Vec::new()))
+        let (env, files) = (Box::leak(Box::new(env)), NpmFiles::Only(vec![path]));
+        NpmSettings::from_user(env, &files, &ConfigFiles::Only(Vec::new()))
     }
 
     fn name(text: &str) -> NpmName {
@@ -270,8 +279,8 @@ mod tests {
         assert_eq!(read.registry_of(&name("a")).as_str(), "http://127.0.0.1:1/all/");
         assert_eq!(read.registry_of(&name("@own/a")).as_str(), "http://127.0.0.1:2/");
         assert_eq!(read.registry_of(&name("@other/a")).as_str(), "http://127.0.0.1:1/all/");
-        let variable = [("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")];
-        let read = settings("registry=http://127.0.0.1:1/", &variable).expect("fine");
+        let read =
+            settings("registry=http://127.0.0.1:1/", &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")]).expect("fine");
         assert_eq!(read.registry(), "http://127.0.0.1:3/");
         assert!(settings("", &[]).expect("fine").registry().starts_with("https://"));
         for rc in ["registry=file:///tmp/", "registry=nonsense", "@a:registry=ftp://x/"] {
@@ -293,12 +302,13 @@ mod tests {
 
     #[test]
     fn the_connection_is_as_npm_has_it() {
-        let read = settings("offline = true\nfetch-timeout=1500\nfetch-retries=0\n", &[]).expect("fine");
-        assert!(read.is_offline());
-        assert_eq!((read.net.read_timeout, read.net.retries), (Duration::from_millis(1500), 0));
-        let read = settings("offline=true", &[("npm_config_offline", "false")]).expect("fine");
-        assert!(!read.is_offline());
-        assert!(settings("cafile=/nowhere/at/all.pem", &[]).is_err());
-        assert!(settings("fetch-timeout=soon", &[]).is_err());
+        let read = |rc: &str, variables| settings(rc, variables).and_then(|read| read.connection());
+        let net = read("offline = true\nfetch-timeout=1500\nfetch-retries=0\n", &[]).expect("fine");
+        assert!(net.connectivity.is_offline());
+        assert_eq!((net.read_timeout, net.retries), (Duration::from_millis(1500), 0));
+        let net = read("offline=true", &[("npm_config_offline", "false")]).expect("fine");
+        assert!(!net.connectivity.is_offline());
+        assert!(read("cafile=/nowhere/at/all.pem", &[]).is_err());
+        assert!(read("fetch-timeout=soon", &[]).is_err());
     }
 }

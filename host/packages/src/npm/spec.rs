@@ -90,12 +90,12 @@ const LONGEST: usize = 256;
 impl Wanted {
     /// Reads a range or a tag; nothing for anything else.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let text = text.trim();
         // What neither ranges nor tags have: separators of addresses and paths, quotes, control characters.
         let plain = |c: char| c.is_ascii_alphanumeric() || "^~<>=|*.+-_ ".contains(c);
-        if text.len() > LONGEST || !text.chars().all(plain) {
+        if text.len() > LONGEST || !text.chars().all(plain) || text.starts_with('-') {
             return None;
         }
+        let text = text.trim();
         if text.is_empty() {
             return Some(Self::Range(Range::any()));
         }

@@ -131,9 +131,7 @@ fn hostile_archives_are_refused_as_a_whole() {
         let error = unpacked(&[(name, b"x", file)]);
         assert!(matches!(error, UnpackError::Name(_)), "{name}: {error}");
     }
-    for kind in
-        [EntryType::Symlink, EntryType::Link, EntryType::Fifo, EntryType::Char, EntryType::Block, EntryType::GNUSparse]
-    {
+    for kind in [EntryType::Symlink, EntryType::Link, EntryType::Fifo, EntryType::Char, EntryType::Block] {
         let error = unpacked(&[("package/x", b"", kind)]);
         assert!(matches!(error, UnpackError::Kind(_)), "{kind:?}: {error}");
     }
@@ -205,7 +203,7 @@ fn what_cannot_be_had_is_named() {
     let said = |specs: &[&str]| home.install(&registry, specs).expect_err("it cannot be had").to_string();
     let text = said(&["lodahs"]);
     assert!(
-        text.contains("npm package lodahs is not in registry") && text.ends_with("a name like it: lodash"),
+        text.contains("npm package lodahs is not in registry") && text.contains("a name like it: lodash"),
         "{text}"
     );
     assert_eq!(said(&["b@^9"]), "npm package b has no version ^9 (its latest is 2.0.0)");
@@ -213,7 +211,7 @@ fn what_cannot_be_had_is_named() {
         said(&["git"]),
         "npm package git@1.0.0 wants x from \"github:y/x\": only names and versions are installed"
     );
-    for (body, what) in [("{", "EOF"), ("[]", "invalid type")] {
+    for (body, what) in [("{", "EOF"), ("7", "invalid type")] {
         let registry = simple().answering("/a", Answer::ok(body)).open();
         let error = Home::new().install(&registry, &["a"]).expect_err("nonsense").to_string();
         assert!(error.contains("gave no usable answer for a") && error.contains(what), "{error}");

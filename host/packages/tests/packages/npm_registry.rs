@@ -137,7 +137,7 @@ impl Registry {
         self.seen.lock().expect("the log").clone()
     }
 
-    pub fn settings(&self, rc: &str, dir: &Path) -> NpmSettings {
+    pub fn settings(&self, rc: &str, dir: &Path) -> NpmSettings<'static> {
         let file = dir.join("npmrc");
         std::fs::write(&file, format!("registry={}\nfetch-retries=0\n{rc}", self.address)).expect("a file");
         NpmSettings::from_user(&|_| None, &NpmFiles::Only(vec![file]), &ConfigFiles::Only(Vec::new()))
@@ -158,7 +158,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, answers: &HashMap<Stri
     if known.is_some_and(|etag| lower.contains(&format!("if-none-match: {etag}"))) {
         return write!(stream, "HTTP/1.1 304 Same\r\nconnection: close\r\n\r\n").ok();
     }
-    let length = if answer.drips { usize::MAX } else { answer.body.len() };
+    let length = if answer.drips { 1 << 27 } else { answer.body.len() };
     write!(stream, "HTTP/1.1 {} Some\r\ncontent-length: {length}\r\nconnection: close\r\n", answer.status).ok()?;
     for (name, value) in &answer.headers {
         write!(stream, "{name}: {value}\r\n").ok()?;
@@ -191,7 +191,7 @@ impl Home {
 
     pub fn install_with(
         &self,
-        settings: &NpmSettings,
+        settings: &NpmSettings<'_>,
         specs: &[&str],
         locked: Option<&NpmTree>,
     ) -> Result<NpmEnvironment, NpmError> {
