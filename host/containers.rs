@@ -93,7 +93,6 @@ pub(crate) async fn ensure_image(
         limits: codebox_core::Limits::default(),
         image: image.map(str::to_owned),
         isolation: Isolation::Container,
-        places: Vec::new(),
         warm: None,
     };
     let failed = |error| engine.told(error);

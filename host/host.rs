@@ -194,7 +194,7 @@ impl Host for Process {
         let walls = match confinement {
             Confinement::Off => codebox_confine::Wall::all_off(),
             Confinement::On => {
-                let rules = self.rules(admitted, spec)?;
+                let rules = self.rules(admitted, &spec.language)?;
                 codebox_confine::confine(&rules).map_err(|e| internal(&e))?
             }
         };
@@ -214,13 +214,12 @@ impl Process {
         }
     }
 
-    /// The job's grants, the runtime's folder, the places that it was given and its private directories; nothing else.
-    fn rules(&self, admitted: &Admitted, spec: &InstanceSpec) -> Result<Rules, Failure> {
+    /// The job's grants, the runtime's folder and the job's private directories; nothing else.
+    fn rules(&self, admitted: &Admitted, language: &Language) -> Result<Rules, Failure> {
         let wasm = self.wasm()?;
         let mut rules = Rules::default();
-        let store = wasm.store(&spec.language);
+        let store = wasm.store(language);
         rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(Place::from));
-        rules.read.extend(spec.places.iter().map(|place| place.host.to_path_buf().into()));
         rules.read_write.push(wasm.scratch_dir().to_owned().into());
         rules.retire.extend(wasm.scratch_dir().parent().map(|parent| parent.to_owned().into()));
         for grant in admitted.dirs() {

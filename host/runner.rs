@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use codebox_core::{
-    Backend, BackendError, BackendId, ExecIo, InstanceSpec, Isolation, IsolationSet, Job, Language, Outcome, Place,
+    Backend, BackendError, BackendId, ExecIo, InstanceSpec, Isolation, IsolationSet, Job, Language, Outcome,
     Provenance, RunReport,
 };
 use codebox_files::{FilesError, Scratch};
@@ -86,7 +86,6 @@ pub struct Runner {
     isolations: IsolationSet,
     escalation: Escalation,
     engines: Engines,
-    places: Places,
 }
 
 /// Why a runner could not be made, or could not say what a job did.
@@ -117,17 +116,6 @@ pub enum RunnerError {
         asked: IsolationSet,
         /// What the configuration allows.
         allowed: IsolationSet,
-    },
-    /// The job's packages could not be had.
-    #[error(transparent)]
-    Npm(#[from] codebox_packages::NpmError),
-    /// No isolation that the job accepts can use a package.
-    #[error("npm package {package} {why}, and the job accepts nothing that has it")]
-    Native {
-        /// The package and its version.
-        package: String,
-        /// What it is that it wants.
-        why: String,
     },
     /// Nothing here can run the job, or its program asks for something that cannot be understood.
     #[error(transparent)]
@@ -173,7 +161,7 @@ impl Runner {
         let isolations = settings.isolations.unwrap_or_default();
         let escalation = settings.escalation.unwrap_or_default();
         let engines = Engines::new(places.clone(), settings, scratch);
-        Ok(Self { wasm, candidate, images, isolations, escalation, engines, places: places.clone() })
+        Ok(Self { wasm, candidate, images, isolations, escalation, engines })
     }
 
     /// Runs a job to its end, blocking the calling thread; must not be called from async code.
@@ -219,22 +207,21 @@ impl Runner {
     /// As for [`run`](Self::run).
     pub async fn run_async_with(&self, job: &Job, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
         let job = self.narrowed(job)?;
-        let (job, places) = self.with_modules(job).await?;
         let looked = look_at(&job).map_err(PlanError::from)?;
         let wanted = Wanted::of_job(&job, &looked, self.escalation);
         // An engine is looked for only if the choice depends on one.
         if wanted.order().next() == Some(Isolation::Wasm)
             && let Next::Run(choice) = next(&wanted, std::slice::from_ref(&self.candidate))
         {
-            return self.run_in_wasm((&job, &places), io, (&looked, choice)).await;
+            return self.run_in_wasm(&job, io, (&looked, choice)).await;
         }
         let job = Arc::new(job.into_owned());
         let opened = tokio::select! {
-            opened = self.engines.open(wanted, (&job, &places), &self.wasm) => opened?,
+            opened = self.engines.open(wanted, &job, &self.wasm) => opened?,
             () = io.cancel.cancelled() => return Ok(cancelled_before(&job)),
         };
         match opened {
-            Opened::Wasm(choice) => self.run_in_wasm((&job, &places), io, (&looked, choice)).await,
+            Opened::Wasm(choice) => self.run_in_wasm(&job, io, (&looked, choice)).await,
             Opened::Container(choice, instance) => {
                 let io = ExecIo {
                     stdin: io.stdin.take(),
@@ -250,7 +237,7 @@ impl Runner {
     /// Runs a job in WebAssembly, and again in a container if it dies for want of one and may be.
     async fn run_in_wasm(
         &self,
-        (job, places): (&Job, &[Place]),
+        job: &Job,
         io: &mut ExecIo,
         (looked, choice): (&Looked, Choice),
     ) -> Result<RunReport, RunnerError> {
@@ -261,14 +248,13 @@ impl Runner {
             limits: job.limits,
             image: Some(self.image_for(job, &looked.needs)),
             isolation: Isolation::Wasm,
-            places: places.to_vec(),
             warm: None,
         };
         let mut instance = self.wasm.open(&spec).await?;
         let mut report = instance.exec(job, io).await?;
         instance.close().await?;
         report.provenance.reason = choice.reason;
-        self.followed_up(report, (job, places), looked, (kept, &io.cancel)).await
+        self.followed_up(report, job, looked, (kept, &io.cancel)).await
     }
 
     /// The job with the isolations that the configuration accepts as well.
@@ -280,26 +266,6 @@ impl Runner {
             return Ok(Cow::Borrowed(job));
         }
         Ok(Cow::Owned(Job { isolations: both, ..job.clone() }))
-    }
-
-    /// Makes the packages of npm ready that a job asks for; one that needs a container leaves nothing else to the job.
-    async fn with_modules<'j>(&self, job: Cow<'j, Job>) -> Result<(Cow<'j, Job>, Vec<Place>), RunnerError> {
-        if !crate::npm::wants(&job) {
-            return Ok((job, Vec::new()));
-        }
-        let (places, packages) = (self.places.clone(), job.packages.clone());
-        let making = tokio::task::spawn_blocking(move || {
-            crate::npm::modules(&places, &packages, &codebox_packages::Silent).map_err(RunnerError::from)
-        });
-        let made = making.await.map_err(|error| RunnerError::Executor(std::io::Error::other(error)))??;
-        let place = crate::npm::place(&made)
-            .ok_or_else(|| RunnerError::Executor(std::io::ErrorKind::InvalidFilename.into()))?;
-        let Some(native) = made.native.iter().max_by_key(|native| native.native) else { return Ok((job, vec![place])) };
-        let fits =
-            job.isolations.iter().filter(|isolation| *isolation != Isolation::Wasm && native.native.fits_container());
-        let refused = || RunnerError::Native { package: native.package.clone(), why: native.native.to_string() };
-        let isolations = IsolationSet::of(fits).ok_or_else(refused)?;
-        Ok((Cow::Owned(Job { isolations, ..job.into_owned() }), vec![place]))
     }
 
     /// The backend, for tests and benchmarks of it.

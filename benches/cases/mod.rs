@@ -126,7 +126,6 @@ impl Cold {
             limits: job.limits,
             image: Some(case.image.to_owned()),
             isolation: Isolation::Wasm,
-            places: Vec::new(),
             warm: None,
         };
         self.executor.block_on(async {

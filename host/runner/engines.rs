@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use codebox_container::ContainerBackend;
-use codebox_core::{Backend, ExecIo, Instance, InstanceSpec, Isolation, Job, Place, RunReport, Unavailable};
+use codebox_core::{Backend, ExecIo, Instance, InstanceSpec, Isolation, Job, RunReport, Unavailable};
 use codebox_files::Scratch;
 use codebox_service::catalog::Silent;
 use codebox_service::config::Settings;
@@ -75,13 +75,12 @@ impl Engines {
     pub(super) async fn open(
         &self,
         wanted: Wanted,
-        (job, places): (&Arc<Job>, &[Place]),
+        job: &Arc<Job>,
         wasm: &Arc<WasmBackend>,
     ) -> Result<Opened, RunnerError> {
-        let (engines, wasm, job, places) =
-            (Arc::clone(self.backends()), Arc::clone(wasm), Arc::clone(job), places.to_vec());
+        let (engines, wasm, job) = (Arc::clone(self.backends()), Arc::clone(wasm), Arc::clone(job));
         let warm = self.settings.warm;
-        self.beside(async move { opened(&wanted, (&job, places, warm), &wasm, &engines).await }).await?
+        self.beside(async move { opened(&wanted, (&job, warm), &wasm, &engines).await }).await?
     }
 
     /// Runs a job in its container, which is gone afterwards.
@@ -163,7 +162,7 @@ impl Drop for Engines {
 
 async fn opened(
     wanted: &Wanted,
-    (job, places, warm): (&Job, Vec<Place>, Option<u32>),
+    (job, warm): (&Job, Option<u32>),
     wasm: &WasmBackend,
     engines: &[ContainerBackend],
 ) -> Result<Opened, RunnerError> {
@@ -178,7 +177,7 @@ async fn opened(
         };
         match ensure_image(engine, &job.language, None, &Silent).await {
             Ok(()) => {
-                let instance = engine.open(&spec(job, places, warm)).await?;
+                let instance = engine.open(&spec(job, warm)).await?;
                 return Ok(Opened::Container(choice, instance));
             }
             // What merely prefers a container can do with less than it.
@@ -191,14 +190,13 @@ async fn opened(
     }
 }
 
-fn spec(job: &Job, places: Vec<Place>, warm: Option<u32>) -> InstanceSpec {
+fn spec(job: &Job, warm: Option<u32>) -> InstanceSpec {
     InstanceSpec {
         language: job.language.clone(),
         grants: job.grants.clone(),
         limits: job.limits,
         image: None,
         isolation: Isolation::Container,
-        places,
         warm,
     }
 }

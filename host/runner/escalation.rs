@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codebox_core::{CancelToken, ExecIo, Isolation, IsolationSet, Job, Language, Outcome, Place, RunReport};
+use codebox_core::{CancelToken, ExecIo, Isolation, IsolationSet, Job, Language, Outcome, RunReport};
 use codebox_service::{After, Escalation, Looked, Wanted, after, mark_escalated, unmet};
 use codebox_streams::{LAST_WORDS, Revocable};
 use tokio::sync::oneshot;
@@ -51,7 +51,7 @@ impl Runner {
     pub(super) async fn followed_up(
         &self,
         mut report: RunReport,
-        (job, places): (&Job, &[Place]),
+        job: &Job,
         looked: &Looked,
         (kept, cancel): (Kept, &CancelToken),
     ) -> Result<RunReport, RunnerError> {
@@ -62,7 +62,7 @@ impl Runner {
                 return Ok(report);
             }
             After::Needs { lacked, why } => (lacked, why),
-            After::Escalate(lacked) => match self.in_container(&report, (job, places), looked, (&kept, cancel)).await {
+            After::Escalate(lacked) => match self.in_container(&report, job, looked, (&kept, cancel)).await {
                 Ok(Ok(mut second)) => {
                     mark_escalated(&mut second.provenance, report.provenance.backend, &lacked);
                     return Ok(second);
@@ -80,7 +80,7 @@ impl Runner {
     async fn in_container(
         &self,
         report: &RunReport,
-        (job, places): (&Job, &[Place]),
+        job: &Job,
         looked: &Looked,
         (kept, cancel): (&Kept, &CancelToken),
     ) -> Result<Result<RunReport, RunnerError>, String> {
@@ -90,7 +90,7 @@ impl Runner {
         let job = Arc::new(Job { isolations: IsolationSet::only(Isolation::Container), ..job.clone() });
         let wanted = Wanted::of_job(&job, looked, self.escalation);
         let opened = tokio::select! {
-            opened = self.engines.open(wanted, (&job, places), &self.wasm) => opened,
+            opened = self.engines.open(wanted, &job, &self.wasm) => opened,
             () = cancel.cancelled() => return Err("it was cancelled before its container was ready".to_owned()),
         };
         let (choice, instance) = match opened {

@@ -11,7 +11,6 @@ use crate::isolation::Isolation;
 use crate::job::Job;
 use crate::language::Language;
 use crate::limits::{Held, LimitKind, Limits};
-use crate::path::{GuestPath, HostPath};
 use crate::report::RunReport;
 
 mod cancel;
@@ -141,15 +140,6 @@ pub struct Unavailable {
     pub fix: String,
 }
 
-/// A read-only directory of codebox's own, and where the guest finds it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// The directory, absolute and free of links.
-    pub host: HostPath,
-    /// Where it appears.
-    pub guest: GuestPath,
-}
-
 /// Most instances that are kept ready of one kind.
 pub const MOST_WARM: u32 = 16;
 
@@ -166,9 +156,6 @@ pub struct InstanceSpec {
     pub image: Option<String>,
     /// What must stand between guest and host.
     pub isolation: Isolation,
-    /// Directories of codebox's own that the guest reads, such as installed packages. They are no grants: nobody asked for
-    /// them by path, and a granted directory at the same place goes before them.
-    pub places: Vec<Place>,
     /// How many instances like this one are to be ready for later, where a backend can have some ready; `None` leaves
     /// that as it is. At most [`MOST_WARM`].
     pub warm: Option<u32>,

@@ -1,6 +1,6 @@
 //! From an admitted request to a report.
 
-use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, Place, ResultKind, RunReport};
+use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, ResultKind, RunReport};
 use thiserror::Error;
 
 use crate::admission::Admitted;
@@ -16,8 +16,6 @@ pub struct Plan {
     pub choice: Choice,
     /// The image to start from.
     pub image: ImageChoice,
-    /// What of codebox's own the guest reads, such as the packages that were asked for; empty until somebody adds them.
-    pub places: Vec<Place>,
 }
 
 /// Why an admitted request can run on nothing.
@@ -69,7 +67,7 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
         true => Needs::default(),
         false => Needs::of_job(admitted.job()),
     };
-    Ok(Plan { choice, image: image_for(admitted, &needs, images)?, places: Vec::new() })
+    Ok(Plan { choice, image: image_for(admitted, &needs, images)? })
 }
 
 /// The plan that a choice of backend comes to, with the image that the program's needs suggest.
@@ -77,7 +75,7 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
 /// # Errors
 /// When the named image is not among `images`.
 pub fn plan_of(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[ImageFacts]) -> Result<Plan, PlanError> {
-    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)?, places: Vec::new() })
+    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)? })
 }
 
 /// The WebAssembly image for a program: the one that was named, or the one that has most of what it imports.
@@ -120,7 +118,6 @@ pub async fn prepare<'a>(
             Isolation::Container | Isolation::Vm => admitted.container_image().map(|name| name.as_str().to_owned()),
         },
         isolation: plan.choice.isolation,
-        places: plan.places.clone(),
         warm: admitted.warm(),
     };
     let instance = backend.open(&spec).await?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bollard::Docker;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
 use codebox_agent::Word;
-use codebox_core::{Access, Grants, InstanceSpec};
+use codebox_core::{Grants, InstanceSpec};
 use tokio::time::timeout;
 
 use super::places::{hook, private};
@@ -18,7 +18,7 @@ use crate::engine::{Engine, LONG};
 use crate::error::ContainerError;
 use crate::harden::{self, Wanted, life, own_binds};
 use crate::images::ImageFacts;
-use crate::mounts::{Bind, Granted};
+use crate::mounts::Granted;
 use crate::talk::Talk;
 
 impl ContainerInstance {
@@ -43,12 +43,6 @@ impl ContainerInstance {
         binds.extend(private(&mut scratch, &granted, &user)?);
         binds.push(hook(&mut scratch)?);
         binds.extend(granted.binds.iter().cloned());
-        let places = spec.places.iter().filter(|place| !granted.covers(&place.guest));
-        binds.extend(places.map(|place| Bind {
-            host: place.host.to_path_buf(),
-            guest: place.guest.as_str().to_owned(),
-            access: Access::ReadOnly,
-        }));
         let labels = shared.owner.labels(life(&spec.limits));
         let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, labels };
         let body = harden::container(wanted, &engine.facts)?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use codebox_core::path::settle;
 use codebox_core::{
     Access, ByteSize, DirGrant, Grants, GuestPath, HostPath, ImageName, InstanceSpec, Isolation, Language, Limit,
-    Limits, Place,
+    Limits,
 };
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,6 @@ pub(crate) struct Shape {
     open_files: Option<NonZeroU32>,
     processes: Option<NonZeroU32>,
     dirs: Vec<Shown>,
-    places: Vec<Shown>,
     /// The caller, by whom it is decided who the job is.
     caller: (u32, u32),
 }
@@ -56,7 +55,6 @@ impl Shape {
             open_files: open_files.at(),
             processes: processes.at(),
             dirs: dirs.iter().map(Shown::of).collect::<Option<_>>()?,
-            places: spec.places.iter().map(|place| Shown::of(&as_grant(place))).collect::<Option<_>>()?,
             caller: crate::caller::caller(),
         })
     }
@@ -85,15 +83,12 @@ impl Shape {
             ..Limits::unlimited()
         };
         let dirs = self.dirs.iter().map(Shown::grant).collect::<Result<_, _>>()?;
-        let places = self.places.iter().map(Shown::grant);
-        let places = places.map(|grant| grant.map(|DirGrant { host, guest, access: _ }| Place { host, guest }));
         Ok(InstanceSpec {
             language: Language::Command,
             grants: Grants { dirs, ..Grants::none() },
             limits,
             image: Some(self.image.clone()),
             isolation: Isolation::Container,
-            places: places.collect::<Result<_, _>>()?,
             warm: None,
         })
     }
@@ -121,11 +116,6 @@ impl Shown {
         let access = if self.writable { Access::ReadWrite } else { Access::ReadOnly };
         Ok(DirGrant { host, guest, access })
     }
-}
-
-/// A place of codebox's own, told from others as a granted directory is.
-fn as_grant(place: &Place) -> DirGrant {
-    DirGrant { host: place.host.clone(), guest: place.guest.clone(), access: Access::ReadOnly }
 }
 
 /// What tells a directory from others, however they are called.
@@ -158,7 +148,6 @@ mod tests {
             limits: Limits { memory, ..Limits::default() },
             image: None,
             isolation: Isolation::Container,
-            places: Vec::new(),
             warm: Some(1),
         };
         Shape::of(&image, &spec)

@@ -57,16 +57,8 @@ impl WasmInstance {
                 mounts.push(Mount { guest, host: scratch.path(name), access: Access::ReadWrite });
             }
         }
-        let places: Vec<_> =
-            spec.places.into_iter().filter(|place| !settled.iter().any(|grant| grant.guest == place.guest)).collect();
-        let points: Vec<_> =
-            settled.iter().map(|grant| &grant.guest).chain(places.iter().map(|place| &place.guest)).cloned().collect();
+        let points: Vec<_> = settled.iter().map(|grant| grant.guest.clone()).collect();
         let root = root(&store, &mut scratch, &points)?;
-        mounts.extend(places.into_iter().map(|place| Mount {
-            guest: place.guest,
-            host: place.host.to_path_buf(),
-            access: Access::ReadOnly,
-        }));
         mounts.extend(settled.into_iter().map(|grant| Mount {
             guest: grant.guest,
             host: grant.host.to_path_buf(),
