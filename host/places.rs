@@ -63,6 +63,11 @@ impl Places {
         self.cache.join("containers")
     }
 
+    /// Packages of npm.
+    pub(crate) fn npm(&self) -> PathBuf {
+        self.cache.join("npm")
+    }
+
     /// The user's configuration file.
     pub(crate) fn config_file(&self) -> PathBuf {
         self.config.join("config.toml")

@@ -12,6 +12,7 @@ use crate::error::FetchError;
 use crate::pin::Pin;
 use crate::progress::Progress;
 use crate::settings::IndexSettings;
+pub(crate) use client::plain as plain_client;
 pub(crate) use landing::sync_directory;
 use search::Candidate;
 

@@ -18,6 +18,7 @@
 
 mod error;
 mod fetch;
+mod npm;
 mod pin;
 mod progress;
 mod settings;
@@ -25,6 +26,10 @@ mod unpack;
 
 pub use error::{FetchError, SettingsError, UnpackError};
 pub use fetch::fetch_wheel;
+pub use npm::{
+    BadIntegrity, BadNpmSpec, BadTree, Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmName,
+    NpmPackage, NpmSettings, NpmSpec, NpmStore, NpmTree, npm_environment, unpack_tarball,
+};
 pub use pin::{NotASha256, Pin, Sha256};
 pub use progress::{Progress, Silent};
 pub use settings::{ConfigFiles, IndexSettings};

@@ -14,6 +14,7 @@ use crate::error::UnpackError;
 use crate::fetch::sync_directory;
 use crate::progress::Progress;
 use members::Member;
+pub(crate) use names::is_harmless;
 
 /// How much an archive may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

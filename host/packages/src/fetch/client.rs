@@ -1,7 +1,10 @@
 //! The HTTP client: uv's, set up from the user's settings.
 
 use uv_cache::Cache;
-use uv_client::{BaseClientBuilder, RegistryClient, RegistryClientBuilder};
+use uv_client::{
+    AuthIntegration, BaseClient, BaseClientBuilder, ClientBuildError, RedirectPolicy, RegistryClient,
+    RegistryClientBuilder,
+};
 
 use crate::error::FetchError;
 use crate::settings::{IndexSettings, Roots};
@@ -28,6 +31,17 @@ pub(super) fn registry(settings: &IndexSettings) -> Result<Registry, FetchError>
     };
     let client = client.map_err(|error| FetchError::Client(error.into()))?;
     Ok(Registry { client, cache })
+}
+
+/// A client for these settings that follows no redirect and knows no credentials: both are left to whoever asks.
+pub(crate) fn plain(settings: &IndexSettings) -> Result<BaseClient, ClientBuildError> {
+    let base = base(settings).redirect(RedirectPolicy::NoRedirect).auth_integration(AuthIntegration::NoAuthMiddleware);
+    match &settings.roots {
+        Roots::Given(certificates) => base.custom_certificates(certificates.clone()).build(),
+        Roots::System => base.with_system_certs(true).build(),
+        Roots::Bundled => base.build(),
+        Roots::SystemOrBundled => base.clone().with_system_certs(true).build().or_else(|_| base.build()),
+    }
 }
 
 fn base(settings: &IndexSettings) -> BaseClientBuilder<'static> {

@@ -34,7 +34,7 @@ pub(super) fn listed(file: &File, start: u64, most: usize) -> io::Result<Vec<Vec
 }
 
 /// Whether a name is relative, stays beneath its directory, and is the same file to every reader and system.
-pub(super) fn is_harmless(name: &str) -> bool {
+pub(crate) fn is_harmless(name: &str) -> bool {
     // A directory's own entry ends in a slash.
     let path = name.strip_suffix('/').unwrap_or(name);
     path.split('/').all(is_plain)

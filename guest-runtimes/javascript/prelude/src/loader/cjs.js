@@ -84,7 +84,7 @@ function fromPackages(request, directory) {
     throw missing(path, undefined);
   }
   for (const place of nodeModulesOf(directory)) {
-    const path = asFile(`${place}/${request}`, request.endsWith('/'));
+    const path = asFile(resolvePath(place, request), request.endsWith('/'));
     if (path !== undefined) return path;
   }
   return undefined;

@@ -1,0 +1,218 @@
+//! A directory of packages, put together once and found again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde::{Deserialize, Serialize};
+
+use super::client::{Answer, Client, Question, within};
+use super::error::NpmError;
+use super::native::{Native, NativePackage};
+use super::resolve::resolve;
+use super::settings::{NpmSettings, plain};
+use super::spec::NpmSpec;
+use super::store::{Facts, NpmStore};
+use super::tarball;
+use super::target::Target;
+use super::tree::{self, NpmPackage, NpmTree};
+use crate::progress::Progress;
+use crate::unpack::UnpackLimits;
+
+/// How long what was resolved without a lock is believed. Where the registry cannot be asked it is believed longer.
+const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Longest archive.
+const LARGEST: u64 = 256 << 20;
+/// Most bytes of all packages together, unpacked.
+const MOST: u64 = 2 << 30;
+/// Archives on the way at once.
+const AT_ONCE: usize = 8;
+
+/// Packages that are ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NpmEnvironment {
+    /// The directory to be seen as `node_modules`. Nobody writes to it.
+    pub dir: PathBuf,
+    /// What is in it.
+    pub tree: NpmTree,
+    /// The packages for which WebAssembly is not enough.
+    pub native: Vec<NativePackage>,
+}
+
+/// What is written beside an environment, as its last file.
+#[derive(Serialize, Deserialize)]
+struct Noted {
+    native: Vec<(String, Native)>,
+}
+
+/// Makes the environment for `specs`, or finds the one that was made before.
+///
+/// Goes by `locked` if there is one, which has to be for these very specs; else by what is remembered of a resolution with the
+/// same settings; else it resolves with the versions that there are today. Nothing is asked of the network if everything is
+/// here.
+///
+/// Wants a tokio runtime with time and I/O. The future is not `Send` and writes to disk on the thread that polls it: give it a
+/// thread of its own, with `Runtime::block_on`.
+///
+/// # Errors
+/// See [`NpmError`]; after any of them nothing half done is in the store.
+pub async fn npm_environment(
+    specs: &[NpmSpec],
+    locked: Option<&NpmTree>,
+    settings: &NpmSettings<'_>,
+    store: &NpmStore,
+    progress: &dyn Progress,
+) -> Result<NpmEnvironment, NpmError> {
+    within(settings, async {
+        let tree = match locked {
+            Some(tree) => {
+                tree.check()?;
+                tree.is_for(specs)?;
+                tree.clone()
+            }
+            None => resolved(specs, settings, store).await?,
+        };
+        let dir = store.environment(&tree.digest());
+        let made = match read(&dir) {
+            Some(noted) => noted,
+            None => make(&tree, &dir, settings, store, progress).await?,
+        };
+        let native = made.native.into_iter().map(|(package, native)| NativePackage { package, native }).collect();
+        Ok(NpmEnvironment { dir: dir.join("node_modules"), tree, native })
+    })
+    .await
+}
+
+fn read(dir: &Path) -> Option<Noted> {
+    serde_json::from_slice(&fs::read(dir.join("noted.json")).ok()?).ok()
+}
+
+/// What is remembered of the same question, or a new resolution.
+async fn resolved(specs: &[NpmSpec], settings: &NpmSettings<'_>, store: &NpmStore) -> Result<NpmTree, NpmError> {
+    let question = format!("{}\n{}\n{}", Target::name(), settings.registries(), tree::asked(specs).join("\n"));
+    let file = store.resolution(&question);
+    let remembered = || {
+        let tree: NpmTree = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+        (tree.check().is_ok() && tree.is_for(specs).is_ok()).then_some(tree)
+    };
+    let age = fs::metadata(&file).and_then(|meta| meta.modified()).ok();
+    let age = age.and_then(|made| SystemTime::now().duration_since(made).ok());
+    if age.is_some_and(|age| age < REMEMBERED)
+        && let Some(tree) = remembered()
+    {
+        return Ok(tree);
+    }
+    let client = Client::new(settings)?;
+    if client.is_offline()
+        && let Some(tree) = remembered()
+    {
+        return Ok(tree);
+    }
+    match resolve(specs, settings, &client, store).await {
+        Ok(tree) => {
+            if let Ok(text) = serde_json::to_vec(&tree) {
+                // A disk without room for it is no reason to fail.
+                let _ = store.write(&file, &text);
+            }
+            Ok(tree)
+        }
+        Err(error @ NpmError::Unreachable { .. }) => remembered().ok_or(error),
+        Err(error) => Err(error),
+    }
+}
+
+/// Brings every package here and puts them together.
+async fn make(
+    tree: &NpmTree,
+    dir: &Path,
+    settings: &NpmSettings<'_>,
+    store: &NpmStore,
+    progress: &dyn Progress,
+) -> Result<Noted, NpmError> {
+    let wanted: BTreeMap<_, _> = tree.packages.iter().map(|package| (&package.integrity, package)).collect();
+    let missing: Vec<&NpmPackage> =
+        wanted.into_values().filter(|package| store.package(&package.integrity).is_none()).collect();
+    if !missing.is_empty() {
+        let client = Client::new(settings)?;
+        progress.started("npm packages", None);
+        let fetched = stream::iter(missing).map(|package| fetch(package, settings, &client, store, progress));
+        fetched.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        progress.finished();
+    }
+    let staged = store.staged()?;
+    let modules = staged.path().join("node_modules");
+    fs::create_dir(&modules).map_err(NpmError::file(&modules))?;
+    let (mut noted, mut bytes) = (Noted { native: Vec::new() }, 0);
+    // A parent's place comes before its children's.
+    for package in &tree.packages {
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "it was removed meanwhile");
+        let found = store.package(&package.integrity);
+        let (files, facts) = found.ok_or_else(|| NpmError::File { path: dir.to_owned(), source: gone() })?;
+        bytes += facts.bytes;
+        if bytes > MOST {
+            return Err(NpmError::TooMany { what: "bytes", allowed: MOST });
+        }
+        let native = facts.native.or(package.system.then_some(Native::System));
+        noted.native.extend(native.map(|native| (format!("{}@{}", package.name, package.version), native)));
+        link(&files, &modules.join(&package.place))?;
+    }
+    noted.native.sort();
+    noted.native.dedup();
+    let text = serde_json::to_vec(&noted).map_err(|error| NpmError::file(dir)(error.into()))?;
+    fs::write(staged.path().join("noted.json"), text).map_err(NpmError::file(dir))?;
+    store.settle(staged, dir)?;
+    Ok(noted)
+}
+
+async fn fetch(
+    package: &NpmPackage,
+    settings: &NpmSettings<'_>,
+    client: &Client<'_>,
+    store: &NpmStore,
+    progress: &dyn Progress,
+) -> Result<(), NpmError> {
+    let NpmPackage { name, version, integrity, url, .. } = package;
+    let what = format!("{name}@{version}");
+    let registry = settings.registry_of(name);
+    let question = Question { what: &what, registry, url, accept: "*/*", etag: None, most: LARGEST };
+    let body = match client.ask(&question).await? {
+        Answer::Body(body, _) => body,
+        Answer::Unchanged | Answer::Nothing => {
+            let detail = format!("its archive is not at {}", plain(url));
+            return Err(NpmError::Answer { registry: plain(registry), what, detail });
+        }
+    };
+    progress.advanced(body.len() as u64);
+    integrity.check(&body).map_err(|found| NpmError::WrongIntegrity {
+        package: what.clone(),
+        expected: integrity.clone(),
+        found,
+    })?;
+    store.keep_package(integrity, |into| {
+        let held = tarball::unpack(&UnpackLimits { bytes: 512 << 20, members: 50_000 }, &what, body.as_slice(), into);
+        let held = held.map_err(|source| NpmError::Archive { package: what.clone(), source })?;
+        Ok(Facts { bytes: held.bytes, native: held.native })
+    })
+}
+
+/// Makes a directory with the files of another, which are the same files wherever the disk can do that.
+fn link(from: &Path, to: &Path) -> Result<(), NpmError> {
+    fs::create_dir_all(to).map_err(NpmError::file(to))?;
+    for entry in fs::read_dir(from).map_err(NpmError::file(from))? {
+        let entry = entry.map_err(NpmError::file(from))?;
+        let (old, new) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type().map_err(NpmError::file(&old))?.is_dir() {
+            link(&old, &new)?;
+        } else if let Err(error) = fs::hard_link(&old, &new) {
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                return Err(NpmError::File { path: new, source: error });
+            }
+            fs::copy(&old, &new).map_err(NpmError::file(&new))?;
+        }
+    }
+    Ok(())
+}

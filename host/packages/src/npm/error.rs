@@ -1,0 +1,115 @@
+//! What can go wrong with packages of npm, each naming the object and, where there is one, the fix.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::integrity::{BadIntegrity, Integrity};
+use super::spec::BadNpmSpec;
+use super::tree::BadTree;
+use crate::error::{Cause, SettingsError, UnpackError};
+
+/// Why the packages are not there. What was whole before is still there.
+///
+/// Addresses in here never carry credentials.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NpmError {
+    /// What was asked for is no package.
+    #[error(transparent)]
+    Spec(#[from] BadNpmSpec),
+    /// The user's settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// An `.npmrc` that cannot be read.
+    #[error("npm configuration file {path:?} cannot be used")]
+    Rc {
+        path: PathBuf,
+        #[source]
+        source: Cause,
+    },
+    /// A lock that cannot be used.
+    #[error("the lock cannot be used: {0}")]
+    Lock(#[from] BadTree),
+    /// The registry does not know the name.
+    #[error("npm package {name} is not in registry {registry}{}", like_it(.near))]
+    NotFound { name: String, registry: String, near: Vec<String> },
+    /// The package has no such version.
+    #[error("npm package {name} has no version {wanted} (its latest is {latest})")]
+    NoVersion { name: String, wanted: String, latest: String },
+    /// The user's settings forbid the network, and what is needed is not here.
+    #[error("{what} is not here and network use is switched off: allow it once (UV_OFFLINE, or `offline` of npm)")]
+    Offline { what: String },
+    /// The registry did not answer.
+    #[error("cannot reach npm registry {registry}: connect to the network once, or set NPM_CONFIG_REGISTRY")]
+    Unreachable {
+        registry: String,
+        #[source]
+        source: Cause,
+    },
+    /// The registry wants other credentials, or none will do.
+    #[error("npm registry {registry} denies access to {what}: check its _authToken in ~/.npmrc")]
+    Denied { registry: String, what: String },
+    /// The registry answered with something that cannot be used.
+    #[error("npm registry {registry} gave no usable answer for {what}: {detail}")]
+    Answer { registry: String, what: String, detail: String },
+    /// An address that a registry sent us to, and that nobody may be sent to.
+    #[error("npm registry {registry} leads to {address}, which is not followed: {why}")]
+    Astray { registry: String, address: String, why: &'static str },
+    /// It took too long.
+    #[error("npm packages were not here within {} seconds", .0.as_secs())]
+    Late(Duration),
+    /// The bytes are other ones.
+    #[error("npm package {package} has integrity {found} where {expected} is expected")]
+    WrongIntegrity { package: String, expected: Integrity, found: Integrity },
+    /// The registry announces no digest.
+    #[error("npm package {package} has no integrity that could be checked: it is not installed")]
+    NoIntegrity {
+        package: String,
+        #[source]
+        source: Option<BadIntegrity>,
+    },
+    /// The archive cannot be unpacked.
+    #[error("npm package {package} cannot be unpacked")]
+    Archive {
+        package: String,
+        #[source]
+        source: UnpackError,
+    },
+    /// A package depends on something that is in no registry.
+    #[error("npm package {package} wants {dependency} from {wanted:?}: only names and versions are installed")]
+    Foreign { package: String, dependency: String, wanted: String },
+    /// A package is for other systems.
+    #[error("npm package {package} is made for other systems than the container's (linux)")]
+    System { package: String },
+    /// Two packages that were asked for cannot be together.
+    #[error("npm package {package} wants {peer} {wanted} beside it, and {found} is asked for")]
+    Peer { package: String, peer: String, wanted: String, found: String },
+    /// More than allowed.
+    #[error("npm packages need more than {allowed} {what}")]
+    TooMany { what: &'static str, allowed: u64 },
+    /// The HTTP client could not be made.
+    #[error("HTTP client cannot be set up")]
+    Client(#[source] Cause),
+    /// A file could not be read or written.
+    #[error("cannot use {path:?}")]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl NpmError {
+    pub(super) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}
+
+fn like_it(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!("; packages with a name like it: {}", names.join(", ")),
+    }
+}

@@ -1,0 +1,328 @@
+//! Where packages go below `node_modules`: as high as nothing speaks against it, as npm puts them.
+//!
+//! Pure: versions are chosen elsewhere. A package is found by looking for a directory of its name from the package that
+//! wants it upwards, so that what is put anywhere can hide what is above it; nothing is put where it would.
+
+use std::collections::{BTreeMap, HashMap};
+
+use node_semver::Range;
+use url::Url;
+
+use super::integrity::Integrity;
+use super::name::NpmName;
+use super::spec::{Dependency, Wanted};
+use super::tree::NpmPackage;
+
+/// The place above all packages.
+pub(super) const ROOT: usize = 0;
+
+/// How a package wants another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Beside itself, for whoever uses it as well.
+    Peer,
+    Required,
+    /// If it can be had.
+    Optional,
+}
+
+/// That a package wants another.
+#[derive(Debug, Clone)]
+pub(super) struct Edge {
+    /// The name by which it is looked for.
+    pub(super) place: NpmName,
+    pub(super) kind: Kind,
+    /// What is wanted as it was written, for messages.
+    pub(super) text: String,
+    /// Nothing for an address, a repository or a file.
+    pub(super) dependency: Option<Dependency>,
+}
+
+/// One version of a package.
+#[derive(Debug, Clone)]
+pub(super) struct Release {
+    pub(super) name: NpmName,
+    pub(super) version: String,
+    pub(super) integrity: Integrity,
+    pub(super) url: Url,
+    pub(super) system: bool,
+    pub(super) edges: Vec<Edge>,
+}
+
+/// A package at its place.
+struct Node {
+    parent: usize,
+    place: Option<NpmName>,
+    children: BTreeMap<NpmName, usize>,
+    release: Option<Release>,
+    /// Whether all that want it can do without.
+    optional: bool,
+}
+
+/// Somebody who found a package.
+struct Found {
+    /// Where the search began.
+    from: usize,
+    dependency: Dependency,
+    at: usize,
+}
+
+/// Packages at their places.
+pub(super) struct Layout {
+    nodes: Vec<Node>,
+    found: HashMap<NpmName, Vec<Found>>,
+}
+
+impl Layout {
+    pub(super) fn new() -> Self {
+        let root = Node { parent: ROOT, place: None, children: BTreeMap::new(), release: None, optional: false };
+        Self { nodes: vec![root], found: HashMap::new() }
+    }
+
+    /// How many packages there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len() - 1
+    }
+
+    pub(super) fn release(&self, node: usize) -> Option<&Release> {
+        self.nodes[node].release.as_ref()
+    }
+
+    pub(super) fn is_optional(&self, node: usize) -> bool {
+        self.nodes[node].optional
+    }
+
+    /// How far below the root.
+    pub(super) fn depth(&self, node: usize) -> usize {
+        self.above(node).count() - 1
+    }
+
+    /// A node and all above it, the root last.
+    fn above(&self, node: usize) -> impl Iterator<Item = usize> {
+        let up = move |at: &usize| (*at != ROOT).then(|| self.nodes[*at].parent);
+        std::iter::successors(Some(node), up)
+    }
+
+    /// Where the search for what a node wants begins.
+    pub(super) fn start(&self, node: usize, kind: Kind) -> usize {
+        if kind == Kind::Peer { self.nodes[node].parent } else { node }
+    }
+
+    /// What a search from `start` finds under a name.
+    pub(super) fn look(&self, start: usize, name: &NpmName) -> Option<usize> {
+        self.above(start).find_map(|at| self.nodes[at].children.get(name).copied())
+    }
+
+    /// Whether what is at a node is what is wanted.
+    pub(super) fn satisfies(&self, node: usize, wanted: &Dependency) -> bool {
+        self.release(node).is_some_and(|release| fits(release, wanted))
+    }
+
+    /// Whether a name is taken right at `start`.
+    pub(super) fn is_taken(&self, start: usize, name: &NpmName) -> bool {
+        self.nodes[start].children.contains_key(name)
+    }
+
+    /// Notes that a search from `start` found `at`.
+    pub(super) fn note(&mut self, start: usize, name: &NpmName, dependency: Dependency, at: usize, optional: bool) {
+        if !optional {
+            self.nodes[at].optional = false;
+        }
+        self.found.entry(name.clone()).or_default().push(Found { from: start, dependency, at });
+    }
+
+    /// Puts a release under a name where a search from `start` finds it, which must not be taken there.
+    pub(super) fn put(&mut self, start: usize, name: &NpmName, release: Release, optional: bool) -> usize {
+        let mut best = start;
+        for at in self.above(start) {
+            if self.is_taken(at, name) || self.hides(at, name, &release) {
+                break;
+            }
+            // Higher up its peers may be others.
+            if at != start && self.misses_peer(at, &release) {
+                break;
+            }
+            best = at;
+        }
+        let node = self.nodes.len();
+        let place = Some(name.clone());
+        self.nodes.push(Node { parent: best, place, children: BTreeMap::new(), release: Some(release), optional });
+        self.nodes[best].children.insert(name.clone(), node);
+        // Who looked past this place finds it from now on, and it will do: see `hides`.
+        let mut found = self.found.remove(name).unwrap_or_default();
+        for one in &mut found {
+            if self.passes(best, one) {
+                one.at = node;
+            }
+        }
+        self.found.insert(name.clone(), found);
+        node
+    }
+
+    /// Whether somebody below `at` found something above it that this release would hide, and cannot use this one.
+    fn hides(&self, at: usize, name: &NpmName, release: &Release) -> bool {
+        let found = self.found.get(name).into_iter().flatten();
+        found.filter(|found| self.passes(at, found)).any(|found| !fits(release, &found.dependency))
+    }
+
+    /// Whether a search that found something looked at `at` in passing.
+    fn passes(&self, at: usize, found: &Found) -> bool {
+        let parent = self.nodes[found.at].parent;
+        self.above(found.from).take_while(|passed| *passed != parent).any(|passed| passed == at)
+    }
+
+    fn misses_peer(&self, at: usize, release: &Release) -> bool {
+        let peers = release.edges.iter().filter(|edge| edge.kind == Kind::Peer);
+        peers
+            .filter_map(|edge| Some((self.look(at, &edge.place)?, edge.dependency.as_ref()?)))
+            .any(|(found, dependency)| !self.satisfies(found, dependency))
+    }
+
+    /// The packages by place.
+    pub(super) fn packages(&self) -> Vec<NpmPackage> {
+        let mut packages: Vec<NpmPackage> = (1..self.nodes.len()).filter_map(|node| self.package(node)).collect();
+        packages.sort_by(|one, other| one.place.cmp(&other.place));
+        packages
+    }
+
+    fn package(&self, node: usize) -> Option<NpmPackage> {
+        let Release { name, version, integrity, url, system, edges: _ } = self.release(node)?.clone();
+        let names: Vec<&str> =
+            self.above(node).filter_map(|at| self.nodes[at].place.as_ref()).map(NpmName::as_str).collect();
+        let place = names.into_iter().rev().collect::<Vec<_>>().join("/node_modules/");
+        Some(NpmPackage { place, name, version, integrity, url, system })
+    }
+}
+
+fn fits(release: &Release, wanted: &Dependency) -> bool {
+    release.name == wanted.name
+        && match &wanted.wanted {
+            Wanted::Range(range) => *range == Range::any() || super::pick::admits(range, &release.version),
+            // What a tag stands for is settled before.
+            Wanted::Tag(_) => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(text: &str) -> NpmName {
+        text.parse().expect("a name")
+    }
+
+    fn edge(text: &str, range: &str, kind: Kind) -> Edge {
+        let place = name(text);
+        let dependency = Dependency::read(&place, range);
+        Edge { place, kind, text: range.to_owned(), dependency }
+    }
+
+    fn release(text: &str, version: &str, edges: Vec<Edge>) -> Release {
+        let url = Url::parse("http://127.0.0.1/x.tgz").expect("an address");
+        let integrity = Integrity::of(format!("{text} {version}").as_bytes());
+        Release { name: name(text), version: version.to_owned(), integrity, url, system: false, edges }
+    }
+
+    /// Puts what a node wants, with the releases of a small world, in the order of a resolution.
+    fn settle(world: &[Release], asked: Vec<Edge>) -> Layout {
+        let mut layout = Layout::new();
+        let mut queue = std::collections::VecDeque::from([(ROOT, asked)]);
+        while let Some((node, edges)) = queue.pop_front() {
+            for edge in edges {
+                let (start, wanted) = (layout.start(node, edge.kind), edge.dependency.expect("a range"));
+                if let Some(found) = layout.look(start, &edge.place)
+                    && layout.satisfies(found, &wanted)
+                {
+                    layout.note(start, &edge.place, wanted, found, false);
+                    continue;
+                }
+                let fitting = world.iter().rev().find(|release| fits(release, &wanted));
+                let (Some(release), false) = (fitting.cloned(), layout.is_taken(start, &edge.place)) else { continue };
+                let edges = release.edges.clone();
+                let at = layout.put(start, &edge.place, release, false);
+                layout.note(start, &edge.place, wanted, at, false);
+                queue.push_back((at, edges));
+            }
+        }
+        layout
+    }
+
+    fn places(layout: &Layout) -> Vec<String> {
+        layout.packages().iter().map(|package| format!("{} {}", package.place, package.version)).collect()
+    }
+
+    #[test]
+    fn what_agrees_is_hoisted_and_what_does_not_is_nested() {
+        let world = [
+            release("c", "1.0.0", vec![]),
+            release("c", "2.0.0", vec![]),
+            release("a", "1.0.0", vec![edge("c", "^1", Kind::Required)]),
+            release("b", "1.0.0", vec![edge("c", "^2", Kind::Required)]),
+            release("d", "1.0.0", vec![edge("c", "^2", Kind::Required)]),
+        ];
+        let asked = ["a", "b", "d"].map(|name| edge(name, "*", Kind::Required)).to_vec();
+        assert_eq!(
+            places(&settle(&world, asked)),
+            ["a 1.0.0", "b 1.0.0", "b/node_modules/c 2.0.0", "c 1.0.0", "d 1.0.0", "d/node_modules/c 2.0.0"]
+        );
+    }
+
+    #[test]
+    fn a_peer_is_beside_and_a_plugin_stays_where_its_peer_is() {
+        let world = [
+            release("host", "1.0.0", vec![]),
+            release("host", "2.0.0", vec![]),
+            release("plugin", "1.0.0", vec![edge("host", "^1", Kind::Peer)]),
+            release("old", "1.0.0", vec![edge("host", "^1", Kind::Required), edge("plugin", "*", Kind::Required)]),
+        ];
+        let alone = settle(&world, vec![edge("plugin", "*", Kind::Required)]);
+        assert_eq!(places(&alone), ["host 1.0.0", "plugin 1.0.0"]);
+        let both = settle(&world, vec![edge("host", "^2", Kind::Required), edge("old", "*", Kind::Required)]);
+        assert_eq!(
+            places(&both),
+            ["host 2.0.0", "old 1.0.0", "old/node_modules/host 1.0.0", "old/node_modules/plugin 1.0.0"]
+        );
+    }
+
+    #[test]
+    fn packages_may_want_each_other() {
+        let world = [
+            release("a", "1.0.0", vec![edge("b", "*", Kind::Required)]),
+            release("b", "1.0.0", vec![edge("a", "*", Kind::Required)]),
+        ];
+        assert_eq!(places(&settle(&world, vec![edge("a", "*", Kind::Required)])), ["a 1.0.0", "b 1.0.0"]);
+    }
+
+    /// Packages that want only those after them: versions that want each other in a circle would be nested without end, which a
+    /// resolution refuses by their depth.
+    fn worlds() -> impl Strategy<Value = (Vec<Release>, Vec<Edge>)> {
+        let edges = || prop::collection::btree_map(0..6_usize, 1..4_u32, 0..4);
+        let read = |after: usize, edges: BTreeMap<usize, u32>| -> Vec<Edge> {
+            let one = |(name, major): (usize, u32)| edge(&format!("p{name}"), &format!("^{major}"), Kind::Required);
+            edges.into_iter().filter(|(name, _)| *name >= after).map(one).collect()
+        };
+        (prop::collection::vec(edges(), 18), edges()).prop_map(move |(all, asked)| {
+            let world = all.into_iter().enumerate().map(|(at, edges)| {
+                release(&format!("p{}", at / 3), &format!("{}.0.0", at % 3 + 1), read(at / 3 + 1, edges))
+            });
+            (world.collect(), read(0, asked))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn everybody_finds_what_they_want((world, asked) in worlds()) {
+            let layout = settle(&world, asked.clone());
+            for node in 0..layout.nodes.len() {
+                let edges = layout.release(node).map_or(&asked, |release| &release.edges);
+                for edge in edges {
+                    let found = layout.look(layout.start(node, edge.kind), &edge.place);
+                    let wanted = edge.dependency.as_ref().expect("a range");
+                    prop_assert!(found.is_some_and(|found| layout.satisfies(found, wanted)), "{:?}", places(&layout));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a registry says of a package, kept on disk with its mark.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::client::{Answer, Client, Question};
+use super::error::NpmError;
+use super::name::NpmName;
+use super::settings::{NpmSettings, plain};
+use super::store::NpmStore;
+
+/// The short form: what an installation needs.
+const SHORT: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*";
+
+/// Longest answer: the short forms of the packages with the most versions have some tens of megabytes.
+const MOST: u64 = 128 << 20;
+
+/// How long an answer is believed without asking again.
+const FRESH: Duration = Duration::from_secs(5 * 60);
+
+/// Everything that a registry says of one name.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct Packument {
+    #[serde(default, rename = "dist-tags")]
+    pub(super) tags: BTreeMap<String, String>,
+    /// Manifests by version, read when one is chosen: old ones hold all kinds of things.
+    #[serde(default)]
+    pub(super) versions: Map<String, Value>,
+}
+
+/// Reads what is kept of a name, or asks for it.
+pub(super) async fn packument(
+    name: &NpmName,
+    settings: &NpmSettings<'_>,
+    client: &Client<'_>,
+    store: &NpmStore,
+) -> Result<Packument, NpmError> {
+    let registry = settings.registry_of(name);
+    let what = name.to_string();
+    let answer = |detail: String| NpmError::Answer { registry: plain(registry), what: what.clone(), detail };
+    let url = registry.join(&name.in_address()).map_err(|error| answer(error.to_string()))?;
+    let file = store.metadata(url.as_str());
+    let kept = Kept::read(&file, url.as_str());
+    if let Some(kept) = &kept
+        && (kept.fresh || client.is_offline())
+        && let Ok(packument) = serde_json::from_slice(&kept.body)
+    {
+        return Ok(packument);
+    }
+    let etag = kept.as_ref().and_then(|kept| kept.etag.as_deref());
+    let question = Question { what: &what, registry, url: &url, accept: SHORT, etag, most: MOST };
+    let read = |body: &[u8]| serde_json::from_slice(body).map_err(|error| answer(error.to_string()));
+    match (client.ask(&question).await?, &kept) {
+        (Answer::Body(body, etag), _) => {
+            let packument = read(&body)?;
+            Kept::write(&file, url.as_str(), etag.as_deref(), &body, store);
+            Ok(packument)
+        }
+        (Answer::Unchanged, Some(kept)) => {
+            let packument = read(&kept.body)?;
+            Kept::write(&file, url.as_str(), etag, &kept.body, store);
+            Ok(packument)
+        }
+        (Answer::Unchanged | Answer::Nothing, _) => {
+            Err(NpmError::NotFound { near: super::pick::near(name.as_str()), name: what, registry: plain(registry) })
+        }
+    }
+}
+
+/// An answer on disk: its address and its mark in the first line, the body after it.
+struct Kept {
+    etag: Option<String>,
+    fresh: bool,
+    body: Vec<u8>,
+}
+
+impl Kept {
+    fn read(file: &Path, url: &str) -> Option<Self> {
+        let age = SystemTime::now().duration_since(fs::metadata(file).ok()?.modified().ok()?).ok()?;
+        let mut text = fs::read(file).ok()?;
+        let line = text.iter().position(|byte| *byte == b'\n')?;
+        let (kept, etag): (String, Option<String>) = serde_json::from_slice(&text[..line]).ok()?;
+        if kept != url {
+            return None;
+        }
+        text.drain(..=line);
+        Some(Self { etag, fresh: age < FRESH, body: text })
+    }
+
+    /// Keeps an answer. A disk without room for it is no reason to fail.
+    fn write(file: &Path, url: &str, etag: Option<&str>, body: &[u8], store: &NpmStore) {
+        let Ok(mut text) = serde_json::to_vec(&(url, etag)) else { return };
+        text.push(b'\n');
+        text.extend_from_slice(body);
+        let _ = store.write(file, &text);
+    }
+}

@@ -1,0 +1,75 @@
+//! Which packages only a container can use.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Why a package counts as native.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Native {
+    /// It names the systems it is for.
+    System,
+    /// It holds a native add-on, ready to be loaded.
+    Addon,
+    /// It builds, or fetches, its native add-on when it is installed: no tier has it, since install scripts never run.
+    Script,
+}
+
+impl Native {
+    /// Whether a container can use it.
+    #[must_use]
+    pub fn fits_container(self) -> bool {
+        self != Self::Script
+    }
+}
+
+impl fmt::Display for Native {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::System => "is made for one system",
+            Self::Addon => "holds a native add-on",
+            Self::Script => "builds its native add-on with an install script, which codebox never runs",
+        })
+    }
+}
+
+/// A package that wants more than WebAssembly has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NativePackage {
+    /// Its name and version.
+    pub package: String,
+    /// What it is that it wants.
+    pub native: Native,
+}
+
+/// What the unpacked files say: `names` are all of them, `manifest` is its package.json.
+pub(super) fn of_files<'n>(names: impl Iterator<Item = &'n str>, manifest: &Value) -> Option<Native> {
+    let mut builds = manifest["gypfile"].as_bool() == Some(true);
+    let mut addon = false;
+    for name in names {
+        // Tests and examples of packages bring add-ons that nobody loads, but a name does not tell which.
+        addon |= name.ends_with(".node") && name.len() > ".node".len();
+        builds |= name == "binding.gyp";
+    }
+    if addon { Some(Native::Addon) } else { builds.then_some(Native::Script) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn files_tell() {
+        let of = |names: &[&str], manifest| of_files(names.iter().copied(), &manifest);
+        assert_eq!(of(&["index.js", "package.json"], json!({"scripts": {"postinstall": "x"}})), None);
+        assert_eq!(of(&["prebuilds/linux-x64/a.node"], json!({})), Some(Native::Addon));
+        assert_eq!(of(&["binding.gyp", "src/a.cc"], json!({})), Some(Native::Script));
+        assert_eq!(of(&["binding.gyp", "build/Release/a.node"], json!({})), Some(Native::Addon));
+        assert_eq!(of(&["index.js"], json!({"gypfile": true})), Some(Native::Script));
+        assert_eq!(of(&["index.js"], json!({"gypfile": false})), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! One version of several.
+
+use node_semver::{Range, Version};
+use serde_json::Value;
+
+use super::metadata::Packument;
+use super::spec::Wanted;
+use super::target::Target;
+
+/// The version that npm would take: what `latest` is if it will do, else the highest that will, those for this version of
+/// Node first and deprecated ones last.
+pub(super) fn pick<'p>(packument: &'p Packument, wanted: &Wanted) -> Option<(&'p str, &'p Value)> {
+    let range = match wanted {
+        Wanted::Tag(tag) => return known(packument, packument.tags.get(tag)?),
+        Wanted::Range(range) => range,
+    };
+    let latest = packument.tags.get("latest").and_then(|version| known(packument, version));
+    if let Some((version, manifest)) = latest
+        && (admits(range, version) || *range == Range::any())
+        && Target::has_engine(manifest)
+        && !is_deprecated(manifest)
+    {
+        return latest;
+    }
+    let found = packument.versions.iter().filter_map(|(text, manifest)| {
+        let version = Version::parse(text).ok()?;
+        let engine = Target::has_engine(manifest);
+        let sound = !is_deprecated(manifest);
+        range.satisfies(&version).then(|| ((engine && sound, engine, sound, version), (text.as_str(), manifest)))
+    });
+    found.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, found)| found)
+}
+
+fn known<'p>(packument: &'p Packument, version: &str) -> Option<(&'p str, &'p Value)> {
+    packument.versions.get_key_value(version).map(|(text, manifest)| (text.as_str(), manifest))
+}
+
+/// Whether a range allows a version.
+pub(super) fn admits(range: &Range, version: &str) -> bool {
+    Version::parse(version).is_ok_and(|version| range.satisfies(&version))
+}
+
+fn is_deprecated(manifest: &Value) -> bool {
+    match &manifest["deprecated"] {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(reason) => !reason.is_empty(),
+        _ => true,
+    }
+}
+
+/// Names that many packages are asked for by, for those who meant one of them.
+const USUAL: &str = "ajv async axios bluebird chalk cheerio chokidar classnames colors commander cors cross-env csv-parse \
+    date-fns dayjs debug dotenv ejs eslint esbuild execa express fastify fast-glob fs-extra glob got graphql handlebars \
+    highlight.js immer immutable inquirer jest joi js-yaml jsonwebtoken jsdom lodash lodash-es luxon lru-cache marked mathjs \
+    mime minimatch minimist mkdirp mocha moment ms nanoid node-fetch nodemailer openai ora p-limit papaparse pino prettier \
+    prop-types qs ramda react react-dom request rimraf rxjs semver sharp socket.io sqlite3 string-width strip-ansi superagent \
+    tslib typescript underscore uuid validator vite vue webpack winston ws xml2js yaml yargs zod";
+
+/// Usual names at most two slips away from this one.
+pub(super) fn near(name: &str) -> Vec<String> {
+    let plain = |name: &str| name.to_lowercase().replace(['-', '_', '.'], "");
+    let mut found: Vec<(usize, &str)> = USUAL
+        .split_whitespace()
+        .filter(|usual| *usual != name)
+        .map(|usual| (slips(&plain(name), &plain(usual)), usual))
+        .filter(|(slips, usual)| *slips <= 2.min(usual.len() / 3))
+        .collect();
+    found.sort_unstable();
+    found.into_iter().take(3).map(|(_, usual)| usual.to_owned()).collect()
+}
+
+/// How many letters have to be changed, added or left out.
+fn slips(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, c) in one.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = line + 1;
+        for (at, d) in other.iter().enumerate() {
+            let changed = corner + usize::from(c != *d);
+            corner = row[at + 1];
+            row[at + 1] = changed.min(row[at] + 1).min(corner + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn picked(wanted: &str) -> Option<String> {
+        let packument: Packument = serde_json::from_value(json!({
+            "dist-tags": {"latest": "2.1.0", "next": "3.0.0-rc.1", "gone": "9.9.9"},
+            "versions": {
+                "1.0.0": {}, "1.2.0": {"deprecated": "use 1.1"}, "1.1.0": {}, "1.9.0": {"engines": {"node": ">=99"}},
+                "2.1.0": {}, "2.2.0": {}, "3.0.0-rc.1": {}, "4.0.0": {"deprecated": "all of it"}, "nonsense": {}
+            }
+        }))
+        .expect("a packument");
+        pick(&packument, &Wanted::read(wanted).expect("a range")).map(|(version, _)| version.to_owned())
+    }
+
+    #[test]
+    fn the_version_is_npms() {
+        for (wanted, version) in [
+            ("latest", Some("2.1.0")),
+            ("*", Some("2.1.0")),
+            ("", Some("2.1.0")),
+            ("^2", Some("2.1.0")),
+            (">2.1.0 <3", Some("2.2.0")),
+            ("^1", Some("1.1.0")),
+            ("~1.2", Some("1.2.0")),
+            ("^1.9", Some("1.9.0")),
+            ("next", Some("3.0.0-rc.1")),
+            (">=3", Some("4.0.0")),
+            ("^3.0.0-rc.0", Some("3.0.0-rc.1")),
+            ("gone", None),
+            ("nobody", None),
+            ("^7", None),
+        ] {
+            assert_eq!(picked(wanted).as_deref(), version, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn slips_are_told() {
+        assert_eq!(near("lodahs"), ["lodash", "lodash-es"]);
+        assert_eq!(near("comander"), ["commander"]);
+        assert_eq!(near("node_fetch"), ["node-fetch"]);
+        assert!(near("a-name-that-nobody-has").is_empty());
+    }
+}

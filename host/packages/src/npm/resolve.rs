@@ -1,0 +1,279 @@
+//! From what is asked for to a tree.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use node_semver::Range;
+use serde_json::Value;
+use url::Url;
+
+use super::client::Client;
+use super::error::NpmError;
+use super::integrity::Integrity;
+use super::layout::{Edge, Kind, Layout, ROOT, Release};
+use super::metadata::{Packument, packument};
+use super::name::NpmName;
+use super::pick::pick;
+use super::settings::{NpmSettings, plain};
+use super::spec::{Dependency, NpmSpec, Wanted};
+use super::store::NpmStore;
+use super::target::Target;
+use super::tree::{self, NpmTree};
+
+/// Most packages of a tree.
+const MOST: usize = 2_000;
+/// Deepest place.
+const DEEPEST: usize = 32;
+/// Requests at once.
+const AT_ONCE: usize = 16;
+
+/// Resolves with the versions that there are today.
+pub(super) async fn resolve(
+    specs: &[NpmSpec],
+    settings: &NpmSettings<'_>,
+    client: &Client<'_>,
+    store: &NpmStore,
+) -> Result<NpmTree, NpmError> {
+    let asked = specs.iter().map(|spec| Edge {
+        place: spec.name().clone(),
+        kind: Kind::Required,
+        text: spec.wanted().to_owned(),
+        dependency: Some(Dependency { name: spec.name().clone(), wanted: spec.to_wanted() }),
+    });
+    let mut resolution =
+        Resolution { settings, client, store, known: HashMap::new(), failed: HashMap::new(), layout: Layout::new() };
+    resolution.run(asked.collect()).await?;
+    Ok(NpmTree { asked: tree::asked(specs), packages: resolution.layout.packages() })
+}
+
+struct Resolution<'r> {
+    settings: &'r NpmSettings<'r>,
+    client: &'r Client<'r>,
+    store: &'r NpmStore,
+    known: HashMap<NpmName, Packument>,
+    failed: HashMap<NpmName, NpmError>,
+    layout: Layout,
+}
+
+impl Resolution<'_> {
+    /// Level by level, so that each level's names can be asked for at once.
+    async fn run(&mut self, asked: Vec<Edge>) -> Result<(), NpmError> {
+        let mut level = VecDeque::from([(ROOT, asked)]);
+        while !level.is_empty() {
+            self.learn(&level).await;
+            let mut next = VecDeque::new();
+            for (node, edges) in level {
+                for edge in edges {
+                    if let Some(at) = self.settle(node, &edge).await? {
+                        let edges = self.layout.release(at).map(|release| release.edges.clone());
+                        next.push_back((at, edges.unwrap_or_default()));
+                    }
+                }
+            }
+            level = next;
+        }
+        Ok(())
+    }
+
+    /// Asks for the names that nothing here satisfies yet.
+    async fn learn(&mut self, level: &VecDeque<(usize, Vec<Edge>)>) {
+        let edges = level.iter().flat_map(|(node, edges)| edges.iter().map(move |edge| (*node, edge)));
+        let wanted = edges.filter(|(node, edge)| self.found(*node, edge).is_none());
+        let names = wanted.filter_map(|(_, edge)| Some(edge.dependency.as_ref()?.name.clone()));
+        let names: BTreeSet<NpmName> = names.filter(|name| !self.known.contains_key(name)).collect();
+        let (settings, client, store) = (self.settings, self.client, self.store);
+        let answers = stream::iter(names).map(|name| async move {
+            let answer = packument(&name, settings, client, store).await;
+            (name, answer)
+        });
+        let answers: Vec<_> = answers.buffer_unordered(AT_ONCE).collect().await;
+        for (name, answer) in answers {
+            match answer {
+                Ok(packument) => drop(self.known.insert(name, packument)),
+                Err(error) => drop(self.failed.insert(name, error)),
+            }
+        }
+    }
+
+    /// What is there already for an edge.
+    fn found(&self, node: usize, edge: &Edge) -> Option<usize> {
+        let found = self.layout.look(self.layout.start(node, edge.kind), &edge.place)?;
+        self.layout.satisfies(found, edge.dependency.as_ref()?).then_some(found)
+    }
+
+    /// Sees to it that a node finds what it wants; answers what was put for it.
+    async fn settle(&mut self, node: usize, edge: &Edge) -> Result<Option<usize>, NpmError> {
+        let optional = edge.kind == Kind::Optional || self.layout.is_optional(node);
+        match self.try_settle(node, edge, optional).await {
+            // What is optional may be missing; but who cannot ask anybody does not know what would be there.
+            Err(error) if optional && !matches!(error, NpmError::Unreachable { .. } | NpmError::TooMany { .. }) => {
+                Ok(None)
+            }
+            done => done,
+        }
+    }
+
+    async fn try_settle(&mut self, node: usize, edge: &Edge, optional: bool) -> Result<Option<usize>, NpmError> {
+        let start = self.layout.start(node, edge.kind);
+        let Some(dependency) = &edge.dependency else {
+            return Err(NpmError::Foreign {
+                package: self.called(node),
+                dependency: edge.place.to_string(),
+                wanted: edge.text.clone(),
+            });
+        };
+        if let Some(found) = self.found(node, edge) {
+            self.layout.note(start, &edge.place, dependency.clone(), found, optional);
+            return Ok(None);
+        }
+        if !self.known.contains_key(&dependency.name) {
+            let packument = match self.failed.remove(&dependency.name) {
+                Some(error) => return Err(error),
+                None => packument(&dependency.name, self.settings, self.client, self.store).await?,
+            };
+            self.known.insert(dependency.name.clone(), packument);
+        }
+        let release = self.choose(dependency, edge)?;
+        // What a tag stands for is that version from now on.
+        let exact = match &dependency.wanted {
+            Wanted::Range(range) => range.clone(),
+            Wanted::Tag(_) => Range::parse(&release.version).unwrap_or_else(|_| Range::any()),
+        };
+        let dependency = Dependency { name: dependency.name.clone(), wanted: Wanted::Range(exact) };
+        if let Some(taken) = self.layout.look(start, &edge.place) {
+            if self.layout.satisfies(taken, &dependency) {
+                self.layout.note(start, &edge.place, dependency, taken, optional);
+                return Ok(None);
+            }
+            if self.layout.is_taken(start, &edge.place) {
+                return self.clash(node, edge, (start, taken));
+            }
+        }
+        if self.layout.len() >= MOST {
+            return Err(NpmError::TooMany { what: "packages", allowed: MOST as u64 });
+        }
+        let at = self.layout.put(start, &edge.place, release, optional);
+        self.layout.note(start, &edge.place, dependency, at, optional);
+        if self.layout.depth(at) > DEEPEST {
+            return Err(NpmError::TooMany { what: "levels of node_modules", allowed: DEEPEST as u64 });
+        }
+        Ok(Some(at))
+    }
+
+    /// A peer that is there in another version, and can be in no other place. Between what the user asked for that is an
+    /// error; deeper down npm puts up with it, and so do we.
+    fn clash(&self, node: usize, edge: &Edge, (start, taken): (usize, usize)) -> Result<Option<usize>, NpmError> {
+        if start != ROOT || self.layout.depth(node) > 1 {
+            return Ok(None);
+        }
+        Err(NpmError::Peer {
+            package: self.called(node),
+            peer: edge.place.to_string(),
+            wanted: edge.text.clone(),
+            found: self.called(taken),
+        })
+    }
+
+    fn called(&self, node: usize) -> String {
+        let release = self.layout.release(node);
+        release.map_or_else(|| "the job".to_owned(), |release| format!("{}@{}", release.name, release.version))
+    }
+
+    fn choose(&self, dependency: &Dependency, edge: &Edge) -> Result<Release, NpmError> {
+        let name = &dependency.name;
+        let packument = &self.known[name];
+        let (version, manifest) = pick(packument, &dependency.wanted).ok_or_else(|| NpmError::NoVersion {
+            name: name.to_string(),
+            wanted: edge.text.clone(),
+            latest: packument.tags.get("latest").cloned().unwrap_or_else(|| "not known".to_owned()),
+        })?;
+        let package = format!("{name}@{version}");
+        let (admitted, restricted) = Target::admits(manifest);
+        if !admitted {
+            return Err(NpmError::System { package });
+        }
+        // Nobody runs its script, so that it fails as it would with npm; what is made for one system needs none.
+        if edge.kind == Kind::Optional && !restricted && manifest["hasInstallScript"].as_bool() == Some(true) {
+            return Err(NpmError::System { package });
+        }
+        let dist = &manifest["dist"];
+        let announced = dist["integrity"].as_str().map(str::parse::<Integrity>).transpose();
+        let announced =
+            announced.map_err(|error| NpmError::NoIntegrity { package: package.clone(), source: Some(error) })?;
+        let integrity = announced.or_else(|| dist["shasum"].as_str().and_then(Integrity::of_shasum));
+        let integrity = integrity.ok_or_else(|| NpmError::NoIntegrity { package: package.clone(), source: None })?;
+        let registry = self.settings.registry_of(name);
+        let url =
+            dist["tarball"].as_str().and_then(|text| registry.join(text).ok()).ok_or_else(|| NpmError::Answer {
+                registry: plain(registry),
+                what: package,
+                detail: "it says not where the archive is".to_owned(),
+            })?;
+        let url = self.settings.archive_at(name, url);
+        // Credentials in an address would end up in locks; none is taken from a registry.
+        let url: Url = plain(&url).parse().unwrap_or(url);
+        let edges = edges(manifest);
+        Ok(Release { name: name.clone(), version: version.to_owned(), integrity, url, system: restricted, edges })
+    }
+}
+
+/// What a manifest wants: its peers first, then by name.
+fn edges(manifest: &Value) -> Vec<Edge> {
+    let table = |key: &str| manifest[key].as_object().into_iter().flatten();
+    let has = |key: &str, name: &str| manifest[key].as_object().is_some_and(|table| table.contains_key(name));
+    let bundled = |name: &str| {
+        ["bundleDependencies", "bundledDependencies"].iter().any(|key| match &manifest[*key] {
+            Value::Bool(all) => *all,
+            Value::Array(names) => names.iter().any(|bundled| bundled == name),
+            _ => false,
+        })
+    };
+    let is_needed = |name: &str| manifest["peerDependenciesMeta"][name]["optional"].as_bool() != Some(true);
+    let peers = table("peerDependencies").filter(|(name, _)| is_needed(name) && !has("dependencies", name));
+    let peers = peers.map(|one| (Kind::Peer, one));
+    let needed = table("dependencies").filter(|(name, _)| !has("optionalDependencies", name) && !bundled(name));
+    let needed = needed.map(|one| (Kind::Required, one));
+    let optional = table("optionalDependencies").filter(|(name, _)| !bundled(name)).map(|one| (Kind::Optional, one));
+    let mut edges: Vec<Edge> = peers
+        .chain(needed)
+        .chain(optional)
+        .filter_map(|(kind, (place, value))| {
+            // A name that no directory can have is no package's.
+            let (place, text) = (place.parse::<NpmName>().ok()?, value.as_str()?.to_owned());
+            Some(Edge { dependency: Dependency::read(&place, &text), place, kind, text })
+        })
+        .collect();
+    edges.sort_by_cached_key(|edge| (edge.kind != Kind::Peer, edge.place.clone()));
+    edges
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_manifest_says_what_it_wants() {
+        let manifest = json!({
+            "dependencies": {"b": "^1", "a": "git://x/y", "o": "1", "in": "1", "../x": "1"},
+            "optionalDependencies": {"o": "2"},
+            "peerDependencies": {"p": "*", "q": "*", "b": "9"},
+            "peerDependenciesMeta": {"q": {"optional": true}},
+            "bundleDependencies": ["in"]
+        });
+        let read: Vec<_> = edges(&manifest)
+            .into_iter()
+            .map(|edge| (edge.place.to_string(), edge.kind, edge.text, edge.dependency.is_some()))
+            .collect();
+        let expected = [
+            ("p", Kind::Peer, "*", true),
+            ("a", Kind::Required, "git://x/y", false),
+            ("b", Kind::Required, "^1", true),
+            ("o", Kind::Optional, "2", true),
+        ];
+        assert_eq!(read, expected.map(|(name, kind, text, fine)| (name.to_owned(), kind, text.to_owned(), fine)));
+        assert!(edges(&json!({"dependencies": ["a"], "peerDependencies": 1, "bundleDependencies": true})).is_empty());
+    }
+}

@@ -1,0 +1,314 @@
+//! Where npm's packages come from, as the user has configured it.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use deno_npmrc::{NPM_DEFAULT_REGISTRY, NpmRc, NpmRegistryUrl, RegistryConfig, ResolvedNpmRc};
+use url::Url;
+use uv_client::{Certificates, Connectivity};
+
+use super::error::NpmError;
+use super::name::NpmName;
+use crate::error::SettingsError;
+use crate::settings::{ConfigFiles, IndexSettings, Roots};
+
+/// Which `.npmrc` files to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NpmFiles {
+    /// The one that `NPM_CONFIG_USERCONFIG` names, or else the one in this home directory; before it, and with less weight,
+    /// the one that `NPM_CONFIG_GLOBALCONFIG` names. A project's own is not read: what codebox fetches must not depend on
+    /// the directory it runs in.
+    OfUser {
+        /// The user's home directory, where it is known.
+        home: Option<PathBuf>,
+    },
+    /// These, the last one going first. They must exist.
+    Only(Vec<PathBuf>),
+}
+
+/// The user's registries and how to reach them.
+#[derive(Clone)]
+pub struct NpmSettings<'e> {
+    rc: ResolvedNpmRc,
+    env: Env<'e>,
+    /// The files and what is in them, the weightiest last.
+    texts: Vec<(PathBuf, String)>,
+    uv_files: ConfigFiles,
+    /// How long everything together may take.
+    pub(super) within: Duration,
+}
+
+/// How long a slow registry is waited for.
+const WITHIN: Duration = Duration::from_secs(15 * 60);
+
+impl<'e> NpmSettings<'e> {
+    /// Reads the settings that npm would read.
+    ///
+    /// `env` answers for environment variables; empty ones count as unset. A variable goes before the files:
+    ///
+    /// - the registry: `NPM_CONFIG_REGISTRY`, `registry`; that of a scope: `@scope:registry`; else npm's own default
+    /// - credentials, for the registry they are written for and for nobody else: `//host/path/:_authToken`, `:_auth`,
+    ///   `:username` with `:_password`
+    /// - no network: `NPM_CONFIG_OFFLINE`, `offline`
+    /// - the connection: `proxy`, `https-proxy`, `noproxy`, `cafile`, `fetch-timeout`, and their variables
+    ///
+    /// What they leave open is as for [`IndexSettings::from_user`]: proxies, certificates, retries, times and offline mode.
+    /// `strict-ssl=false` is not honoured. What is about the connection is read when there is to be one: certificates are long,
+    /// and most runs need none.
+    ///
+    /// # Errors
+    /// A variable or file that cannot be understood. Settings are never half used.
+    pub fn from_user(
+        env: &'e dyn Fn(&str) -> Option<String>,
+        files: &NpmFiles,
+        uv_files: &ConfigFiles,
+    ) -> Result<Self, NpmError> {
+        let env = Env(env);
+        let texts = env.texts(files)?;
+        let mut rc = NpmRc::default();
+        for (path, text) in &texts {
+            let unusable = |source: crate::error::Cause| NpmError::Rc { path: path.clone(), source };
+            let read = NpmRc::parse(&env, text).map_err(|error| unusable(error.to_string().into()))?;
+            rc.registry = read.registry.or(rc.registry);
+            rc.scope_registries.extend(read.scope_registries);
+            rc.registry_configs.extend(read.registry_configs);
+            rc.replace_registry_host = read.replace_registry_host.or(rc.replace_registry_host);
+        }
+        let bad = |name| NpmError::Settings(SettingsError::Variable { name, expected: "an address of a registry" });
+        let registry = match env.word("registry") {
+            Some(text) => NpmRegistryUrl { url: web(&text).ok_or_else(|| bad("NPM_CONFIG_REGISTRY"))?, from_env: true },
+            None => NpmRegistryUrl { url: web(NPM_DEFAULT_REGISTRY).ok_or_else(|| bad("registry"))?, from_env: false },
+        };
+        let rc = rc.as_resolved(&registry).map_err(|_| bad("registry of an .npmrc"))?;
+        if rc.get_all_known_registries_urls().iter().any(|url| !matches!(url.scheme(), "http" | "https")) {
+            return Err(bad("registry of an .npmrc"));
+        }
+        Ok(Self { rc, env, texts, uv_files: uv_files.clone(), within: WITHIN })
+    }
+
+    /// The same settings with another bound on how long everything together may take.
+    #[must_use]
+    pub fn within(self, within: Duration) -> Self {
+        Self { within, ..self }
+    }
+
+    /// The registry of packages without a scope, without credentials.
+    #[must_use]
+    pub fn registry(&self) -> String {
+        plain(&self.rc.default_config.registry_url)
+    }
+
+    /// How to connect, if at all.
+    pub(super) fn connection(&self) -> Result<IndexSettings, NpmError> {
+        self.env.connection(IndexSettings::from_user(self.env.0, &self.uv_files)?, &self.texts)
+    }
+
+    /// The registry that has a package, with a slash at its end.
+    pub(super) fn registry_of(&self, name: &NpmName) -> &Url {
+        self.rc.get_registry_url(name.as_str())
+    }
+
+    /// Every registry, for what was resolved with them.
+    pub(super) fn registries(&self) -> String {
+        let mut scopes: Vec<String> =
+            self.rc.scopes.iter().map(|(scope, config)| format!("@{scope} {}", plain(&config.registry_url))).collect();
+        scopes.sort();
+        format!("{} {}", self.registry(), scopes.join(" "))
+    }
+
+    /// Where an archive is, by the address that a registry gave for it.
+    pub(super) fn archive_at(&self, name: &NpmName, url: Url) -> Url {
+        self.rc.replace_tarball_url(url, name.as_str())
+    }
+
+    /// The credentials that this very address is to be shown.
+    pub(super) fn credentials(&self, url: &Url) -> Option<String> {
+        self.rc.tarball_config(url).and_then(|config| header(config))
+    }
+}
+
+impl fmt::Debug for NpmSettings<'_> {
+    // Not derived: the parts hold tokens.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NpmSettings").field("registry", &self.registry()).finish_non_exhaustive()
+    }
+}
+
+/// An address without credentials.
+pub(super) fn plain(url: &Url) -> String {
+    let mut url = url.clone();
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.to_string()
+}
+
+/// A registry's address, with a slash at its end.
+fn web(text: &str) -> Option<Url> {
+    let url = Url::parse(&format!("{}/", text.trim().trim_end_matches('/'))).ok()?;
+    matches!(url.scheme(), "http" | "https").then_some(url)
+}
+
+fn header(config: &RegistryConfig) -> Option<String> {
+    if let Some(token) = &config.auth_token {
+        return Some(format!("Bearer {token}"));
+    }
+    if let Some(auth) = &config.auth {
+        return Some(format!("Basic {auth}"));
+    }
+    let (name, password) = (config.username.as_ref()?, STANDARD.decode(config.password.as_ref()?).ok()?);
+    Some(format!("Basic {}", STANDARD.encode([name.as_bytes(), b":", &password].concat())))
+}
+
+/// The caller's view of the environment, and npm's of it.
+#[derive(Clone, Copy)]
+struct Env<'a>(&'a dyn Fn(&str) -> Option<String>);
+
+impl sys_traits::BaseEnvVar for Env<'_> {
+    fn base_env_var_os(&self, key: &OsStr) -> Option<OsString> {
+        (self.0)(key.to_str()?).map(OsString::from)
+    }
+}
+
+impl Env<'_> {
+    /// npm's own setting as a variable.
+    fn word(&self, key: &str) -> Option<String> {
+        let name = format!("npm_config_{}", key.replace('-', "_"));
+        let found = (self.0)(&name.to_ascii_uppercase()).or_else(|| (self.0)(&name));
+        found.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    fn texts(&self, files: &NpmFiles) -> Result<Vec<(PathBuf, String)>, NpmError> {
+        let (paths, all) = match files {
+            NpmFiles::Only(paths) => (paths.clone(), true),
+            NpmFiles::OfUser { home } => {
+                let user = self.word("userconfig").map(PathBuf::from);
+                let user = user.or_else(|| home.as_ref().map(|home| home.join(".npmrc")));
+                (self.word("globalconfig").map(PathBuf::from).into_iter().chain(user).collect(), false)
+            }
+        };
+        let read = |path: PathBuf| match fs::read_to_string(&path) {
+            Ok(text) => Some(Ok((path, text))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !all => None,
+            Err(error) => Some(Err(NpmError::Rc { path, source: error.into() })),
+        };
+        paths.into_iter().filter_map(read).collect()
+    }
+
+    /// What npm says of the connection, put over what uv says.
+    fn connection(&self, mut net: IndexSettings, texts: &[(PathBuf, String)]) -> Result<IndexSettings, NpmError> {
+        let said = |key: &str| {
+            self.word(key)
+                .or_else(|| texts.iter().rev().find_map(|(_, text)| setting(text, key, &|name| (self.0)(name))))
+        };
+        let bad = |name| NpmError::Settings(SettingsError::Variable { name, expected: "what npm expects there" });
+        if said("offline").is_some_and(|value| value == "true") {
+            net.connectivity = Connectivity::Offline;
+        }
+        if let Some(millis) = said("fetch-timeout") {
+            net.read_timeout = Duration::from_millis(millis.parse().map_err(|_| bad("fetch-timeout"))?);
+            net.connect_timeout = net.connect_timeout.min(net.read_timeout);
+        }
+        if let Some(retries) = said("fetch-retries") {
+            net.retries = retries.parse().map_err(|_| bad("fetch-retries"))?;
+        }
+        let globals = &mut net.options.globals;
+        let usual = |value: &String| !matches!(value.as_str(), "null" | "false" | "true");
+        if let Some(proxy) = said("https-proxy").filter(usual) {
+            globals.https_proxy = Some(proxy.parse().map_err(|_| bad("https-proxy"))?);
+        }
+        if let Some(proxy) = said("proxy").filter(usual) {
+            globals.http_proxy = Some(proxy.parse().map_err(|_| bad("proxy"))?);
+        }
+        if let Some(hosts) = said("noproxy") {
+            globals.no_proxy = Some(hosts.split(',').map(|host| host.trim().to_owned()).collect());
+        }
+        // Whoever names certificates for everything means it for this too.
+        if let Some(path) = said("cafile").filter(usual).filter(|_| !matches!(net.roots, Roots::Given(_))) {
+            let path = PathBuf::from(path);
+            net.roots = Roots::Given(certificates(&path)?);
+        }
+        Ok(net)
+    }
+}
+
+fn certificates(path: &Path) -> Result<Certificates, NpmError> {
+    Certificates::from_file(path).map_err(|error| NpmError::Rc { path: path.to_owned(), source: error.into() })
+}
+
+/// A plain setting of an `.npmrc`, the last one of that name.
+fn setting(text: &str, key: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with([';', '#']));
+    let found = lines.filter_map(|line| line.split_once('=')).filter(|(name, _)| name.trim() == key).next_back();
+    let value = found?.1.trim().trim_matches('"');
+    let expanded = match value.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+        Some((name, rest)) => env(name)? + rest,
+        None => value.to_owned(),
+    };
+    Some(expanded).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(
+        rc: &str,
+        variables: &'static [(&'static str, &'static str)],
+    ) -> Result<NpmSettings<'static>, NpmError> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(".npmrc");
+        fs::write(&path, rc).expect("a file");
+        let env = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let (env, files) = (Box::leak(Box::new(env)), NpmFiles::Only(vec![path]));
+        NpmSettings::from_user(env, &files, &ConfigFiles::Only(Vec::new()))
+    }
+
+    fn name(text: &str) -> NpmName {
+        text.parse().expect("a name")
+    }
+
+    #[test]
+    fn registries_are_found_as_npm_finds_them() {
+        let read = settings("registry=http://127.0.0.1:1/all\n@own:registry=http://127.0.0.1:2/\n", &[]).expect("fine");
+        assert_eq!(read.registry_of(&name("a")).as_str(), "http://127.0.0.1:1/all/");
+        assert_eq!(read.registry_of(&name("@own/a")).as_str(), "http://127.0.0.1:2/");
+        assert_eq!(read.registry_of(&name("@other/a")).as_str(), "http://127.0.0.1:1/all/");
+        let read =
+            settings("registry=http://127.0.0.1:1/", &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")]).expect("fine");
+        assert_eq!(read.registry(), "http://127.0.0.1:3/");
+        assert!(settings("", &[]).expect("fine").registry().starts_with("https://"));
+        for rc in ["registry=file:///tmp/", "registry=nonsense", "@a:registry=ftp://x/"] {
+            assert!(settings(rc, &[]).is_err(), "{rc}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_for_its_registry_alone() {
+        let rc = "registry=https://one.example/npm/\n//one.example/npm/:_authToken=${TOKEN}\n";
+        let read = settings(rc, &[("TOKEN", "secret")]).expect("fine");
+        let shown = |url: &str| read.credentials(&url.parse().expect("an address"));
+        assert_eq!(shown("https://one.example/npm/a/-/a.tgz").as_deref(), Some("Bearer secret"));
+        for url in ["https://one.example/other/a", "https://two.example/npm/a", "https://one.example:444/npm/a"] {
+            assert_eq!(shown(url), None, "{url}");
+        }
+        assert!(!format!("{read:?}").contains("secret"));
+    }
+
+    #[test]
+    fn the_connection_is_as_npm_has_it() {
+        let read = |rc: &str, variables| settings(rc, variables).and_then(|read| read.connection());
+        let net = read("offline = true\nfetch-timeout=1500\nfetch-retries=0\n", &[]).expect("fine");
+        assert!(net.connectivity.is_offline());
+        assert_eq!((net.read_timeout, net.retries), (Duration::from_millis(1500), 0));
+        let net = read("offline=true", &[("npm_config_offline", "false")]).expect("fine");
+        assert!(!net.connectivity.is_offline());
+        assert!(read("cafile=/nowhere/at/all.pem", &[]).is_err());
+        assert!(read("fetch-timeout=soon", &[]).is_err());
+    }
+}

@@ -1,0 +1,249 @@
+//! What a user, or a package, asks for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use node_semver::Range;
+
+use super::name::NpmName;
+
+/// A package that a user asks for: `name`, `@scope/name`, `name@RANGE` or `name@TAG`.
+///
+/// Names, ranges of versions and tags, and nothing else: no address, no repository, no file, no alias, no option.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NpmSpec {
+    name: NpmName,
+    /// As it was written, `*` where nothing was.
+    wanted: String,
+}
+
+impl NpmSpec {
+    /// The package's name.
+    #[must_use]
+    pub fn name(&self) -> &NpmName {
+        &self.name
+    }
+
+    /// The range or tag, `latest` where none was written.
+    #[must_use]
+    pub fn wanted(&self) -> &str {
+        &self.wanted
+    }
+
+    pub(super) fn to_wanted(&self) -> Wanted {
+        // Read once before.
+        Wanted::read(&self.wanted).unwrap_or(Wanted::Tag("latest".to_owned()))
+    }
+}
+
+/// A text that is no package spec.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {text:?} is not allowed: write NAME, @SCOPE/NAME or NAME@VERSION, with a range such as ^1.2 or a tag")]
+pub struct BadNpmSpec {
+    what: &'static str,
+    text: String,
+}
+
+impl BadNpmSpec {
+    pub(super) fn name(text: &str) -> Self {
+        Self { what: "package name", text: text.to_owned() }
+    }
+
+    fn wanted(text: &str) -> Self {
+        Self { what: "package version", text: text.to_owned() }
+    }
+}
+
+impl FromStr for NpmSpec {
+    type Err = BadNpmSpec;
+
+    fn from_str(text: &str) -> Result<Self, BadNpmSpec> {
+        // The first character may be a scope's.
+        let at = text.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at);
+        let (name, wanted) = match at {
+            Some(at) => (&text[..at], &text[at + 1..]),
+            None => (text, "latest"),
+        };
+        let name = name.parse()?;
+        Wanted::read(wanted).ok_or_else(|| BadNpmSpec::wanted(text))?;
+        Ok(Self { name, wanted: wanted.to_owned() })
+    }
+}
+
+impl fmt::Display for NpmSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.name, self.wanted)
+    }
+}
+
+/// Which version is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Range(Range),
+    /// A name that the package's own author gave to a version.
+    Tag(String),
+}
+
+/// Longest range that is read.
+const LONGEST: usize = 256;
+
+impl Wanted {
+    /// Reads a range or a tag; nothing for anything else.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        // What neither ranges nor tags have: separators of addresses and paths, quotes, control characters.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "^~<>=|*.+-_ ".contains(c);
+        if text.len() > LONGEST || !text.chars().all(plain) || text.starts_with('-') {
+            return None;
+        }
+        let text = text.trim();
+        if text.is_empty() {
+            return Some(Self::Range(Range::any()));
+        }
+        match Range::parse(text) {
+            Ok(range) => Some(Self::Range(range)),
+            Err(_) if is_tag(text) => Some(Self::Tag(text.to_owned())),
+            Err(_) => None,
+        }
+    }
+}
+
+fn is_tag(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && !text.ends_with('.')
+}
+
+/// What one package says of another that it depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dependency {
+    /// The package, which an alias gives another place.
+    pub(super) name: NpmName,
+    pub(super) wanted: Wanted,
+}
+
+impl Dependency {
+    /// Reads a value of `dependencies` and the like; nothing for addresses, repositories and files.
+    pub(super) fn read(place: &NpmName, value: &str) -> Option<Self> {
+        let Some(alias) = value.trim().strip_prefix("npm:") else {
+            return Some(Self { name: place.clone(), wanted: Wanted::read(value)? });
+        };
+        let spec: NpmSpec = alias.parse().ok()?;
+        Some(Self { name: spec.name.clone(), wanted: spec.to_wanted() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_ranges_and_tags_are_read() {
+        for (text, name, wanted) in [
+            ("lodash", "lodash", "latest"),
+            ("@types/node", "@types/node", "latest"),
+            ("left-pad@1.3.0", "left-pad", "1.3.0"),
+            ("@a/b@^1.2", "@a/b", "^1.2"),
+            ("a@>=1 <3 || 4.x", "a", ">=1 <3 || 4.x"),
+            ("a@1.2.3-beta.1+build", "a", "1.2.3-beta.1+build"),
+            ("a@next", "a", "next"),
+            ("a@*", "a", "*"),
+            ("a@", "a", ""),
+            ("JSONStream", "JSONStream", "latest"),
+            ("lodash.merge@~4", "lodash.merge", "~4"),
+        ] {
+            let spec: NpmSpec = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            assert_eq!((spec.name().as_str(), spec.wanted()), (name, wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let long = "x".repeat(215);
+        for text in [
+            "",
+            "@",
+            "@/",
+            "@a",
+            "@a/",
+            "@/b",
+            "a/b",
+            "@a/b/c",
+            "../a",
+            "./a",
+            "/a",
+            "a/..",
+            "@../a",
+            "@a/..",
+            ".a",
+            "_a",
+            "-a",
+            "--registry=x",
+            "a b",
+            "a\nb",
+            "a\0",
+            "a;b",
+            "a@b@c",
+            "node_modules",
+            "@a/node_modules",
+            "é",
+            "a\\b",
+            "git+ssh://x/y",
+            "http://x/y.tgz",
+            "a@http://x/y.tgz",
+            "a@git+https://x/y",
+            "a@file:../x",
+            "a@npm:b@1",
+            "npm:b@1",
+            "a@github:x/y",
+            "x/y#main",
+            "a@../x",
+            "a@/x",
+            "a@~/x",
+            "a@1;2",
+            "a@1\n",
+            "a@\u{1}",
+            "a@-x",
+            "a@'1'",
+            "file:x",
+            "a@workspace:*",
+            "a@$b",
+            "a.",
+            &long,
+        ] {
+            assert!(text.parse::<NpmSpec>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn packages_may_have_aliases_but_no_addresses() {
+        let place: NpmName = "string-width-cjs".parse().expect("a name");
+        let read = Dependency::read(&place, "npm:string-width@^4.2.0").expect("an alias");
+        assert_eq!(read.name.as_str(), "string-width");
+        for value in ["git://x/y", "x/y", "file:x", "http://x/y.tgz", "npm:../x@1", "link:x", "npm:a@npm:b@1"] {
+            assert_eq!(Dependency::read(&place, value), None, "{value}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_one_directory_below_node_modules(text in ".{0,40}") {
+            if let Ok(spec) = text.parse::<NpmSpec>() {
+                let parts: Vec<&str> = spec.name().as_str().split('/').collect();
+                prop_assert!(parts.len() == 1 + usize::from(text.starts_with('@')));
+                for part in parts {
+                    prop_assert!(crate::unpack::is_harmless(part));
+                    prop_assert!(!part.starts_with('-'));
+                }
+                prop_assert!(!spec.wanted().contains([':', '/', '\\', '\n', '\0']));
+                prop_assert_eq!(spec.to_string().parse::<NpmSpec>().ok(), Some(spec));
+            }
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(text in "[@a-z0-9^~<>=|* .+-]{0,60}") {
+            let _ = text.parse::<NpmSpec>();
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! One program, in the guest and in Node, with the same packages.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use codebox::{
+    Access, DirGrant, ExecIo, Grants, GuestPath, HostPath, Isolation, Job, Language, Outcome, Runner, Source,
+};
+use codebox_core::{Backend as _, InstanceSpec, Place};
+use codebox_testkit::Kit;
+
+/// The image of JavaScript.
+const IMAGE: &str = "javascript";
+
+/// What a program printed, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// A guest's backend.
+pub struct Ground {
+    runner: Runner,
+}
+
+impl Ground {
+    pub fn new(kit: &Kit) -> Result<Self> {
+        kit.prepare()?;
+        Ok(Self { runner: Runner::below(kit.home())? })
+    }
+
+    /// Runs a program of this name in the guest, with `modules` as its packages and `work`, if it is one, as /work.
+    pub fn in_guest(&self, name: &str, text: &str, modules: &Path, work: Option<&Path>) -> Result<Said> {
+        let language = if name.ends_with("ts") { Language::TypeScript } else { Language::JavaScript };
+        let source = Source::File {
+            argv0: name.to_owned(),
+            name: GuestPath::new(&format!("/work/{name}"))?,
+            text: text.as_bytes().to_vec(),
+        };
+        let mut job = Job::new(source, language);
+        let host = |path: &Path| -> Result<HostPath> { Ok(HostPath::native(&fs::canonicalize(path)?)?) };
+        if let Some(work) = work {
+            let grant = DirGrant { host: host(work)?, guest: GuestPath::work(), access: Access::ReadOnly };
+            job.grants = Grants { dirs: vec![grant], ..Grants::none() };
+        }
+        let spec = InstanceSpec {
+            language: job.language.clone(),
+            grants: job.grants.clone(),
+            limits: job.limits,
+            image: Some(IMAGE.to_owned()),
+            isolation: Isolation::Wasm,
+            places: vec![Place { host: host(modules)?, guest: GuestPath::new("/node_modules")? }],
+            warm: None,
+        };
+        let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let report = executor.block_on(async {
+            let mut instance = self.runner.backend().open(&spec).await?;
+            let report = instance.exec(&job, &mut ExecIo::none()).await;
+            instance.close().await?;
+            report
+        })?;
+        let status = match report.outcome {
+            Outcome::Exited(status) => status,
+            other => anyhow::bail!("it ended as {other:?}: {}", report.stderr.to_text_lossy()),
+        };
+        let (stdout, stderr) = (report.stdout.to_text_lossy(), report.stderr.to_text_lossy());
+        Ok(Said { status, stdout: stdout.to_string(), stderr: stderr.to_string() })
+    }
+}
+
+/// Runs the same in Node.
+pub fn in_node(name: &str, text: &str, modules: &Path) -> Result<Said> {
+    let dir = tempfile::tempdir()?;
+    fs::write(dir.path().join(name), text)?;
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(modules, dir.path().join("node_modules"))?;
+    let ran =
+        Command::new("node").arg(name).current_dir(dir.path()).env("NO_COLOR", "1").env_remove("NODE_PATH").output();
+    let ran = ran.context("no node")?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Said { status: ran.status.code().unwrap_or(-1), stdout: text(&ran.stdout), stderr: text(&ran.stderr) })
+}
+
+/// Whether this machine has Node.
+pub fn has_node() -> bool {
+    Command::new("node").arg("--version").output().is_ok_and(|ran| ran.status.success())
+}

@@ -1,0 +1,48 @@
+//! Packages of npm in the guest.
+//!
+//! `loader::NAME` are small packages, written here, that show how Node finds things: each program prints in the guest what
+//! the Node of this machine prints with the very same files. `real::NAME` are the most used packages that are pure, from the
+//! user's own registry, each with a program of `tests/fixtures/npm`; `table::written` holds docs/packages-npm.md against what
+//! came of them, and writes it where `CODEBOX_WRITE` names `packages-npm`. Where Node or the registry is missing the tests are
+//! ignored with the reason; `CODEBOX_REQUIRE=node,npm` makes that a failure.
+
+mod ground;
+mod loader;
+mod real;
+mod table;
+
+use std::sync::{Arc, LazyLock};
+
+use codebox_testkit::{Kit, is_required};
+use ground::Ground;
+use libtest_mimic::{Arguments, Completion, Failed};
+
+/// Something that the trials share, had once and only when needed; or why it cannot be had.
+type Shared<T> = Arc<LazyLock<Result<T, String>, Box<dyn FnOnce() -> Result<T, String> + Send>>>;
+
+fn shared<T>(make: impl FnOnce() -> anyhow::Result<T> + Send + 'static) -> Shared<T> {
+    Arc::new(LazyLock::new(Box::new(move || make().map_err(|error| format!("{error:#}")))))
+}
+
+/// What is shared, or why it cannot be had.
+fn had<T>(shared: &Shared<T>) -> anyhow::Result<&T> {
+    (**shared).as_ref().map_err(|reason| anyhow::anyhow!("{reason}"))
+}
+
+/// What a trial does when something it needs is not there.
+fn without(name: &str, reason: &str) -> Result<Completion, Failed> {
+    if is_required(name) { Err(reason.to_owned().into()) } else { Ok(Completion::ignored_with(reason)) }
+}
+
+fn completed(result: anyhow::Result<()>) -> Result<Completion, Failed> {
+    result.map(|()| Completion::Completed).map_err(|error| format!("{error:#}").into())
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Arguments::from_args();
+    let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
+    let ground = shared(move || Ground::new(&kit));
+    let mut trials = loader::trials(&ground)?;
+    trials.extend(real::trials(&ground)?);
+    libtest_mimic::run(&args, trials).exit()
+}

@@ -1,0 +1,79 @@
+//! The most used pure packages, from the user's own registry.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_packages::{
+    ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, Silent, npm_environment,
+};
+use libtest_mimic::Trial;
+
+use super::ground::{Ground, has_node, in_node};
+use super::table::{Row, Table};
+use super::{Shared, completed, had, without};
+
+/// The programs, one for each package.
+fn programs() -> Result<Vec<PathBuf>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/npm");
+    let mut all: Vec<PathBuf> =
+        fs::read_dir(&dir)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    all.sort();
+    Ok(all)
+}
+
+/// Where packages of the tests are kept, between runs too.
+fn store() -> NpmStore {
+    NpmStore::at(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("npm"))
+}
+
+fn install(spec: &str) -> Result<NpmEnvironment, NpmError> {
+    let home = std::env::home_dir();
+    let env = |name: &str| std::env::var(name).ok();
+    let settings = NpmSettings::from_user(&env, &NpmFiles::OfUser { home }, &ConfigFiles::OfUser)?;
+    let specs: Vec<NpmSpec> = vec![spec.parse()?];
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let executor = executor.map_err(|error| NpmError::Client(error.into()))?;
+    executor.block_on(npm_environment(&specs, None, &settings, &store(), &Silent))
+}
+
+pub fn trials(ground: &Shared<Ground>) -> Result<Vec<Trial>> {
+    let programs = programs()?;
+    let rows: Arc<Mutex<BTreeMap<String, Row>>> = Arc::default();
+    let table = Table { rows: Arc::clone(&rows), whole: programs.len() };
+    let mut trials = Vec::new();
+    for program in programs {
+        let package = program.file_stem().context("a name")?.to_string_lossy().into_owned();
+        let (ground, rows, table) = (ground.clone(), Arc::clone(&rows), table.clone());
+        trials.push(Trial::ignorable_test(format!("real::{package}"), move || {
+            if !has_node() {
+                return without("node", "there is no node");
+            }
+            let made = match install(&package) {
+                Ok(made) => made,
+                Err(error @ NpmError::Unreachable { .. }) => return without("npm", &error.to_string()),
+                Err(error) => return completed(Err(error.into())),
+            };
+            let ran = had(&ground).and_then(|ground| same(&program, &made, ground));
+            let row = Row::of(&package, &made, ran.as_ref().err().map(|error| format!("{error:#}")));
+            rows.lock().map_err(|_| "another trial panicked")?.insert(package.clone(), row);
+            // The last one has all there is to write.
+            completed(ran.and_then(|()| table.settle()))
+        }));
+    }
+    Ok(trials)
+}
+
+fn same(program: &Path, made: &NpmEnvironment, ground: &Ground) -> Result<()> {
+    ensure!(made.native.is_empty(), "it is native: {:?}", made.native);
+    let name = program.file_name().context("a name")?.to_string_lossy();
+    let text = fs::read_to_string(program)?;
+    let node = in_node(&name, &text, &made.dir)?;
+    ensure!(node.status == 0, "node itself failed: {}", node.stderr);
+    let guest = ground.in_guest(&name, &text, &made.dir, None)?;
+    ensure!(guest.status == 0, "{}", guest.stderr);
+    ensure!(guest.stdout == node.stdout, "guest:\n{}\nnode:\n{}", guest.stdout, node.stdout);
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! docs/packages-npm.md.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Result, ensure};
+use codebox_packages::NpmEnvironment;
+
+const HEAD: &str = "\
+# Packages of npm
+
+The most used packages of npm that are JavaScript alone, each with a program of `tests/fixtures/npm` that prints in WebAssembly
+what Node prints. The test `npm` writes this page: `CODEBOX_WRITE=packages-npm` while all of it runs.
+
+| package | packages with it | kind | tier | runs as in Node |
+|---|---|---|---|---|
+";
+
+/// What came of one package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    with: usize,
+    kind: &'static str,
+    why_not: Option<String>,
+}
+
+impl Row {
+    pub fn of(package: &str, made: &NpmEnvironment, why_not: Option<String>) -> Self {
+        let manifest = fs::read_to_string(made.dir.join(package).join("package.json")).unwrap_or_default();
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap_or_default();
+        let is_module = manifest["type"] == "module";
+        let text = manifest["exports"].to_string();
+        let kind = match (is_module, text.contains("\"import\""), text.contains("\"require\"")) {
+            (_, true, true) => "both",
+            (true, ..) => "ESM",
+            (false, true, false) => "both",
+            (false, false, _) => "CommonJS",
+        };
+        let why_not = why_not.map(|why| why.lines().next().unwrap_or_default().to_owned());
+        Self { with: made.tree.packages.len(), kind, why_not }
+    }
+}
+
+/// The table, once every trial has put its row into it.
+#[derive(Clone)]
+pub struct Table {
+    pub rows: Arc<Mutex<BTreeMap<String, Row>>>,
+    pub whole: usize,
+}
+
+impl Table {
+    /// Holds the page against the rows when they are all there, or writes it.
+    ///
+    /// How many packages come along changes with their authors' releases, and is not compared.
+    pub fn settle(&self) -> Result<()> {
+        let rows = self.rows.lock().map_err(|_| anyhow::anyhow!("another trial panicked"))?;
+        if rows.len() < self.whole {
+            return Ok(());
+        }
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/packages-npm.md");
+        if std::env::var_os("CODEBOX_WRITE").is_some_and(|what| what == "packages-npm") {
+            let mut text = HEAD.to_owned();
+            for (name, Row { with, kind, why_not }) in rows.iter() {
+                let runs = why_not.as_deref().unwrap_or("yes");
+                writeln!(text, "| {name} | {with} | {kind} | wasm | {runs} |")?;
+            }
+            fs::write(&page, text)?;
+            return Ok(());
+        }
+        let text = fs::read_to_string(&page)?;
+        for (name, row) in rows.iter() {
+            let told = text.lines().find(|line| line.starts_with(&format!("| {name} |")));
+            let runs = row.why_not.as_deref().unwrap_or("yes");
+            ensure!(
+                told.is_some_and(|line| line.ends_with(&format!("| {runs} |"))),
+                "{name}: {told:?} where {runs:?} is so"
+            );
+        }
+        Ok(())
+    }
+}
