@@ -18,14 +18,20 @@
 
 mod error;
 mod fetch;
+mod listed;
 mod pin;
 mod progress;
+mod requirement;
+mod resolve;
 mod settings;
 mod unpack;
 
 pub use error::{FetchError, SettingsError, UnpackError};
 pub use fetch::fetch_wheel;
+pub use listed::{LineError, ScriptMetadata, is_among, requirements_of_file, script_metadata};
 pub use pin::{NotASha256, Pin, Sha256};
 pub use progress::{Progress, Silent};
+pub use requirement::{Requirement, RequirementError};
+pub use resolve::{BuiltIn, Image, Index, ResolveError, Resolved, Target, Wheel, built_in_of, native};
 pub use settings::{ConfigFiles, IndexSettings};
 pub use unpack::{UnpackLimits, unpack_wheel, unpack_wheel_within};
