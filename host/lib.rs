@@ -25,8 +25,10 @@ mod containers;
 mod doctor;
 mod host;
 mod keeper;
+
 mod places;
 mod prelude;
+mod provisions;
 mod runner;
 mod settings;
 

@@ -1,5 +1,6 @@
 //! From requirements to exact wheels, on the host, with nothing built and no Python started.
 
+mod decide;
 mod near;
 mod provider;
 mod refusal;
@@ -39,6 +40,7 @@ use crate::pin::{Pin, Sha256};
 use crate::progress::Progress;
 use crate::requirement::Requirement;
 use crate::settings::{IndexSettings, address};
+pub use decide::Decision;
 use provider::{Present, Provider};
 pub use refusal::ResolveError;
 pub use target::{BuiltIn, Image, Target, built_in_of};
