@@ -28,6 +28,7 @@ mod keeper;
 mod npm;
 mod places;
 mod prelude;
+mod provisions;
 mod runner;
 mod settings;
 

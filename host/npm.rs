@@ -1,6 +1,6 @@
 //! Packages of npm for a job, by the user's settings and from this machine's cache.
 
-use codebox_core::{GuestPath, HostPath, Job, Language, Place};
+use codebox_core::{GuestPath, Job, Language, Layer};
 use codebox_packages::{
     ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, Progress, npm_environment,
 };
@@ -30,7 +30,7 @@ pub(crate) fn modules(
     executor.block_on(npm_environment(&specs, None, &settings, &NpmStore::at(&places.npm()), progress))
 }
 
-/// The same as a place of a guest; nothing where this machine's paths cannot be written down.
-pub(crate) fn place(made: &NpmEnvironment) -> Option<Place> {
-    Some(Place { host: HostPath::native(&made.dir.canonicalize().ok()?).ok()?, guest: GuestPath::new(MODULES).ok()? })
+/// The same as a layer of a guest; nothing where its place cannot be written down.
+pub(crate) fn layer(made: &NpmEnvironment) -> Option<Layer> {
+    Some(Layer { host: made.dir.canonicalize().ok()?, guest: GuestPath::new(MODULES).ok()? })
 }

@@ -1,12 +1,13 @@
 //! One container, from its making to its removal.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use codebox_agent::{Ended, Evidence, Run, Status};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestError, GuestPath, Instance,
-    Isolation, Job, Limits, NetRules, NetUse, Outcome, Provenance, RunReport, Usage,
+    Isolation, Job, Language, Limits, NetRules, NetUse, Outcome, Provenance, RunReport, Usage,
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
 use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, open_linkless, put_file};
@@ -49,6 +50,8 @@ pub(crate) struct ContainerInstance {
     image: ImageFacts,
     user: JobUser,
     granted: Granted,
+    /// Where a language finds its packages, if there are any.
+    packages: Vec<GuestPath>,
     scratch: InstanceScratch,
     /// The ways out that it was made with.
     doors: Doors,
@@ -90,7 +93,7 @@ impl ContainerInstance {
         } = job.limits;
         let order = Run {
             argv: started.argv.clone(),
-            env: environment(job, &self.doors, self.authorities),
+            env: environment(job, &self.packages, self.doors.environment(job, self.authorities)),
             from_image: FROM_IMAGE.map(str::to_owned).to_vec(),
             cwd: GuestPath::work().as_str().to_owned(),
             asks: started.asks,
@@ -284,12 +287,24 @@ impl ContainerInstance {
 }
 
 /// The whole environment of a job.
-fn environment(job: &Job, doors: &Doors, authorities: Option<&str>) -> Vec<(String, String)> {
-    let home = [("HOME", "/tmp")].into_iter().filter(|(name, _)| !job.env.contains_key(*name));
-    let home = home.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    home.chain(doors.environment(job, authorities))
-        .chain(job.env.iter().map(|(name, value)| (name.clone(), value.clone())))
-        .collect()
+fn environment(
+    job: &Job,
+    packages: &[GuestPath],
+    doors: impl IntoIterator<Item = (String, String)>,
+) -> Vec<(String, String)> {
+    let home = [("HOME".to_owned(), "/tmp".to_owned())];
+    // What the job has itself goes before what it is given.
+    let own = job.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let mut all: BTreeMap<String, String> = home.into_iter().chain(doors).chain(own).collect();
+    if job.language == Language::Python && !packages.is_empty() {
+        let path = all.entry("PYTHONPATH".to_owned()).or_default();
+        for place in packages {
+            // An empty part would be the working directory.
+            let before = if path.is_empty() { "" } else { ":" };
+            *path = format!("{path}{before}{place}");
+        }
+    }
+    all.into_iter().collect()
 }
 
 fn not_started(program: &str, number: i32) -> GuestError {

@@ -18,8 +18,10 @@ use crate::choice::Escalation;
 mod images;
 mod limits;
 mod network;
+mod packages;
 
 pub use images::Images;
+pub use packages::Packages;
 
 /// What a configuration file says, with every value checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,6 +44,8 @@ pub struct Settings {
     pub warm: Option<u32>,
     /// The hosts that may be granted; any, where there is no list.
     pub allowed_hosts: Option<Vec<NetGrant>>,
+    /// Which packages may be had, and from where.
+    pub packages: Packages,
 }
 
 /// Why a configuration file cannot be used.
@@ -83,6 +87,7 @@ struct File {
     images: images::Table,
     network: network::Table,
     warm: Option<u32>,
+    packages: packages::Table,
 }
 
 impl Settings {
@@ -96,7 +101,7 @@ impl Settings {
             let detail = format!("line {line}: {}", error.message().replace('\n', "; "));
             ConfigError::new(file, "", detail, "correct the file")
         })?;
-        let File { limits, ceilings, isolation, image, escalation, engine, images, network, warm } = written;
+        let File { limits, ceilings, isolation, image, escalation, engine, images, network, warm, packages } = written;
         let isolations = isolation.map(|text| text.parse()).transpose();
         Ok(Self {
             limits: limits.read("limits", file)?,
@@ -110,6 +115,7 @@ impl Settings {
             images: images.read(file)?,
             warm: warm.map(|count| warm_of(count, file)).transpose()?,
             allowed_hosts: network.read(file)?,
+            packages: packages.read(file)?,
         })
     }
 
@@ -168,6 +174,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         images,
         warm,
         allowed_hosts,
+        packages: user.packages.narrowed(&project.packages, file)?,
     })
 }
 
