@@ -359,6 +359,7 @@ impl Backend for ContainerBackend {
                 snapshot: Support::No,
                 fork: Support::No,
                 network_filter: Support::No,
+                offline: Vec::new(),
                 fuel: Support::No,
                 engine: Some(facts.phrase()),
             })
