@@ -1,6 +1,6 @@
 //! The engines of containers, as this process finds them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use codebox_cli::{EngineImage, Failure, Leftover, Sweep};
@@ -45,11 +45,18 @@ pub(crate) fn backends(
         scratch: Arc::clone(scratch),
         folder: places.containers(),
         keeper,
-        authorities: AUTHORITIES.iter().find_map(|path| Path::new(path).canonicalize().ok()),
+        authorities: authorities(),
     };
     let mut flavours = Flavour::ALL;
     flavours.sort_by_key(|flavour| settings.engine.as_deref() != Some(flavour.as_str()));
     flavours.map(|flavour| ContainerBackend::new(flavour, shared.clone())).into()
+}
+
+/// The certificate authorities in one file: those that the user names, as OpenSSL has it, or the system's.
+fn authorities() -> Option<PathBuf> {
+    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let all = named.into_iter().chain(AUTHORITIES.map(PathBuf::from));
+    all.filter_map(|path| path.canonicalize().ok()).find(|path| path.is_file())
 }
 
 /// The engines' sockets of this machine: a directory that holds one is the engine to whoever can see it, for a socket can

@@ -28,6 +28,7 @@ mod left;
 mod lost;
 mod many;
 mod memory;
+mod net;
 mod network;
 mod processes;
 mod proxied;
@@ -69,6 +70,7 @@ fn rows() -> Vec<Row> {
         inspected::rows(),
         requests::rows(),
         network::rows(),
+        net::rows(),
         secrets::rows(),
         flood::rows(),
         hostile::rows(),

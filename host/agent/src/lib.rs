@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod door;
 pub mod frame;
 mod order;
 mod word;

@@ -13,6 +13,8 @@ mod ask;
 #[cfg(target_os = "linux")]
 mod control_group;
 #[cfg(target_os = "linux")]
+mod doors;
+#[cfg(target_os = "linux")]
 mod filter;
 #[cfg(target_os = "linux")]
 mod hold;

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use crate::door::{Door, Said};
 use crate::frame::{Frame, encode, number_of, numbered};
 
 /// What a host tells the agent.
@@ -15,6 +16,8 @@ pub enum Order {
     Signal(u8),
     /// The answer to the question of this number; a question that nobody waits for any more takes none.
     Answer(u32, Vec<u8>),
+    /// What is said of a connection; one that is there no more takes nothing.
+    Way(u32, Said),
 }
 
 /// A job as the agent starts it.
@@ -30,6 +33,8 @@ pub struct Run {
     pub cwd: String,
     /// Whether its programs may ask the host.
     pub asks: Asks,
+    /// Where its programs find a way out.
+    pub doors: Vec<Door>,
     /// The longest it may take, in milliseconds.
     pub wall_ms: Option<u64>,
     /// The most processor time of all its processes together, in milliseconds.
@@ -51,6 +56,7 @@ const INPUT: u8 = 2;
 const INPUT_END: u8 = 3;
 const SIGNAL: u8 = 4;
 const ANSWER: u8 = 5;
+const WAY: u8 = 6;
 
 impl Order {
     /// The longest payload of an order: a command line and an environment as long as a kernel takes, and then some.
@@ -66,6 +72,7 @@ impl Order {
             Self::InputEnd => encode(INPUT_END, &[]),
             Self::Signal(number) => encode(SIGNAL, &[*number]),
             Self::Answer(number, bytes) => encode(ANSWER, &numbered(*number, bytes)),
+            Self::Way(number, said) => encode(WAY, &said.encode(*number)),
         }
     }
 
@@ -81,6 +88,10 @@ impl Order {
             ANSWER => {
                 let (number, bytes) = number_of(payload)?;
                 Self::Answer(number, bytes)
+            }
+            WAY => {
+                let (number, said) = Said::decode(&payload)?;
+                Self::Way(number, said)
             }
             _ => return None,
         })

@@ -9,6 +9,7 @@ use codebox_agent::frame::Decoder;
 use codebox_agent::{Asks, Order, Word};
 use rustix::process::{DumpableBehavior, Signal, getpid, set_dumpable_behavior};
 
+use crate::doors::Doors;
 use crate::filter;
 use crate::job;
 use crate::line::Line;
@@ -31,6 +32,7 @@ pub(crate) fn serve() -> io::Result<()> {
     let mut orders = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     line.send(&Word::Ready);
     let questions = Questions::default();
+    let mut doors = Doors::default();
     let mut input: Option<Sender<Vec<u8>>> = None;
     let mut decoder = Decoder::new(Order::LONGEST);
     let mut buffer = vec![0; 64 << 10];
@@ -45,6 +47,8 @@ pub(crate) fn serve() -> io::Result<()> {
                     if run.asks == Asks::Questions {
                         questions.listen(&line)?;
                     }
+                    // Before the job, which finds them open.
+                    doors.open(&run.doors, &line)?;
                     let (line, mark) = (line.clone(), mark.clone());
                     thread::spawn(move || job::run(&run, receiver, &mark, &line));
                 }
@@ -60,6 +64,7 @@ pub(crate) fn serve() -> io::Result<()> {
                     }
                 }
                 Some(Order::Answer(number, bytes)) => questions.answer(number, bytes),
+                Some(Order::Way(number, said)) => doors.said(number, said),
                 None => return Err(io::Error::other("an order that is none")),
             }
         }

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use crate::door::Said;
 use crate::frame::{Frame, encode, number_of, numbered};
 
 /// What the agent tells its host.
@@ -18,6 +19,10 @@ pub enum Word {
     /// The job asks for something, with a number that no other question of this agent's has; it waits for the
     /// [`Answer`](crate::Order::Answer) of that number. No more than [`MAX_ASKED`](crate::MAX_ASKED) wait at one time.
     Ask(u32, Vec<u8>),
+    /// A program of the job's connected to the door of this place; the connection has a number that no other open one has.
+    Knock(u32, u16),
+    /// What is said of a connection.
+    Way(u32, Said),
     /// The job is over: all its processes are gone and all its output was sent.
     Ended(Ended),
 }
@@ -75,6 +80,8 @@ const STDERR: u8 = 19;
 const WANTS: u8 = 20;
 const ASK: u8 = 21;
 const ENDED: u8 = 22;
+const KNOCK: u8 = 23;
+const WAY: u8 = 24;
 
 impl Word {
     /// The longest payload of a word.
@@ -90,6 +97,8 @@ impl Word {
             Self::Stderr(bytes) => encode(STDERR, bytes),
             Self::Wants(count) => encode(WANTS, &count.to_be_bytes()),
             Self::Ask(number, bytes) => encode(ASK, &numbered(*number, bytes)),
+            Self::Knock(number, door) => encode(KNOCK, &numbered(*number, &door.to_be_bytes())),
+            Self::Way(number, said) => encode(WAY, &said.encode(*number)),
             // A value of numbers is always JSON.
             Self::Ended(ended) => encode(ENDED, &serde_json::to_vec(ended).unwrap_or_default()),
         }
@@ -108,6 +117,14 @@ impl Word {
             ASK => {
                 let (number, bytes) = number_of(payload)?;
                 Self::Ask(number, bytes)
+            }
+            KNOCK => {
+                let (number, door) = number_of(payload)?;
+                Self::Knock(number, u16::from_be_bytes(door.try_into().ok()?))
+            }
+            WAY => {
+                let (number, said) = Said::decode(&payload)?;
+                Self::Way(number, said)
             }
             ENDED => Self::Ended(serde_json::from_slice(&payload).ok()?),
             _ => return None,
@@ -129,9 +146,11 @@ mod tests {
             wall_us: 5,
             evidence: Evidence { oom_kills: Some(1), ..Evidence::default() },
         };
-        for word in
-            [Word::Ready, Word::Stdout(vec![0, 255]), Word::Wants(7), Word::Ask(1 << 31, vec![2]), Word::Ended(ended)]
-        {
+        let said = [Said::Bytes(vec![1]), Said::Bytes(vec![]), Said::End, Said::Gone, Said::Taken(u32::MAX)];
+        let words =
+            [Word::Ready, Word::Stdout(vec![0, 255]), Word::Wants(7), Word::Ask(1 << 31, vec![2]), Word::Knock(9, 300)];
+        let ways = said.clone().map(|said| Word::Way(7, said));
+        for word in words.into_iter().chain(ways).chain([Word::Ended(ended)]) {
             let mut decoder = Decoder::new(Word::LONGEST);
             decoder.push(&word.encode());
             let frame = decoder.next_frame().expect("it is short").expect("it is whole");
@@ -143,11 +162,13 @@ mod tests {
             from_image: vec!["PATH".into()],
             cwd: "/work".into(),
             asks: crate::Asks::Questions,
+            doors: vec![crate::door::Door { address: [127, 77, 0, 1].into(), port: 80 }],
             wall_ms: None,
             cpu_ms: Some(1),
         };
         let answer = Order::Answer(u32::MAX, vec![]);
-        for order in [Order::Run(run), Order::Input(vec![1]), Order::InputEnd, Order::Signal(2), answer] {
+        let orders = [Order::Run(run), Order::Input(vec![1]), Order::InputEnd, Order::Signal(2), answer];
+        for order in orders.into_iter().chain(said.map(|said| Order::Way(u32::MAX, said))) {
             let mut decoder = Decoder::new(Order::LONGEST);
             decoder.push(&order.encode());
             let frame = decoder.next_frame().expect("it is short").expect("it is whole");
@@ -157,9 +178,16 @@ mod tests {
 
     #[test]
     fn what_is_no_word_is_nothing() {
-        for (kind, payload) in
-            [(0, vec![]), (WANTS, vec![1]), (ASK, vec![0; 3]), (ENDED, b"{}".to_vec()), (ENDED, vec![0xff])]
-        {
+        for (kind, payload) in [
+            (0, vec![]),
+            (WANTS, vec![1]),
+            (ASK, vec![0; 3]),
+            (KNOCK, vec![0; 5]),
+            (WAY, vec![0; 4]),
+            (WAY, vec![0, 0, 0, 0, 9]),
+            (ENDED, b"{}".to_vec()),
+            (ENDED, vec![0xff]),
+        ] {
             assert_eq!(Word::decode(Frame { kind, payload }), None);
         }
     }

@@ -14,6 +14,7 @@ use codebox_files::Scratch;
 use tokio::sync::OnceCell;
 
 use crate::discover::{Candidate, Chosen, Place};
+use crate::doors::Doors;
 use crate::engine::{Engine, Flavour};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
@@ -246,7 +247,9 @@ impl ContainerBackend {
         let asks = Asked { build: warm::build(), place: engine.facts.place.clone(), count, shape };
         match warm::ask(&self.shared.keepers(&engine.facts), &asks).await {
             Answer::Lent(lease, talk) => {
-                let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), asked);
+                let doors = Doors::of(&spec.grants.net);
+                let inside = (doors, self.shared.authorities.as_ref().map(|_| crate::harden::AUTHORITIES));
+                let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), inside, asked);
                 // What was lent and is not there any more is made anew.
                 Ok((lent.ok(), None))
             }
@@ -323,12 +326,25 @@ pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
         .collect()
 }
 
+/// What a job has of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// Nothing.
+    None,
+    /// Hosts that were granted.
+    Granted,
+}
+
 /// What stands between a job and the machine.
-pub(crate) fn walls(facts: &EngineFacts) -> Vec<Wall> {
+pub(crate) fn walls(facts: &EngineFacts, network: Network) -> Vec<Wall> {
     let wall = |name: &str, state, detail: &str| Wall { name: name.to_owned(), state, detail: detail.to_owned() };
+    let network = match network {
+        Network::None => "no network",
+        Network::Granted => "no network but what this process carries to granted hosts",
+    };
     let user = if facts.rootless { "a user of the caller's own" } else { "a user without power on the host" };
     vec![
-        wall("namespaces", WallState::Held, "own processes, files, names, messages, and no network"),
+        wall("namespaces", WallState::Held, &format!("own processes, files, names, messages, and {network}")),
         wall("capabilities", WallState::Held, &format!("none, as {user}, and no way to get any")),
         match facts.seccomp {
             true => wall("seccomp", WallState::Held, "the engine's own list of system calls"),
@@ -358,7 +374,7 @@ impl Backend for ContainerBackend {
                 limits: held(facts),
                 snapshot: Support::No,
                 fork: Support::No,
-                network_filter: Support::No,
+                network_filter: Support::Yes,
                 offline: Vec::new(),
                 fuel: Support::No,
                 engine: Some(facts.phrase()),

@@ -8,6 +8,7 @@ use codebox_streams::{Delivery, LAST_WORDS, Output, Stdin, WriteFailed};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::classify::HostStop;
+use crate::doors::{Next, Ways};
 use crate::error::ContainerError;
 use crate::questions::Questions;
 use crate::talk::Talk;
@@ -50,7 +51,7 @@ pub(crate) async fn run(
     order: Run,
     limits: &Limits,
     streams: Streams,
-    watch: Option<&mut Watch>,
+    (watch, ways): (Option<&mut Watch>, Option<&mut Ways>),
 ) -> Result<Done, ContainerError> {
     let Streams { stdin, sinks, cancel } = streams;
     let mut job = Job {
@@ -61,6 +62,7 @@ pub(crate) async fn run(
         delivering: true,
         questions: Questions::default(),
         watch,
+        ways,
         stop: None,
         killed: None,
     };
@@ -100,6 +102,8 @@ struct Job<'a> {
     /// What its programs asked, and are still to be told.
     questions: Questions,
     watch: Option<&'a mut Watch>,
+    /// What goes on over the network.
+    ways: Option<&'a mut Ways>,
     stop: Option<HostStop>,
     /// When it was killed.
     killed: Option<tokio::time::Instant>,
@@ -109,6 +113,7 @@ enum Event {
     Word(Result<Option<Word>, ContainerError>),
     Input(std::io::Result<Vec<u8>>),
     Answered(u32, Vec<u8>),
+    Network(Next),
     Cancelled,
     Over,
     Passed(LimitKind),
@@ -133,7 +138,7 @@ impl Job<'_> {
                 };
                 let running = self.stop.is_none();
                 let credit = self.credit;
-                let Self { stdin, questions, watch, .. } = self;
+                let Self { stdin, questions, watch, ways, .. } = self;
                 let input = async {
                     match stdin {
                         Some(stdin) if credit > 0 && running => {
@@ -153,6 +158,7 @@ impl Job<'_> {
                     kind = passed(watch), if running => Event::Passed(kind),
                     // Before its words, which a job can have no end of.
                     (number, answer) = questions.answered() => Event::Answered(number, answer),
+                    next = moved(ways) => Event::Network(next),
                     word = talk.word() => Event::Word(word),
                     bytes = input => Event::Input(bytes),
                 }
@@ -176,6 +182,12 @@ impl Job<'_> {
                     talk.order(&Order::InputEnd).await?;
                 }
                 Event::Answered(number, answer) => talk.order(&Order::Answer(number, answer)).await?,
+                Event::Network(Next::Order(order)) => talk.order(&order).await?,
+                Event::Network(Next::Over(kind)) if self.stop.is_none() => {
+                    self.kill(HostStop::Limit(kind), talk).await?
+                }
+                // It is ended for something else already.
+                Event::Network(Next::Over(_)) => {}
                 Event::Cancelled => {
                     self.stop = Some(HostStop::Cancelled);
                     asked = Some(tokio::time::Instant::now());
@@ -213,6 +225,18 @@ impl Job<'_> {
             }
             Word::Ask(number, question) => {
                 self.questions.ask(number, question);
+                Ok(())
+            }
+            Word::Knock(number, door) => {
+                if let Some(ways) = &mut self.ways {
+                    ways.knocked(number, door);
+                }
+                Ok(())
+            }
+            Word::Way(number, said) => {
+                if let Some(ways) = &mut self.ways {
+                    ways.said(number, said);
+                }
                 Ok(())
             }
             Word::Ready | Word::Started | Word::Ended(_) => Ok(()),
@@ -259,6 +283,14 @@ impl Job<'_> {
 async fn at(time: Option<tokio::time::Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What the network wants.
+async fn moved(ways: &mut Option<&mut Ways>) -> Next {
+    match ways {
+        Some(ways) => ways.next().await,
         None => std::future::pending().await,
     }
 }

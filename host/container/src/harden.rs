@@ -13,12 +13,13 @@ use codebox_agent::{AGENT_PLACE, MAX_ASKED};
 use codebox_core::{Access, Limits};
 
 use crate::caller::{JobUser, Owners};
+use crate::doors::Doors;
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::images::ImageFacts;
 use crate::mounts::Bind;
 
-/// Threads of the agent, which the kernel counts with the job's: its own, and one for each question.
+/// Threads of the agent, which the kernel counts with the job's: its own, with that of the doors, and one for each question.
 const AGENT_THREADS: i64 = 8 + MAX_ASKED as i64;
 
 /// Shared memory of a job, part of its memory.
@@ -30,19 +31,27 @@ const MANY_PROCESSES: i64 = 16_384;
 /// The lowest memory limit that engines take.
 const LEAST_MEMORY: u64 = 6 << 20;
 
+/// Where a container finds the machine's certificate authorities, if this machine has them in one file.
+pub(crate) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
 /// What a container is made for.
 pub(crate) struct Wanted<'a> {
     pub image: &'a ImageFacts,
     pub user: &'a JobUser,
     pub limits: &'a Limits,
     pub binds: &'a [Bind],
+    pub doors: &'a Doors,
     pub labels: HashMap<String, String>,
 }
 
 /// The container for a job.
 pub(crate) fn container(wanted: Wanted<'_>, facts: &EngineFacts) -> Result<ContainerCreateBody, ContainerError> {
-    let Wanted { image, user, limits, binds, labels } = wanted;
-    let host = host(image, user, limits, binds, facts)?;
+    let Wanted { image, user, limits, binds, doors, labels } = wanted;
+    let host = HostConfig {
+        extra_hosts: Some(doors.hosts()),
+        sysctls: sysctls(doors),
+        ..host(image, user, limits, binds, facts)?
+    };
     Ok(ContainerCreateBody {
         image: Some(image.id.clone()),
         user: Some(format!("{}:{}", user.uid, user.gid)),
@@ -139,6 +148,12 @@ fn host(
     })
 }
 
+/// Ports below 1024 are for everybody where a door is at one: what is granted there is reached there.
+fn sysctls(doors: &Doors) -> Option<HashMap<String, String>> {
+    let low = ("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
+    doors.has_low_port().then(|| HashMap::from([low]))
+}
+
 /// Places that the image declares as volumes, which an engine would make writable and without a limit: empty and
 /// read-only instead.
 fn volumes(image: &ImageFacts, binds: &[Bind]) -> HashMap<String, String> {
@@ -183,7 +198,7 @@ pub(crate) fn life(limits: &Limits) -> Option<Duration> {
 pub(crate) fn own_binds(agent: &std::path::Path, authorities: Option<&std::path::Path>) -> Vec<Bind> {
     let mut binds = vec![Bind { host: agent.to_owned(), guest: AGENT_PLACE.to_owned(), access: Access::ReadOnly }];
     if let Some(bundle) = authorities {
-        let guest = "/etc/ssl/certs/ca-certificates.crt".to_owned();
+        let guest = AUTHORITIES.to_owned();
         binds.push(Bind { host: bundle.to_owned(), guest, access: Access::ReadOnly });
     }
     binds

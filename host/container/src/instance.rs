@@ -6,16 +6,18 @@ use codebox_agent::{Ended, Evidence, Run, Status};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestPath, Instance, Isolation, Job,
-    Limits, Outcome, Provenance, RunReport, Usage,
+    Limits, NetRules, NetUse, Outcome, Provenance, RunReport, Usage,
 };
+use codebox_egress::{Dialer, Egress, EgressLimits};
 use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, open_linkless, put_file};
 use codebox_streams::Stdin;
 use tokio::time::timeout;
 
-use crate::backend::{held, walls};
+use crate::backend::{Network, held, walls};
 use crate::caller::JobUser;
 use crate::classify::{HostStop, outcome};
 use crate::command;
+use crate::doors::{Doors, Ways};
 use crate::engine::{Engine, PATIENCE};
 use crate::error::ContainerError;
 use crate::exec::{Done, Streams, run};
@@ -48,6 +50,10 @@ pub(crate) struct ContainerInstance {
     user: JobUser,
     granted: Granted,
     scratch: InstanceScratch,
+    /// The ways out that it was made with.
+    doors: Doors,
+    /// Where inside the certificate authorities are.
+    authorities: Option<&'static str>,
     startup: Duration,
     /// What goes on beside the job and is waited for at the end.
     beside: Option<tokio::task::JoinHandle<()>>,
@@ -84,10 +90,11 @@ impl ContainerInstance {
         } = job.limits;
         let order = Run {
             argv: started.argv.clone(),
-            env: environment(job),
+            env: environment(job, &self.doors, self.authorities),
             from_image: FROM_IMAGE.map(str::to_owned).to_vec(),
             cwd: GuestPath::work().as_str().to_owned(),
             asks: started.asks,
+            doors: self.doors.places(),
             wall_ms: wall.at().map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
             cpu_ms: cpu
                 .at()
@@ -100,8 +107,14 @@ impl ContainerInstance {
         };
         let streams = Streams { stdin, sinks: [io.stdout.take(), io.stderr.take()], cancel: io.cancel.clone() };
         let mut watch = Watch::over(self.private_dirs()?, &job.limits);
+        let mut ways = self.ways(job);
         let since = file_time();
-        let done = run(&mut self.talk, order, &job.limits, streams, watch.as_mut()).await;
+        let beside = (watch.as_mut(), ways.as_mut());
+        let done = run(&mut self.talk, order, &job.limits, streams, beside).await;
+        let network = match ways {
+            Some(ways) => ways.finish().await,
+            None => NetUse::default(),
+        };
         // Also of a job that cannot be told of: nothing looks any more at what is removed.
         let left = match &mut watch {
             Some(watch) => Some(watch.left().await),
@@ -123,6 +136,8 @@ impl ContainerInstance {
             Ok(told) => told,
             Err(error) => return Err(ContainerError::mid_job(captured)(error)),
         };
+        report.denials.extend(network.denials());
+        report.network = network;
         report.usage.disk_written = left.and_then(|left| left.bytes);
         report.denials.extend(watch.and_then(|watch| watch.denial()));
         let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());
@@ -137,6 +152,13 @@ impl ContainerInstance {
         }
         (report.stdout, report.stderr) = (stdout, stderr);
         Ok(report)
+    }
+
+    /// What goes through the doors, if there are any.
+    fn ways(&self, job: &Job) -> Option<Ways> {
+        let rules = NetRules(job.grants.net.clone());
+        let egress = Egress::new(rules, EgressLimits::of(&job.limits), Dialer::Direct);
+        (!self.doors.is_none()).then(|| Ways::new(egress, self.doors.targets()))
     }
 
     /// How it ended, from the agent's word or, where it fell silent, from the engine's.
@@ -164,7 +186,7 @@ impl ContainerInstance {
         report.enforcement = Enforcement {
             limits: held(&self.engine.facts),
             uncovered: self.granted.uncovered(),
-            walls: walls(&self.engine.facts),
+            walls: walls(&self.engine.facts, if self.doors.is_none() { Network::None } else { Network::Granted }),
         };
         Ok(report)
     }
@@ -259,10 +281,12 @@ impl ContainerInstance {
 }
 
 /// The whole environment of a job.
-fn environment(job: &Job) -> Vec<(String, String)> {
+fn environment(job: &Job, doors: &Doors, authorities: Option<&str>) -> Vec<(String, String)> {
     let home = [("HOME", "/tmp")].into_iter().filter(|(name, _)| !job.env.contains_key(*name));
     let home = home.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    home.chain(job.env.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
+    home.chain(doors.environment(job, authorities))
+        .chain(job.env.iter().map(|(name, value)| (name.clone(), value.clone())))
+        .collect()
 }
 
 fn not_started(program: &str, number: i32) -> codebox_core::GuestError {

@@ -15,6 +15,7 @@ mod caller;
 mod classify;
 mod command;
 mod discover;
+mod doors;
 mod engine;
 mod error;
 mod exec;

@@ -48,7 +48,8 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         async move { Ok::<_, Infallible>(answer(request, &egress, &tunnel).await) }
     });
     let mut http = server::Builder::new();
-    http.preserve_header_case(true).keep_alive(true);
+    // A guest that has said all it has to say may still want the answer.
+    http.preserve_header_case(true).half_close(true);
     // How a guest breaks off is its own matter.
     let _ = http.serve_connection(TokioIo::new(stream), answer).with_upgrades().await;
     let opened = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();

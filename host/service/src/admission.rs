@@ -16,6 +16,7 @@ mod dirs;
 mod encoding;
 mod environment;
 mod guest_places;
+mod hosts;
 mod image;
 mod language;
 mod mounts;
@@ -108,7 +109,7 @@ impl Admitted {
 /// # Errors
 /// When something that it names is missing, unusable, contradictory or not allowed.
 pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings) -> Result<Admitted, Denied> {
-    let Request { program, language, args, dirs, env, limits, isolation, image, out, stdin, warm } = request;
+    let Request { program, language, args, dirs, net, env, limits, isolation, image, out, stdin, warm } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         let subject = ("pass argument", format!("{bad:?}"));
         return Err(Denied::new(
@@ -122,6 +123,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
     let limits_in_force = ceilings::limits(&limits, policy)?;
     let environment = environment::resolve(env, surroundings)?;
     let dirs = dirs::admit(dirs, &policy.protected, surroundings)?;
+    let net = hosts::admit(net, policy)?;
     let map = map_of(&dirs)?;
     let (source, language, file) = load(program, language, &policy.endings, (&dirs, &map), surroundings)?;
     let image = image::admit(image, &language, isolations, policy)?;
@@ -135,7 +137,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         env: environment.values,
         files: file.into_iter().collect(),
         out: out.clone(),
-        grants: Grants { dirs, env: environment.from_host, ..Grants::none() },
+        grants: Grants { dirs, net, env: environment.from_host, tools: Vec::new() },
         limits: limits_in_force,
         isolations,
         ..Job::new(source, language)

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use codebox_core::path::Protected;
-use codebox_core::{IsolationSet, LimitOverrides, Limits, MOST_WARM, ResultKind};
+use codebox_core::{IsolationSet, LimitOverrides, Limits, MOST_WARM, NetGrant, ResultKind};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -17,6 +17,7 @@ use crate::choice::Escalation;
 
 mod images;
 mod limits;
+mod network;
 
 pub use images::Images;
 
@@ -39,6 +40,8 @@ pub struct Settings {
     pub images: Images,
     /// How many containers are to be ready for later runs.
     pub warm: Option<u32>,
+    /// The hosts that may be granted; any, where there is no list.
+    pub allowed_hosts: Option<Vec<NetGrant>>,
 }
 
 /// Why a configuration file cannot be used.
@@ -78,6 +81,7 @@ struct File {
     escalation: Option<String>,
     engine: Option<String>,
     images: images::Table,
+    network: network::Table,
     warm: Option<u32>,
 }
 
@@ -92,7 +96,7 @@ impl Settings {
             let detail = format!("line {line}: {}", error.message().replace('\n', "; "));
             ConfigError::new(file, "", detail, "correct the file")
         })?;
-        let File { limits, ceilings, isolation, image, escalation, engine, images, warm } = written;
+        let File { limits, ceilings, isolation, image, escalation, engine, images, network, warm } = written;
         let isolations = isolation.map(|text| text.parse()).transpose();
         Ok(Self {
             limits: limits.read("limits", file)?,
@@ -105,6 +109,7 @@ impl Settings {
             engine: engine.map(|text| engine_of(text, file)).transpose()?,
             images: images.read(file)?,
             warm: warm.map(|count| warm_of(count, file)).transpose()?,
+            allowed_hosts: network.read(file)?,
         })
     }
 
@@ -119,6 +124,7 @@ impl Settings {
             escalation: self.escalation.unwrap_or_default(),
             allowed_images: self.images.allowed.clone(),
             engine: self.engine.clone(),
+            allowed_hosts: self.allowed_hosts.clone(),
             // None is what there is without this setting, too.
             warm: self.warm.filter(|count| *count > 0),
             endings: BTreeMap::new(),
@@ -143,6 +149,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         ConfigError::new(file, "isolation", detail, "change one of the two files")
     })?;
     let images = user.images.narrowed(&project.images, file)?;
+    let allowed_hosts = network::narrowed(user.allowed_hosts.as_ref(), project.allowed_hosts.as_ref(), file)?;
     // Whoever forbids it is heard.
     let escalation = match (user.escalation, project.escalation) {
         (Some(Escalation::Forbidden), _) | (_, Some(Escalation::Forbidden)) => Some(Escalation::Forbidden),
@@ -160,6 +167,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         engine: user.engine.clone().or_else(|| project.engine.clone()),
         images,
         warm,
+        allowed_hosts,
     })
 }
 

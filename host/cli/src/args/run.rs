@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use codebox_core::{
-    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MOST_WARM, ResultKind, parse_count, parse_duration,
-    parse_size,
+    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MOST_WARM, NetGrant, ResultKind, parse_count,
+    parse_duration, parse_size,
 };
 use codebox_service::{EnvRequest, Preference};
 
@@ -57,6 +57,13 @@ pub(crate) struct RunArgs {
     #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
     pub dirs: Vec<DirGrantSpec>,
 
+    /// Let the program connect to this host: a name, `*.domain`, an address or a range; repeatable
+    ///
+    /// Nothing else gets out. An address that only this machine or its network can see has to be granted by itself or in a
+    /// range such as 10.0.0.0/8, also where a granted name leads to it. IPv6 is written [2001:db8::1]:443.
+    #[arg(long = "net", value_name = "HOST[:PORT]")]
+    pub net: Vec<NetGrant>,
+
     /// Give the program a variable of this environment, or one with a value of its own; repeatable
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<EnvRequest>,
@@ -84,7 +91,7 @@ pub(crate) struct RunArgs {
     /// Keep this many containers like this run's ready for the next runs; 0 ends all of that
     ///
     /// A process in the background keeps them, and ends when no run came for ten minutes. Each serves one run: the first
-    /// that has the same image, directories and limits on memory, disk, processes and open files.
+    /// that has the same image, directories, hosts and limits on memory, disk, processes and open files.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_WARM)))]
     pub warm: Option<u32>,
 

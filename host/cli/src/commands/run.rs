@@ -121,6 +121,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, F
         language: args.lang,
         args: words,
         dirs: args.dirs,
+        net: args.net,
         env: args.env,
         limits,
         isolation: args.isolation,

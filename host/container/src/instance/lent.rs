@@ -7,6 +7,7 @@ use futures_util::FutureExt as _;
 
 use super::ContainerInstance;
 use super::removal::Removal;
+use crate::doors::Doors;
 use crate::engine::Engine;
 use crate::error::ContainerError;
 use crate::images::ImageFacts;
@@ -45,6 +46,7 @@ impl ContainerInstance {
         engine: Engine,
         image: ImageFacts,
         (lease, talk): (Lease, Talk),
+        (doors, authorities): (Doors, Option<&'static str>),
         asked: Instant,
     ) -> Result<Self, ContainerError> {
         let Lease { container, user, scratch: place, granted } = lease;
@@ -61,6 +63,8 @@ impl ContainerInstance {
             image,
             user,
             scratch,
+            doors,
+            authorities,
         })
     }
 }

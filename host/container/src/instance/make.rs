@@ -14,6 +14,7 @@ use super::removal::Removal;
 use super::{ContainerInstance, files};
 use crate::backend::Shared;
 use crate::caller::JobUser;
+use crate::doors::Doors;
 use crate::engine::{Engine, LONG};
 use crate::error::ContainerError;
 use crate::harden::{self, Wanted, life, own_binds};
@@ -30,9 +31,9 @@ impl ContainerInstance {
         spec: &InstanceSpec,
     ) -> Result<Self, ContainerError> {
         let began = Instant::now();
-        // Environment comes with each job as values; network and tools are granted by nobody yet, which the front end has
-        // refused before.
-        let Grants { dirs, net: _, env: _, tools: _ } = &spec.grants;
+        // Environment comes with each job as values; tools are granted by nobody yet, which the front end has refused before.
+        let Grants { dirs, net, env: _, tools: _ } = &spec.grants;
+        let doors = Doors::of(net);
         let agent = shared.agent()?;
         let mut scratch = shared.scratch.instance().map_err(files)?;
         let user = JobUser::pick(&engine.facts, crate::caller::caller());
@@ -44,7 +45,7 @@ impl ContainerInstance {
         binds.push(hook(&mut scratch)?);
         binds.extend(granted.binds.iter().cloned());
         let labels = shared.owner.labels(life(&spec.limits));
-        let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, labels };
+        let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, doors: &doors, labels };
         let body = harden::container(wanted, &engine.facts)?;
         let client = engine.client.clone();
         let options = CreateContainerOptionsBuilder::default().name(&format!("codebox-{name}")).build();
@@ -69,6 +70,8 @@ impl ContainerInstance {
             user,
             granted,
             scratch,
+            doors,
+            authorities: shared.authorities.as_ref().map(|_| harden::AUTHORITIES),
             startup: began.elapsed(),
             beside: None,
             afterwards: None,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use codebox_core::path::settle;
 use codebox_core::{
     Access, ByteSize, DirGrant, Grants, GuestPath, HostPath, ImageName, InstanceSpec, Isolation, Language, Limit,
-    Limits,
+    Limits, NetGrant,
 };
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub(crate) struct Shape {
     open_files: Option<NonZeroU32>,
     processes: Option<NonZeroU32>,
     dirs: Vec<Shown>,
+    /// The granted hosts, whose names the container knows.
+    net: Vec<String>,
     /// The caller, by whom it is decided who the job is.
     caller: (u32, u32),
 }
@@ -67,6 +69,7 @@ impl Shape {
             open_files: open_files.at(),
             processes: processes.at(),
             dirs: dirs.iter().map(Shown::of).collect::<Option<_>>()?,
+            net: spec.grants.net.iter().map(ToString::to_string).collect(),
             caller: crate::caller::caller(),
         })
     }
@@ -95,9 +98,11 @@ impl Shape {
             ..Limits::unlimited()
         };
         let dirs = self.dirs.iter().map(Shown::grant).collect::<Result<_, _>>()?;
+        let net = self.net.iter().map(|text| text.parse::<NetGrant>().map_err(|error| unclear(text, &error)));
+        let net = net.collect::<Result<_, _>>()?;
         Ok(InstanceSpec {
             language: Language::Command,
-            grants: Grants { dirs, ..Grants::none() },
+            grants: Grants { dirs, net, ..Grants::none() },
             limits,
             image: Some(self.image.clone()),
             isolation: Isolation::Container,

@@ -95,6 +95,15 @@ impl NetGrant {
         }
     }
 
+    /// The one address that is granted, if it is an address.
+    #[must_use]
+    pub fn exact_address(&self) -> Option<IpAddr> {
+        match &self.host {
+            NetHost::Address(address) => Some(*address),
+            NetHost::Name(_) | NetHost::Below(_) | NetHost::Range(_) => None,
+        }
+    }
+
     /// The port, or `None` for any.
     #[must_use]
     pub const fn port(&self) -> Option<NonZeroU16> {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use codebox_core::path::Protected;
-use codebox_core::{ImagePattern, IsolationSet, Language, Limits};
+use codebox_core::{ImagePattern, IsolationSet, Language, Limits, NetGrant};
 
 use crate::choice::Escalation;
 
@@ -20,6 +20,8 @@ pub struct Policy {
     pub escalation: Escalation,
     /// The container images that may be used; any, where there is no list.
     pub allowed_images: Option<Vec<ImagePattern>>,
+    /// The hosts that may be granted; any, where there is no list.
+    pub allowed_hosts: Option<Vec<NetGrant>>,
     /// The engine to prefer.
     pub engine: Option<String>,
     /// How many containers are to be ready where a request says nothing of that.
@@ -40,6 +42,7 @@ impl Default for Policy {
             image: None,
             escalation: Escalation::Allowed,
             allowed_images: None,
+            allowed_hosts: None,
             engine: None,
             warm: None,
             endings: BTreeMap::new(),

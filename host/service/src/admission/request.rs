@@ -2,7 +2,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use codebox_core::{DirGrantSpec, EnvName, Isolation, IsolationSet, Language, LimitOverrides, NameError, Stdin};
+use codebox_core::{
+    DirGrantSpec, EnvName, Isolation, IsolationSet, Language, LimitOverrides, NameError, NetGrant, Stdin,
+};
 use thiserror::Error;
 
 use super::image::is_a_containers;
@@ -18,6 +20,8 @@ pub struct Request {
     pub args: Vec<String>,
     /// Directories to grant.
     pub dirs: Vec<DirGrantSpec>,
+    /// Hosts to grant.
+    pub net: Vec<NetGrant>,
     /// Variables of its environment.
     pub env: Vec<EnvRequest>,
     /// Limits that were set by name.
@@ -43,6 +47,7 @@ impl Request {
             language: None,
             args: Vec::new(),
             dirs: Vec::new(),
+            net: Vec::new(),
             env: Vec::new(),
             limits: LimitOverrides::default(),
             isolation: Preference::Auto,

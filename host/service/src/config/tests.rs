@@ -75,6 +75,28 @@ fn narrowing_by_nothing_changes_nothing() {
     assert_eq!(narrowed(&user, &Settings::default()), Ok(user));
 }
 
+#[test]
+fn a_project_cannot_widen_the_network() {
+    let hosts =
+        |texts: &[&str]| Some(texts.iter().map(|text| text.parse().expect("a grant")).collect::<Vec<NetGrant>>());
+    let user = settings("[network]\nallow = [\"*.example.org\", \"10.0.0.0/8\"]\n");
+    let project = settings("[network]\nallow = [\"a.example.org:443\"]\n");
+    let both = narrowed(&user, &project).expect("it is less");
+    assert_eq!(both.policy(Vec::new()).allowed_hosts, hosts(&["a.example.org:443"]));
+    assert_eq!(narrowed(&user, &Settings::default()).map(|both| both.allowed_hosts), Ok(user.allowed_hosts.clone()));
+    // A project can forbid where the user has said nothing, and says nothing that would grant.
+    let alone = narrowed(&Settings::default(), &project).expect("it is less than any");
+    assert_eq!(alone.allowed_hosts, hosts(&["a.example.org:443"]));
+    for (text, host) in [("evil.com", "evil.com"), ("0.0.0.0/0", "0.0.0.0/0"), ("169.254.169.254", "169.254.169.254")] {
+        let hostile = settings(&format!("[network]\nallow = [\"{text}\"]\n"));
+        let error = narrowed(&user, &hostile).expect_err(text);
+        assert!(error.to_string().contains(&format!("codebox.toml: network.allow: {host} is not among")), "{error}");
+    }
+    for bad in ["[network]\ngrant = [\"a.org\"]", "net = [\"a.org\"]", "[network]\nallow = [\"http://a.org\"]"] {
+        assert!(parsed(bad).is_err(), "{bad}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_project_gets_more(ours in 1u64..9, theirs in 1u64..9, ceiling in 1u64..9) {

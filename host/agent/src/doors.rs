@@ -1,0 +1,298 @@
+//! The agent's part of the doors: one thread, which waits for whatever moves.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use codebox_agent::Word;
+use codebox_agent::door::{Door, MOST_CONNECTIONS, MOST_PIECE, Said, WINDOW};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::line::Line;
+
+/// How long nobody is let in when the system has no room for one more.
+const FULL: Duration = Duration::from_millis(50);
+
+/// The way to the thread that keeps the doors.
+#[derive(Default)]
+pub(crate) struct Doors(Option<Open>);
+
+struct Open {
+    doors: Vec<Door>,
+    told: Arc<Mutex<Vec<Told>>>,
+    wake: UnixStream,
+}
+
+enum Told {
+    /// Of a connection.
+    Said(u32, Said),
+    /// A new job begins: what is open was another's.
+    Anew,
+}
+
+impl Doors {
+    /// Listens at these doors from now on. They are the same for all jobs of a container.
+    pub(crate) fn open(&mut self, doors: &[Door], line: &Line) -> io::Result<()> {
+        match &self.0 {
+            Some(open) if open.doors == doors => open.tell(Told::Anew),
+            Some(_) => return Err(io::Error::other("doors other than the first job's")),
+            None if doors.is_empty() => {}
+            None => {
+                let bound = doors.iter().map(|door| {
+                    let listener = TcpListener::bind((door.address, door.port))?;
+                    listener.set_nonblocking(true)?;
+                    Ok(listener)
+                });
+                let listeners = bound.collect::<io::Result<_>>()?;
+                let (wake, woken) = UnixStream::pair()?;
+                wake.set_nonblocking(true)?;
+                woken.set_nonblocking(true)?;
+                let told = Arc::new(Mutex::new(Vec::new()));
+                let keeper = Keeper {
+                    listeners,
+                    open: HashMap::new(),
+                    next: 0,
+                    told: Arc::clone(&told),
+                    woken,
+                    line: line.clone(),
+                };
+                thread::Builder::new().spawn(move || keeper.keep())?;
+                self.0 = Some(Open { doors: doors.to_vec(), told, wake });
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes on what the host says of a connection.
+    pub(crate) fn said(&self, number: u32, said: Said) {
+        if let Some(open) = &self.0 {
+            open.tell(Told::Said(number, said));
+        }
+    }
+}
+
+impl Open {
+    fn tell(&self, told: Told) {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+        // One that is full of calls is awake already.
+        let _ = (&self.wake).write(&[0]);
+    }
+}
+
+struct Keeper {
+    listeners: Vec<TcpListener>,
+    open: HashMap<u32, Guest>,
+    /// The number of the next connection.
+    next: u32,
+    told: Arc<Mutex<Vec<Told>>>,
+    woken: UnixStream,
+    line: Line,
+}
+
+/// A connection of a program's.
+struct Guest {
+    stream: TcpStream,
+    /// What the host sent and the program has not taken.
+    behind: VecDeque<u8>,
+    /// Bytes that the host takes.
+    room: usize,
+    /// The program says nothing more.
+    guest_ended: bool,
+    /// The host says nothing more.
+    host_ended: bool,
+    /// The host has done with it.
+    gone: bool,
+}
+
+enum Move {
+    Woken,
+    Knocked(u16),
+    Guest(u32, PollFlags),
+}
+
+impl Keeper {
+    fn keep(mut self) {
+        let mut full = false;
+        loop {
+            let moves = self.wait(full);
+            full = false;
+            for moved in moves {
+                match moved {
+                    Move::Woken => self.hear(),
+                    Move::Knocked(door) => full |= self.let_in(door).is_err(),
+                    Move::Guest(number, flags) => self.serve(number, flags),
+                }
+            }
+        }
+    }
+
+    /// Waits until something moves; where there is no room, nobody is let in for a moment.
+    fn wait(&self, full: bool) -> Vec<Move> {
+        let mut fds = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
+        let mut what = vec![(0, None)];
+        if !full && self.open.len() < MOST_CONNECTIONS {
+            for (door, listener) in (0_u16..).zip(&self.listeners) {
+                fds.push(PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN));
+                what.push((door, None));
+            }
+        }
+        for (number, guest) in &self.open {
+            // One of which nothing is wanted is not looked at: that it has hung up would be told again and again.
+            if let Some(wanted) = guest.wanted() {
+                fds.push(PollFd::from_borrowed_fd(guest.stream.as_fd(), wanted));
+                what.push((0, Some(*number)));
+            }
+        }
+        let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(FULL.subsec_nanos()) };
+        if poll(&mut fds, full.then_some(&pause)).is_err() {
+            return Vec::new();
+        }
+        let mut moves = Vec::new();
+        for (place, (fd, (door, guest))) in fds.iter().zip(what).enumerate() {
+            let flags = fd.revents();
+            match guest {
+                _ if flags.is_empty() => {}
+                Some(number) => moves.push(Move::Guest(number, flags)),
+                None if place == 0 => moves.push(Move::Woken),
+                None => moves.push(Move::Knocked(door)),
+            }
+        }
+        moves
+    }
+
+    fn hear(&mut self) {
+        let mut calls = [0; 1024];
+        while matches!((&self.woken).read(&mut calls), Ok(1..)) {}
+        let all = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
+        for told in all {
+            match told {
+                Told::Anew => self.open.clear(),
+                Told::Said(number, said) => {
+                    let Some(guest) = self.open.get_mut(&number) else { continue };
+                    match said {
+                        Said::Bytes(bytes) => guest.behind.extend(bytes),
+                        Said::End => guest.host_ended = true,
+                        Said::Gone => (guest.host_ended, guest.gone) = (true, true),
+                        Said::Taken(count) => {
+                            guest.room =
+                                guest.room.saturating_add(usize::try_from(count).unwrap_or(usize::MAX)).min(WINDOW);
+                        }
+                    }
+                    self.serve(number, PollFlags::OUT);
+                }
+            }
+        }
+    }
+
+    fn let_in(&mut self, door: u16) -> io::Result<()> {
+        let Some(listener) = self.listeners.get(usize::from(door)) else { return Ok(()) };
+        while self.open.len() < MOST_CONNECTIONS {
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                // Whoever knocked is gone.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(error),
+            };
+            stream.set_nonblocking(true)?;
+            let _ = stream.set_nodelay(true);
+            while self.open.contains_key(&self.next) {
+                self.next = self.next.wrapping_add(1);
+            }
+            let number = self.next;
+            self.next = number.wrapping_add(1);
+            self.line.send(&Word::Knock(number, door));
+            self.open.insert(number, Guest::new(stream));
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, number: u32, flags: PollFlags) {
+        let Some(guest) = self.open.get_mut(&number) else { return };
+        let line = &self.line;
+        let say = |said: Said| line.send(&Word::Way(number, said));
+        let mut done = || {
+            // Whoever has hung up is found out by writing, too.
+            if flags.intersects(PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) {
+                guest.pass_on(&say)?;
+            }
+            if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+                guest.listen(&say)?;
+            }
+            Ok(())
+        };
+        let served: io::Result<()> = done();
+        if served.is_err() {
+            say(Said::Gone);
+        }
+        let over = guest.behind.is_empty() && (guest.gone || (guest.host_ended && guest.guest_ended));
+        if served.is_err() || over {
+            self.open.remove(&number);
+        }
+    }
+}
+
+impl Guest {
+    fn new(stream: TcpStream) -> Self {
+        let (behind, room) = (VecDeque::new(), WINDOW);
+        Self { stream, behind, room, guest_ended: false, host_ended: false, gone: false }
+    }
+
+    fn wanted(&self) -> Option<PollFlags> {
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, !self.guest_ended && !self.gone && self.room > 0);
+        wanted.set(PollFlags::OUT, !self.behind.is_empty());
+        (!wanted.is_empty()).then_some(wanted)
+    }
+
+    /// Gives the program what is there for it.
+    fn pass_on(&mut self, say: &impl Fn(Said)) -> io::Result<()> {
+        while !self.behind.is_empty() {
+            let (piece, _) = self.behind.as_slices();
+            match self.stream.write(piece) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.behind.drain(..count);
+                    say(Said::Taken(u32::try_from(count).unwrap_or(u32::MAX)));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.host_ended && !self.gone {
+            let _ = self.stream.shutdown(Shutdown::Write);
+        }
+        Ok(())
+    }
+
+    /// Takes what the program says, as far as the host has room.
+    fn listen(&mut self, say: &impl Fn(Said)) -> io::Result<()> {
+        if self.guest_ended || self.gone || self.room == 0 {
+            return Ok(());
+        }
+        let mut piece = vec![0; self.room.min(MOST_PIECE)];
+        match self.stream.read(&mut piece) {
+            Ok(0) => {
+                self.guest_ended = true;
+                say(Said::End);
+            }
+            Ok(count) => {
+                piece.truncate(count);
+                self.room -= count;
+                say(Said::Bytes(piece));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

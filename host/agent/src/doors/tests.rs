@@ -1,0 +1,100 @@
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+
+use codebox_agent::frame::Decoder;
+
+use super::*;
+
+/// The host's end of a line.
+struct Host {
+    words: UnixStream,
+    decoder: Decoder,
+}
+
+impl Host {
+    fn word(&mut self) -> Word {
+        loop {
+            if let Some(frame) = self.decoder.next_frame().expect("it is short") {
+                return Word::decode(frame).expect("it is a word");
+            }
+            let mut buffer = vec![0; 64 << 10];
+            let count = self.words.read(&mut buffer).expect("the line is open");
+            assert_ne!(count, 0, "the line has ended");
+            self.decoder.push(&buffer[..count]);
+        }
+    }
+}
+
+fn free_door() -> Door {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    Door { address: Ipv4Addr::LOCALHOST, port: listener.local_addr().expect("it is bound").port() }
+}
+
+fn opened() -> (Doors, Door, Host) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    let line = Line::over(File::from(OwnedFd::from(theirs)));
+    let (mut doors, door) = (Doors::default(), free_door());
+    doors.open(&[door], &line).expect("the port is free");
+    (doors, door, Host { words: ours, decoder: Decoder::new(Word::LONGEST) })
+}
+
+#[test]
+fn bytes_go_both_ways_and_end() {
+    let (doors, door, mut host) = opened();
+    let mut guest = TcpStream::connect((door.address, door.port)).expect("the door is open");
+    let Word::Knock(number, 0) = host.word() else { panic!("nobody knocked") };
+    guest.write_all(b"question").expect("it is open");
+    guest.shutdown(Shutdown::Write).expect("it is open");
+    let mut heard = Vec::new();
+    loop {
+        match host.word() {
+            Word::Way(of, Said::Bytes(bytes)) if of == number => heard.extend(bytes),
+            Word::Way(of, Said::End) if of == number => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(heard, b"question");
+    doors.said(number, Said::Bytes(b"answer".to_vec()));
+    doors.said(number, Said::End);
+    let mut answer = Vec::new();
+    guest.read_to_end(&mut answer).expect("it ends");
+    assert_eq!(answer, b"answer");
+    assert_eq!(host.word(), Word::Way(number, Said::Taken(6)));
+}
+
+#[test]
+fn a_program_says_no_more_than_the_host_has_room_for() {
+    let (doors, door, mut host) = opened();
+    let guest = TcpStream::connect((door.address, door.port)).expect("the door is open");
+    let Word::Knock(number, _) = host.word() else { panic!("nobody knocked") };
+    let mut writer = guest.try_clone().expect("a second one");
+    let flood = thread::spawn(move || writer.write_all(&vec![7; 4 * WINDOW]));
+    let mut heard = 0;
+    while heard < WINDOW {
+        let Word::Way(_, Said::Bytes(bytes)) = host.word() else { panic!("it ended") };
+        heard += bytes.len();
+    }
+    assert_eq!(heard, WINDOW);
+    // Another one is served meanwhile, and before anything more of the first.
+    let _second = TcpStream::connect((door.address, door.port)).expect("the door is open");
+    let Word::Knock(other, _) = host.word() else { panic!("more than there was room for") };
+    assert_ne!(number, other);
+    doors.said(number, Said::Taken(10));
+    let Word::Way(of, Said::Bytes(bytes)) = host.word() else { panic!("nothing was said") };
+    assert_eq!((of, bytes.len()), (number, 10));
+    doors.said(number, Said::Gone);
+    let _ = flood.join();
+}
+
+#[test]
+fn a_new_job_has_nothing_of_the_one_before() {
+    let (mut doors, door, mut host) = opened();
+    let mut guest = TcpStream::connect((door.address, door.port)).expect("the door is open");
+    let Word::Knock(_, _) = host.word() else { panic!("nobody knocked") };
+    let (_, theirs) = UnixStream::pair().expect("a pair");
+    let line = Line::over(File::from(OwnedFd::from(theirs)));
+    doors.open(&[door], &line).expect("the same door");
+    assert_eq!(guest.read(&mut [0]).expect("it ends well"), 0);
+    assert!(doors.open(&[], &line).is_err());
+}

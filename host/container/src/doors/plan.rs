@@ -1,0 +1,208 @@
+//! Which doors a container has for what is granted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+
+use codebox_agent::door::Door;
+use codebox_core::{Job, NetGrant, NetRules};
+
+/// Where the proxy listens: at an address of its own, so that every port of the job's own `127.0.0.1` is free.
+const PROXY: Door = Door { address: Ipv4Addr::new(127, 77, 0, 1), port: 3128 };
+
+/// The ports of a granted host that was granted on any: others are reached through the proxy alone.
+const USUAL: [u16; 2] = [80, 443];
+
+/// Most doors of a container; what is granted beyond is reached through the proxy alone.
+const MOST_DOORS: usize = 256;
+
+/// Variables by which programs find a proxy; those of a kind are one setting.
+const NAMING_PROXY: [&[&str]; 3] =
+    [&["http_proxy", "HTTP_PROXY"], &["https_proxy", "HTTPS_PROXY"], &["all_proxy", "ALL_PROXY"]];
+const SPARING_PROXY: &[&str] = &["no_proxy", "NO_PROXY"];
+
+/// Variables by which programs find certificate authorities besides, or instead of, those that they bring.
+const NAMING_AUTHORITIES: [&str; 3] = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"];
+
+/// Node listens to the variables only when it is told to.
+const NODE: &str = "NODE_USE_ENV_PROXY";
+
+/// Where a door leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// To a proxy.
+    Proxy,
+    /// To this host and port.
+    Host(String, u16),
+}
+
+/// A container's doors, in their order, and the names that lead to them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Doors {
+    doors: Vec<(Door, Target)>,
+    names: BTreeMap<String, Ipv4Addr>,
+    /// The program's own loopback is not to be reached through the proxy.
+    spares_loopback: bool,
+}
+
+impl Doors {
+    /// None, where nothing is granted.
+    pub(crate) fn of(grants: &[NetGrant]) -> Self {
+        if grants.is_empty() {
+            return Self::default();
+        }
+        let mut places: BTreeMap<&str, BTreeSet<u16>> = BTreeMap::new();
+        for grant in grants {
+            if let Some(name) = grant.exact_name() {
+                let ports = places.entry(name).or_default();
+                match grant.port() {
+                    Some(port) => ports.extend([port.get()]),
+                    // Of the machine's own loopback only what is named is put into the container's.
+                    None if name == LOCALHOST => {}
+                    None => ports.extend(USUAL),
+                }
+            }
+        }
+        let mut all = Self { doors: vec![(PROXY, Target::Proxy)], ..Self::default() };
+        for (number, (name, ports)) in (0_u32..).zip(places) {
+            let address = match name {
+                LOCALHOST => Ipv4Addr::LOCALHOST,
+                _ => Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 77, 1, 1)) + number),
+            };
+            if all.doors.len() + ports.len() > MOST_DOORS {
+                break;
+            }
+            if name != LOCALHOST {
+                all.names.insert(name.to_owned(), address);
+            }
+            let door = |port| (Door { address, port }, Target::Host(name.to_owned(), port));
+            all.doors.extend(ports.into_iter().map(door));
+        }
+        let rules = NetRules(grants.to_vec());
+        for grant in grants {
+            let Some(port) = grant.port() else { continue };
+            let address = Ipv4Addr::LOCALHOST;
+            let door = Door { address, port: port.get() };
+            let free = all.doors.iter().all(|(taken, _)| *taken != door);
+            // What is granted by that address itself is found at it.
+            if free && grant.exact_address() == Some(IpAddr::V4(address)) && all.doors.len() < MOST_DOORS {
+                all.doors.push((door, Target::Host(address.to_string(), port.get())));
+            }
+        }
+        let others = |port: &u16| {
+            let door = Door { address: Ipv4Addr::LOCALHOST, port: *port };
+            all.doors.iter().all(|(taken, _)| *taken != door)
+        };
+        // Without a door of its own, a granted loopback is reached through the proxy or not at all.
+        let looked = [80, 443, 1, u16::MAX].into_iter().filter(others);
+        let beyond =
+            looked.into_iter().any(|port| rules.name(LOCALHOST, port).is_ok() || rules.name("127.0.0.1", port).is_ok());
+        all.spares_loopback = !beyond;
+        all
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.doors.is_empty()
+    }
+
+    /// Where the agent is to listen.
+    pub(crate) fn places(&self) -> Vec<Door> {
+        self.doors.iter().map(|(door, _)| *door).collect()
+    }
+
+    /// Where each door leads.
+    pub(crate) fn targets(&self) -> Vec<Target> {
+        self.doors.iter().map(|(_, target)| target.clone()).collect()
+    }
+
+    /// Lines for `/etc/hosts`, as engines take them.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        self.names.iter().map(|(name, address)| format!("{name}:{address}")).collect()
+    }
+
+    /// Whether a door is on a port that only root may listen on elsewhere.
+    pub(crate) fn has_low_port(&self) -> bool {
+        self.doors.iter().any(|(door, _)| door.port < 1024)
+    }
+
+    /// What the job's environment says of the proxy, and of the `authorities` that vouch for hosts, where the job does not say something itself.
+    pub(crate) fn environment(&self, job: &Job, authorities: Option<&str>) -> Vec<(String, String)> {
+        if self.is_none() {
+            return Vec::new();
+        }
+        let Door { address, port } = PROXY;
+        let proxy = format!("http://{address}:{port}");
+        let mut settings: Vec<(&[&str], String)> = NAMING_PROXY.map(|names| (names, proxy.clone())).into();
+        if self.spares_loopback {
+            settings.push((SPARING_PROXY, format!("{LOCALHOST},127.0.0.1,::1")));
+        }
+        settings.push((&[NODE], "1".to_owned()));
+        if let Some(file) = authorities {
+            settings.extend(NAMING_AUTHORITIES.chunks(1).map(|name| (name, file.to_owned())));
+        }
+        let free = |names: &[&str]| names.iter().all(|name| !job.env.contains_key(*name));
+        let set = settings.into_iter().filter(|(names, _)| free(names));
+        set.flat_map(|(names, value)| names.iter().map(move |name| ((*name).to_owned(), value.clone()))).collect()
+    }
+}
+
+const LOCALHOST: &str = "localhost";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doors(texts: &[&str]) -> Doors {
+        let grants: Vec<NetGrant> = texts.iter().map(|text| text.parse().expect("a grant")).collect();
+        Doors::of(&grants)
+    }
+
+    #[test]
+    fn nothing_granted_is_no_door_and_no_variable() {
+        let none = doors(&[]);
+        assert!(none.is_none() && none.places().is_empty() && none.hosts().is_empty());
+        assert_eq!(none.environment(&Job::python(""), Some("/f")), []);
+    }
+
+    #[test]
+    fn a_granted_name_has_an_address_and_its_ports_are_doors() {
+        let all = doors(&["b.org:5432", "a.org", "*.c.org", "10.0.0.0/8", "192.0.2.1:80", "b.org:5433"]);
+        assert_eq!(all.hosts(), ["a.org:127.77.1.1", "b.org:127.77.1.2"]);
+        let host = |name: &str, port| Target::Host(name.to_owned(), port);
+        let want = [Target::Proxy, host("a.org", 80), host("a.org", 443), host("b.org", 5432), host("b.org", 5433)];
+        assert_eq!(all.targets(), want);
+        assert_eq!(all.places().len(), 5);
+        assert!(all.has_low_port() && !doors(&["b.org:5432", "*.c.org"]).has_low_port());
+    }
+
+    #[test]
+    fn a_granted_port_of_this_machine_is_found_at_the_programs_own() {
+        let all = doors(&["localhost:8080", "127.0.0.1:9090", "127.0.0.1:8080"]);
+        assert_eq!(all.hosts(), Vec::<String>::new());
+        let local = |port| Door { address: Ipv4Addr::LOCALHOST, port };
+        assert_eq!(all.places(), [PROXY, local(8080), local(9090)]);
+        let environment = |all: &Doors| all.environment(&Job::python(""), None);
+        assert!(environment(&all).iter().any(|(name, _)| name == "NO_PROXY"));
+        for any in ["localhost", "127.0.0.1", "127.0.0.0/8"] {
+            assert!(environment(&doors(&[any])).iter().all(|(name, _)| name != "NO_PROXY"), "{any}");
+        }
+    }
+
+    #[test]
+    fn a_jobs_own_setting_stays() {
+        let mut job = Job::python("");
+        job.env.insert("https_proxy".to_owned(), String::new());
+        let set = doors(&["a.org"]).environment(&job, Some("/f"));
+        assert!(set.contains(&("SSL_CERT_FILE".to_owned(), "/f".to_owned())));
+        assert!(set.iter().all(|(name, _)| !name.eq_ignore_ascii_case("https_proxy")));
+        assert!(set.contains(&("HTTP_PROXY".to_owned(), "http://127.77.0.1:3128".to_owned())));
+    }
+
+    #[test]
+    fn there_are_not_too_many() {
+        let names: Vec<String> = (0..1000).map(|number| format!("h{number}.org:1")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let all = doors(&names);
+        assert!(all.places().len() <= MOST_DOORS);
+        assert_eq!(all.hosts().len() + 1, all.places().len());
+    }
+}

@@ -1,0 +1,216 @@
+//! What goes through a container's doors, while its job runs.
+//!
+//! Each connection is a task with a bounded number of bytes under way in each direction, whatever the other side of the
+//! line says; one that breaks the rules is cut off.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use codebox_agent::Order;
+use codebox_agent::door::{MOST_CONNECTIONS, MOST_PIECE, Said, WINDOW};
+use codebox_core::{LimitKind, NetUse};
+use codebox_egress::{Egress, proxy};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, copy_bidirectional, duplex, split};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+
+use super::Target;
+
+/// Bytes between a connection's two halves here.
+const BETWEEN: usize = 64 << 10;
+
+/// The open connections of a job; dropped, they are cut.
+pub(crate) struct Ways {
+    egress: Egress,
+    targets: Vec<Target>,
+    open: HashMap<u32, Way>,
+    tasks: JoinSet<u32>,
+    /// What is to be told the agent before anything else.
+    first: VecDeque<Order>,
+    orders: mpsc::Receiver<Order>,
+    to_orders: mpsc::Sender<Order>,
+    /// That a limit was reached is told once.
+    told_over: bool,
+}
+
+/// What the network wants of whoever runs the job.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// That the agent is told this.
+    Order(Order),
+    /// That the job ends, for this limit is reached.
+    Over(LimitKind),
+}
+
+/// What this side keeps of a connection.
+struct Way {
+    pieces: mpsc::UnboundedSender<Piece>,
+    /// Bytes that came and were not passed on.
+    behind: Arc<AtomicUsize>,
+    /// Bytes that the agent takes.
+    room: Arc<Semaphore>,
+}
+
+enum Piece {
+    Bytes(Vec<u8>),
+    End,
+}
+
+impl Ways {
+    pub(crate) fn new(egress: Egress, targets: Vec<Target>) -> Self {
+        let (to_orders, orders) = mpsc::channel(16);
+        let (open, tasks, first) = (HashMap::new(), JoinSet::new(), VecDeque::new());
+        Self { egress, targets, open, tasks, first, orders, to_orders, told_over: false }
+    }
+
+    /// Somebody inside connected to a door.
+    pub(crate) fn knocked(&mut self, number: u32, door: u16) {
+        let target = self.targets.get(usize::from(door)).cloned();
+        let free = !self.open.contains_key(&number) && self.open.len() < MOST_CONNECTIONS;
+        let Some(target) = target.filter(|_| free) else {
+            return self.cut(number);
+        };
+        let (pieces, inside) = mpsc::unbounded_channel();
+        let behind = Arc::new(AtomicUsize::new(0));
+        let room = Arc::new(Semaphore::new(WINDOW));
+        let line =
+            Line { number, orders: self.to_orders.clone(), behind: Arc::clone(&behind), room: Arc::clone(&room) };
+        self.open.insert(number, Way { pieces, behind, room });
+        let egress = self.egress.clone();
+        self.tasks.spawn(async move {
+            carry(&line, target, egress, inside).await;
+            number
+        });
+    }
+
+    /// Something is said of a connection; of one that is there no more nothing is heard.
+    pub(crate) fn said(&mut self, number: u32, said: Said) {
+        let Some(way) = self.open.get(&number) else { return };
+        let went = match said {
+            Said::Bytes(bytes) => {
+                let behind = way.behind.fetch_add(bytes.len(), Ordering::AcqRel) + bytes.len();
+                // More than there was room for.
+                if behind > WINDOW {
+                    return self.cut(number);
+                }
+                way.pieces.send(Piece::Bytes(bytes))
+            }
+            Said::End => way.pieces.send(Piece::End),
+            Said::Taken(count) => {
+                let room = WINDOW.saturating_sub(way.room.available_permits());
+                way.room.add_permits(room.min(usize::try_from(count).unwrap_or(usize::MAX)));
+                Ok(())
+            }
+            Said::Gone => {
+                self.open.remove(&number);
+                Ok(())
+            }
+        };
+        // A task that does not listen any more says so itself.
+        let _ = went;
+    }
+
+    fn cut(&mut self, number: u32) {
+        self.open.remove(&number);
+        self.first.push_back(Order::Way(number, Said::Gone));
+    }
+
+    /// The next thing; never, while there is none. The wait can be given up.
+    pub(crate) async fn next(&mut self) -> Next {
+        loop {
+            if let Some(order) = self.first.pop_front() {
+                return Next::Order(order);
+            }
+            let untold = !self.told_over;
+            tokio::select! {
+                kind = self.egress.until_over(), if untold => {
+                    self.told_over = true;
+                    return Next::Over(kind);
+                }
+                Some(order) = self.orders.recv() => return Next::Order(order),
+                Some(done) = self.tasks.join_next() => {
+                    if let Ok(number) = done {
+                        self.open.remove(&number);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was done, now that the job is over.
+    pub(crate) async fn finish(mut self) -> NetUse {
+        self.open.clear();
+        self.tasks.shutdown().await;
+        self.egress.used()
+    }
+}
+
+/// The agent's end of one connection.
+struct Line {
+    number: u32,
+    orders: mpsc::Sender<Order>,
+    behind: Arc<AtomicUsize>,
+    room: Arc<Semaphore>,
+}
+
+impl Line {
+    async fn say(&self, said: Said) {
+        // Nobody takes it once the job is over.
+        let _ = self.orders.send(Order::Way(self.number, said)).await;
+    }
+}
+
+/// One connection, until both sides or one of them is done.
+async fn carry(line: &Line, target: Target, egress: Egress, mut pieces: mpsc::UnboundedReceiver<Piece>) {
+    let (near, far) = duplex(BETWEEN);
+    let (mut from_far, mut to_far) = split(far);
+    let outward = async {
+        let mut listens = true;
+        while let Some(piece) = pieces.recv().await {
+            match piece {
+                Piece::Bytes(bytes) => {
+                    listens = listens && to_far.write_all(&bytes).await.is_ok();
+                    line.behind.fetch_sub(bytes.len(), Ordering::AcqRel);
+                    line.say(Said::Taken(u32::try_from(bytes.len()).unwrap_or(u32::MAX))).await;
+                }
+                Piece::End => {
+                    let _ = to_far.shutdown().await;
+                }
+            }
+        }
+    };
+    let inward = async {
+        let mut buffer = vec![0; MOST_PIECE];
+        while let Ok(count @ 1..) = from_far.read(&mut buffer).await {
+            // Closed by nobody.
+            let Ok(room) = line.room.acquire_many(u32::try_from(count).unwrap_or(u32::MAX)).await else { break };
+            room.forget();
+            line.say(Said::Bytes(buffer[..count].to_vec())).await;
+        }
+        line.say(Said::End).await;
+    };
+    let both = async {
+        tokio::join!(serve(near, target, egress), inward);
+    };
+    tokio::select! {
+        () = both => line.say(Said::Gone).await,
+        // The program has hung up.
+        () = outward => {}
+    }
+}
+
+async fn serve(mut near: DuplexStream, target: Target, egress: Egress) {
+    match target {
+        Target::Proxy => proxy::serve(near, egress).await,
+        Target::Host(host, port) => {
+            // A host that is refused or not there is a connection that ends; the report says why.
+            if let Ok(mut remote) = egress.connect(&host, port).await {
+                let _ = copy_bidirectional(&mut near, &mut remote).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

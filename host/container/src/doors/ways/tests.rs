@@ -1,0 +1,156 @@
+use std::net::IpAddr;
+
+use codebox_core::{NetRules, NetVerdict};
+use codebox_egress::{Dialer, EgressLimits};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::*;
+
+const LIMITS: EgressLimits =
+    EgressLimits { bytes: None, connections: None, connect: std::time::Duration::from_secs(10) };
+
+async fn listening() -> (TcpListener, u16) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let port = listener.local_addr().expect("it is bound").port();
+    (listener, port)
+}
+
+fn ways(port: u16, limits: EgressLimits) -> Ways {
+    let rules = NetRules(vec![format!("127.0.0.1:{port}").parse().expect("a grant")]);
+    Ways::new(
+        Egress::new(rules, limits, Dialer::Direct),
+        vec![Target::Proxy, Target::Host("127.0.0.1".to_owned(), port)],
+    )
+}
+
+async fn order(ways: &mut Ways) -> Order {
+    match ways.next().await {
+        Next::Order(order) => order,
+        Next::Over(kind) => panic!("the limit {kind} was reached"),
+    }
+}
+
+/// What is said of a connection until it is gone.
+async fn heard(ways: &mut Ways, number: u32) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        match order(ways).await {
+            Order::Way(of, Said::Bytes(bytes)) if of == number => {
+                ways.said(number, Said::Taken(u32::try_from(bytes.len()).expect("a piece is short")));
+                all.extend(bytes);
+            }
+            Order::Way(of, Said::Gone) if of == number => return all,
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_door_leads_to_its_host() {
+    let (listener, port) = listening().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("somebody comes");
+        let mut question = Vec::new();
+        stream.read_to_end(&mut question).await.expect("it ends");
+        stream.write_all(&vec![b'x'; 3 * WINDOW]).await.expect("it is taken");
+        question
+    });
+    let mut ways = ways(port, LIMITS);
+    ways.knocked(5, 1);
+    ways.said(5, Said::Bytes(b"question".to_vec()));
+    ways.said(5, Said::End);
+    assert_eq!(heard(&mut ways, 5).await, vec![b'x'; 3 * WINDOW]);
+    assert_eq!(server.await.expect("it ends well"), b"question");
+    let used = ways.finish().await;
+    assert_eq!((used.sent, used.received), (8, 3 * WINDOW as u64));
+    assert_eq!(used.attempts[0].verdict, NetVerdict::Allowed);
+    assert_eq!(used.attempts[0].address, Some(IpAddr::from([127, 0, 0, 1])));
+}
+
+#[tokio::test]
+async fn no_more_is_under_way_than_was_taken() {
+    let (listener, port) = listening().await;
+    let flood = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("somebody comes");
+        let _ = stream.write_all(&vec![0; 64 << 20]).await;
+    });
+    let mut ways = ways(port, LIMITS);
+    ways.knocked(0, 1);
+    let mut came = 0;
+    while came < WINDOW - MOST_PIECE {
+        if let Order::Way(0, Said::Bytes(bytes)) = order(&mut ways).await {
+            came += bytes.len();
+        }
+    }
+    // Whatever a guest claims to have taken, no more than the window is ever under way.
+    ways.said(0, Said::Taken(u32::MAX));
+    assert!(ways.open[&0].room.available_permits() <= WINDOW);
+    ways.said(0, Said::Gone);
+    assert!(ways.open.is_empty());
+    ways.finish().await;
+    flood.abort();
+}
+
+#[tokio::test]
+async fn what_breaks_the_rules_is_cut_off() {
+    let (_listener, port) = listening().await;
+    let mut ways = ways(port, LIMITS);
+    // A door that there is not; a number that is taken; of a connection that is not there nothing is heard.
+    ways.knocked(1, 9);
+    assert_eq!(order(&mut ways).await, Order::Way(1, Said::Gone));
+    ways.said(77, Said::Bytes(vec![0; 10]));
+    ways.knocked(2, 1);
+    ways.knocked(2, 1);
+    assert_eq!(order(&mut ways).await, Order::Way(2, Said::Gone));
+    // More than there is room for: nobody reads at the other end.
+    ways.knocked(3, 1);
+    for _ in 0..(2 + (16 << 20) / WINDOW) {
+        ways.said(3, Said::Bytes(vec![0; WINDOW]));
+    }
+    assert!(!ways.open.contains_key(&3));
+    // More connections than may be.
+    for number in 10..=(10 + MOST_CONNECTIONS as u32) {
+        ways.knocked(number, 0);
+    }
+    assert_eq!(ways.open.len(), MOST_CONNECTIONS);
+    ways.finish().await;
+}
+
+#[tokio::test]
+async fn a_limit_that_is_reached_is_told_once() {
+    let (listener, port) = listening().await;
+    let flood = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("somebody comes");
+        let _ = stream.write_all(&[0; 1000]).await;
+    });
+    let mut ways = ways(port, EgressLimits { bytes: Some(100), ..LIMITS });
+    ways.knocked(0, 1);
+    let mut told = 0;
+    loop {
+        match ways.next().await {
+            Next::Over(kind) => {
+                assert_eq!(kind, LimitKind::NetBytes);
+                told += 1;
+            }
+            Next::Order(Order::Way(0, Said::Gone)) => break,
+            Next::Order(_) => {}
+        }
+    }
+    assert!(told <= 1 && ways.egress.over() == Some(LimitKind::NetBytes));
+    assert_eq!(ways.finish().await.received, 100);
+    let _ = flood.await;
+}
+
+#[tokio::test]
+async fn the_proxy_refuses_visibly() {
+    let (_listener, port) = listening().await;
+    let mut ways = ways(port, LIMITS);
+    ways.knocked(4, 0);
+    ways.said(4, Said::Bytes(b"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n".to_vec()));
+    ways.said(4, Said::End);
+    let answer = String::from_utf8(heard(&mut ways, 4).await).expect("text");
+    assert!(answer.starts_with("HTTP/1.1 403 codebox: evil.example:443: it is not granted\r\n"), "{answer}");
+    let used = ways.finish().await;
+    assert_eq!(used.denials()[0].hint, "add --net evil.example:443");
+}

@@ -1,0 +1,200 @@
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use codebox_core::{AddressKind, BoxFuture, LimitKind, NetAttempt, NetVerdict, RefusalReason};
+use codebox_egress::{Dial, DialError, Dialed, Dialer, Egress, EgressError, EgressLimits};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::support::{LIMITS, echo, egress, listener, rules, server};
+
+fn reason(error: EgressError) -> RefusalReason {
+    match error {
+        EgressError::Refused(refusal) => refusal.reason,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn bytes_are_counted_each_way() {
+    let port = echo().await;
+    let egress = egress(&[&format!("localhost:{port}")], LIMITS);
+    for _ in 0..2 {
+        let mut connection = egress.connect("LOCALHOST.", port).await.expect("it is granted");
+        connection.write_all(b"hello").await.expect("it is open");
+        connection.shutdown().await.expect("it is open");
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.expect("it ends");
+        assert_eq!(answer, "hello");
+    }
+    let used = egress.used();
+    assert_eq!((used.sent, used.received, used.attempts.len()), (10, 10, 2));
+    assert_eq!(used.attempts[0].verdict, NetVerdict::Allowed);
+    assert!(used.attempts[0].address.is_some_and(|address| address.is_loopback()));
+    assert_eq!((used.attempts[1].sent, used.attempts[1].received), (5, 5));
+    assert_eq!(egress.over(), None);
+}
+
+/// Counts who asks it, and says that everything is at one address.
+struct Elsewhere(AtomicUsize, IpAddr, u16);
+
+impl Dial for Elsewhere {
+    fn dial<'a>(&'a self, _host: &'a str, _port: u16) -> BoxFuture<'a, Result<Dialed, DialError>> {
+        Box::pin(async {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let stream = std::net::TcpStream::connect(("127.0.0.1", self.2))?;
+            Ok(Dialed { stream, address: self.1 })
+        })
+    }
+}
+
+#[tokio::test]
+async fn nobody_looks_for_what_is_not_granted() {
+    let (_listener, port) = listener().await;
+    let dialer = Arc::new(Elsewhere(AtomicUsize::new(0), IpAddr::from([8, 8, 8, 8]), port));
+    let egress = Egress::new(rules(&["*.example.org:443"]), LIMITS, Dialer::Other(Arc::clone(&dialer) as _));
+    for (host, port, why) in [
+        ("example.org", 443, RefusalReason::NotGranted),
+        ("a.example.org", 80, RefusalReason::NotGranted),
+        ("127.1", 443, RefusalReason::BadHost),
+        ("127.0.0.1", 443, RefusalReason::Address(AddressKind::Loopback)),
+        ("169.254.169.254", 80, RefusalReason::Address(AddressKind::Metadata)),
+        ("[::ffff:169.254.169.254]", 443, RefusalReason::Address(AddressKind::Wrapped)),
+    ] {
+        assert_eq!(reason(egress.connect(host, port).await.expect_err(host)), why, "{host}");
+    }
+    assert_eq!(dialer.0.load(Ordering::Relaxed), 0);
+    egress.connect("a.example.org", 443).await.expect("it is granted");
+    assert_eq!(dialer.0.load(Ordering::Relaxed), 1);
+    assert_eq!(egress.used().attempts.len(), 7);
+    assert_eq!(egress.used().denials().len(), 6);
+}
+
+#[tokio::test]
+async fn where_a_name_leads_is_judged_whoever_went_there() {
+    let (_listener, port) = listener().await;
+    for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00:ec2::254", "64:ff9b::10.0.0.1"] {
+        let address: IpAddr = address.parse().expect("an address");
+        let dialer = Dialer::Other(Arc::new(Elsewhere(AtomicUsize::new(0), address, port)));
+        let egress = Egress::new(rules(&["db.example.org", "0.0.0.0/0"]), LIMITS, dialer);
+        let error = egress.connect("db.example.org", 5432).await.expect_err("it leads nowhere good");
+        assert!(error.to_string().contains(&format!("it leads to {address}, ")), "{error}");
+        let NetAttempt { address: listed, verdict, .. } = egress.used().attempts.remove(0);
+        assert_eq!(listed, Some(address));
+        assert!(matches!(verdict, NetVerdict::Refused(RefusalReason::Address(_))));
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_answer_is_listed_as_failed() {
+    let (closed, port) = listener().await;
+    drop(closed);
+    let egress = egress(&[&format!("127.0.0.1:{port}"), "no-such-host.invalid"], LIMITS);
+    assert!(matches!(egress.connect("127.0.0.1", port).await, Err(EgressError::Failed { .. })));
+    assert!(matches!(egress.connect("no-such-host.invalid", 80).await, Err(EgressError::Failed { .. })));
+    assert!(egress.used().attempts.iter().all(|attempt| matches!(attempt.verdict, NetVerdict::Failed(_))));
+    assert!(!egress.used().reached_anybody());
+}
+
+/// Never connects.
+struct Never;
+
+impl Dial for Never {
+    fn dial<'a>(&'a self, _host: &'a str, _port: u16) -> BoxFuture<'a, Result<Dialed, DialError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_given_up() {
+    let egress = Egress::new(
+        rules(&["a.org"]),
+        EgressLimits { connect: Duration::from_millis(20), ..LIMITS },
+        Dialer::Other(Arc::new(Never)),
+    );
+    let Err(EgressError::Failed { source, .. }) = egress.connect("a.org", 80).await else { panic!("it connected") };
+    assert_eq!(source.kind(), std::io::ErrorKind::TimedOut);
+}
+
+#[tokio::test]
+async fn not_a_byte_too_much_is_received() {
+    let port = server(|mut stream| async move {
+        let _ = stream.write_all(&[7; 10_000]).await;
+    })
+    .await;
+    let host = format!("127.0.0.1:{port}");
+    let egress = egress(&[&host], EgressLimits { bytes: Some(4321), ..LIMITS });
+    let mut connection = egress.connect("127.0.0.1", port).await.expect("it is granted");
+    let mut all = Vec::new();
+    connection.read_to_end(&mut all).await.expect_err("it is too much");
+    assert_eq!((all.len(), egress.used().received), (4321, 4321));
+    assert_eq!(egress.until_over().await, LimitKind::NetBytes);
+    // From here on nothing goes any more, and what is asked for is listed.
+    assert_eq!(
+        reason(egress.connect("127.0.0.1", port).await.expect_err("it is over")),
+        RefusalReason::Limit(LimitKind::NetBytes)
+    );
+    connection.write_all(b"x").await.expect_err("it is over");
+}
+
+#[tokio::test]
+async fn what_is_exactly_as_much_as_may_be_is_not_too_much() {
+    let port = server(|mut stream| async move {
+        let _ = stream.write_all(&[7; 1000]).await;
+    })
+    .await;
+    let egress = egress(&[&format!("127.0.0.1:{port}")], EgressLimits { bytes: Some(1000), ..LIMITS });
+    let mut connection = egress.connect("127.0.0.1", port).await.expect("it is granted");
+    let mut all = Vec::new();
+    connection.read_to_end(&mut all).await.expect("it fits");
+    assert_eq!((all.len(), egress.over()), (1000, None));
+}
+
+#[tokio::test]
+async fn all_connections_together_are_limited() {
+    let port = echo().await;
+    let egress = egress(&[&format!("127.0.0.1:{port}")], EgressLimits { bytes: Some(100_000), ..LIMITS });
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let egress = egress.clone();
+        tasks.spawn(async move {
+            let connection = egress.connect("127.0.0.1", port).await.ok()?;
+            let (mut from, mut to) = tokio::io::split(connection);
+            let read = tokio::spawn(async move { tokio::io::copy(&mut from, &mut tokio::io::sink()).await });
+            while to.write_all(&[1; 1000]).await.is_ok() {}
+            read.await.ok()?.ok()
+        });
+    }
+    tasks.join_all().await;
+    let used = egress.used();
+    assert_eq!(used.sent + used.received, 100_000);
+    let listed: u64 = used.attempts.iter().map(|attempt| attempt.sent + attempt.received).sum();
+    assert_eq!(listed, 100_000);
+}
+
+#[tokio::test]
+async fn connections_are_limited_and_refused_ones_cost_none() {
+    let port = echo().await;
+    let limits = EgressLimits { connections: Some(2), connect: Duration::from_secs(5), bytes: None };
+    let egress = egress(&[&format!("127.0.0.1:{port}")], limits);
+    for _ in 0..5 {
+        egress.connect("other.example", 80).await.expect_err("it is not granted");
+    }
+    let _first = egress.connect("127.0.0.1", port).await.expect("one of two");
+    let _second = egress.connect("127.0.0.1", port).await.expect("two of two");
+    let error = egress.connect("127.0.0.1", port).await.expect_err("one too many");
+    assert_eq!(reason(error), RefusalReason::Limit(LimitKind::NetConnections));
+    assert_eq!(egress.until_over().await, LimitKind::NetConnections);
+}
+
+#[tokio::test]
+async fn the_list_is_bounded() {
+    let egress = egress(&["a.org"], LIMITS);
+    for number in 0..1000 {
+        egress.connect(&format!("{number}.{}.org", "é".repeat(5000)), 80).await.expect_err("it is not granted");
+    }
+    let used = egress.used();
+    assert_eq!((used.attempts.len(), used.unlisted), (256, 744));
+    assert!(used.attempts.iter().all(|attempt| attempt.host.len() < 300));
+}

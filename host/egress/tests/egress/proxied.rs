@@ -1,0 +1,115 @@
+use codebox_core::NetVerdict;
+use codebox_egress::{Egress, EgressLimits, proxy};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+use crate::support::{LIMITS, echo, egress, request, server};
+
+fn proxied(egress: &Egress) -> DuplexStream {
+    let (near, far) = duplex(1 << 16);
+    tokio::spawn(proxy::serve(far, egress.clone()));
+    near
+}
+
+/// Sends a request, and reads what comes until the proxy hangs up.
+async fn asked(egress: &Egress, text: &str) -> String {
+    let mut near = proxied(egress);
+    near.write_all(text.as_bytes()).await.expect("it is taken");
+    near.shutdown().await.expect("it is open");
+    let mut answer = Vec::new();
+    near.read_to_end(&mut answer).await.expect("it ends");
+    String::from_utf8(answer).expect("text")
+}
+
+#[tokio::test]
+async fn a_tunnel_carries_anything_both_ways() {
+    let port = echo().await;
+    let egress = egress(&[&format!("localhost:{port}")], LIMITS);
+    let mut near = proxied(&egress);
+    let head = format!("CONNECT localhost:{port} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n");
+    near.write_all(head.as_bytes()).await.expect("it is taken");
+    let mut answer = [0; 15];
+    near.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    near.write_all(&[0xff; 100_000]).await.expect("it is taken");
+    near.shutdown().await.expect("it is open");
+    let mut rest = Vec::new();
+    near.read_to_end(&mut rest).await.expect("it ends");
+    assert!(rest.ends_with(&[0xff; 100_000]) && rest.len() < 100_500);
+    assert_eq!(egress.used().sent, 100_000);
+}
+
+#[tokio::test]
+async fn a_plain_request_is_passed_on_without_what_is_the_proxys() {
+    let port = server(|mut stream| async move {
+        let heard = request(&mut stream).await;
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nX-Mine: 1\r\nContent-Length: {}\r\n\r\n{heard}",
+            heard.len()
+        );
+        let _ = stream.write_all(answer.as_bytes()).await;
+    })
+    .await;
+    let egress = egress(&[&format!("localhost:{port}")], LIMITS);
+    let text = format!(
+        "POST http://localhost:{port}/a?b=c HTTP/1.1\r\nHost: evil.example\r\nProxy-Connection: keep-alive\r\n\
+         Proxy-Authorization: Basic secret\r\nConnection: x-hop, close\r\nX-Hop: 1\r\nX-Kept: 1\r\nContent-Length: 4\r\n\r\nbody"
+    );
+    let answer = asked(&egress, &text).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("X-Mine: 1"), "{answer}");
+    let (_, heard) = answer.split_once("\r\n\r\n").expect("a body");
+    assert!(heard.starts_with("POST /a?b=c HTTP/1.1\r\n") && heard.ends_with("\r\n\r\nbody"), "{heard}");
+    assert!(heard.contains(&format!("localhost:{port}\r\n")) && heard.contains("X-Kept: 1"), "{heard}");
+    for gone in ["evil.example", "secret", "Proxy-", "X-Hop"] {
+        assert!(!heard.contains(gone), "{gone}: {heard}");
+    }
+}
+
+#[tokio::test]
+async fn several_requests_are_each_judged_and_redirects_are_the_guests() {
+    let port = server(|mut stream| async move {
+        let _ = request(&mut stream).await;
+        let answer =
+            "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let _ = stream.write_all(answer.as_bytes()).await;
+    })
+    .await;
+    let egress = egress(&[&format!("localhost:{port}")], LIMITS);
+    let one = format!("GET http://localhost:{port}/ HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let two = "GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let answer = asked(&egress, &format!("{one}{two}")).await;
+    assert!(answer.starts_with("HTTP/1.1 302 Found"), "{answer}");
+    let refused = "HTTP/1.1 403 codebox: 127.0.0.1:1: it is a loopback address, which has to be granted by itself\r\n";
+    assert!(answer.contains(refused), "{answer}");
+    let verdicts: Vec<_> = egress.used().attempts.into_iter().map(|attempt| attempt.verdict).collect();
+    assert!(matches!(verdicts[..], [NetVerdict::Allowed, NetVerdict::Refused(_)]), "{verdicts:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_request_to_a_proxy_is_told_so() {
+    let egress = egress(&["a.org"], LIMITS);
+    for (text, status) in [
+        ("GET / HTTP/1.1\r\nHost: a.org\r\n\r\n", "400"),
+        ("GET https://a.org/ HTTP/1.1\r\nHost: a.org\r\n\r\n", "400"),
+        ("CONNECT a.org HTTP/1.1\r\nHost: a.org\r\n\r\n", "400"),
+        ("\x16\x03\x01\x00\x05hello", "400"),
+        ("CONNECT other.org:443 HTTP/1.1\r\n\r\n", "403"),
+        ("CONNECT user@other.org:443 HTTP/1.1\r\n\r\n", "403"),
+        ("CONNECT 127.1:443 HTTP/1.1\r\n\r\n", "403"),
+        ("CONNECT [::ffff:10.0.0.1]:443 HTTP/1.1\r\n\r\n", "403"),
+    ] {
+        let answer = asked(&egress, text).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{text:?}: {answer:?}");
+    }
+    assert!(egress.used().attempts.iter().all(|attempt| matches!(attempt.verdict, NetVerdict::Refused(_))));
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_there_is_a_bad_gateway_and_a_limit_is_a_refusal() {
+    let port = echo().await;
+    let limits = EgressLimits { connections: Some(1), ..LIMITS };
+    let egress = egress(&["127.0.0.1:1", &format!("127.0.0.1:{port}")], limits);
+    let answer = asked(&egress, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 502 codebox: 127.0.0.1:1: "), "{answer}");
+    let answer = asked(&egress, &format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 403 codebox: ") && answer.contains("limit on connections"), "{answer}");
+}

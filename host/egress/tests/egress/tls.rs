@@ -1,0 +1,79 @@
+use std::sync::Arc;
+
+use codebox_core::NetVerdict;
+use codebox_egress::{EgressError, TlsRoots};
+use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::support::{LIMITS, egress, server};
+
+/// A server with a certificate for this name, and the roots that vouch for it.
+async fn speaking_tls(name: &str) -> (u16, TlsRoots) {
+    let mut authority = CertificateParams::new(Vec::new()).expect("no names");
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority =
+        CertifiedIssuer::self_signed(authority, KeyPair::generate().expect("a key")).expect("a certificate");
+    let key = KeyPair::generate().expect("a key");
+    let own = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+    let own = own.signed_by(&key, &authority).expect("a certificate");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(tokio_rustls::rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider's own")
+        .with_no_client_auth()
+        .with_single_cert(vec![own.der().clone()], key)
+        .expect("they belong together");
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let port = server(move |stream| {
+        let acceptor = acceptor.clone();
+        async move {
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                let _ = stream.write_all(b"hello").await;
+                let _ = stream.shutdown().await;
+            }
+        }
+    })
+    .await;
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), authority.pem()).expect("room");
+    (port, TlsRoots::load(Some(file.path()), None).expect("there is one in it"))
+}
+
+#[tokio::test]
+async fn a_host_that_is_vouched_for_is_spoken_to() {
+    let (port, roots) = speaking_tls("localhost").await;
+    let egress = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(roots);
+    let mut connection = egress.connect_tls("localhost", port, &["h2", "http/1.1"]).await.expect("it is vouched for");
+    assert_eq!(connection.alpn(), Some(b"http/1.1".as_slice()));
+    let mut said = String::new();
+    connection.read_to_string(&mut said).await.expect("it ends well");
+    assert_eq!(said, "hello");
+    assert!(egress.used().received > 5, "what TLS takes is counted too");
+}
+
+#[tokio::test]
+async fn nobody_else_is_spoken_to() {
+    let (port, roots) = speaking_tls("other.example").await;
+    let named_otherwise = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(roots);
+    let (_, strange) = speaking_tls("localhost").await;
+    let untrusted = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(strange);
+    let without = egress(&[&format!("localhost:{port}")], LIMITS);
+    for egress in [&named_otherwise, &untrusted, &without] {
+        let error = egress.connect_tls("localhost", port, &[]).await.expect_err("nobody vouches for it");
+        assert!(matches!(error, EgressError::Tls { .. }), "{error}");
+    }
+    let verdict = &named_otherwise.used().attempts[0].verdict;
+    assert!(matches!(verdict, NetVerdict::Failed(why) if why.starts_with("TLS: ")), "{verdict:?}");
+}
+
+#[test]
+fn roots_that_are_none_are_told() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let error = TlsRoots::load(Some(file.path()), None).expect_err("it is empty").to_string();
+    assert!(error.contains(&file.path().display().to_string()), "{error}");
+}

@@ -1,0 +1,46 @@
+//! The table of hosts in a configuration file.
+
+use std::path::Path;
+
+use codebox_core::NetGrant;
+use serde::Deserialize;
+
+use super::ConfigError;
+
+/// The table as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Table {
+    allow: Option<Vec<String>>,
+}
+
+const KEY: &str = "network.allow";
+
+impl Table {
+    /// The hosts that may be granted; any, where there is no list.
+    pub(super) fn read(self, file: &Path) -> Result<Option<Vec<NetGrant>>, ConfigError> {
+        let Self { allow } = self;
+        let read = |text: String| {
+            let fault = |error: codebox_core::NameError| {
+                ConfigError::new(file, KEY, format!("{:?} cannot be used", error.text), error.rule)
+            };
+            text.parse::<NetGrant>().map_err(fault)
+        };
+        allow.map(|texts| texts.into_iter().map(read).collect()).transpose()
+    }
+}
+
+/// The user's list, narrowed by a project's: each of its hosts must be one of the user's.
+pub(super) fn narrowed(
+    ours: Option<&Vec<NetGrant>>,
+    theirs: Option<&Vec<NetGrant>>,
+    file: &Path,
+) -> Result<Option<Vec<NetGrant>>, ConfigError> {
+    if let (Some(ours), Some(theirs)) = (ours, theirs)
+        && let Some(beyond) = theirs.iter().find(|host| !ours.iter().any(|one| host.is_within(one)))
+    {
+        let detail = format!("{beyond} is not among the hosts that the user's configuration allows");
+        return Err(ConfigError::new(file, KEY, detail, "leave it out, or allow it in your own configuration"));
+    }
+    Ok(theirs.or(ours).cloned())
+}

@@ -1,0 +1,33 @@
+//! C7: what is granted is reached, and nothing else; what was tried is in the report.
+//!
+//! Servers are this process's, on the loopback of this machine or of a namespace of its own.
+
+mod allowed;
+mod limited;
+mod names;
+mod refused;
+mod server;
+
+use crate::row::{Row, row};
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        row("net::plain", allowed::plain),
+        row("net::tls", allowed::tls),
+        row("net::node", allowed::node).with_tool("unshare"),
+        row("net::raw", allowed::raw).with_tool("unshare"),
+        row("net::many", allowed::many),
+        row("net::warm", allowed::warm),
+        row("net::wildcard", allowed::wildcard).with_tool("unshare"),
+        row("net::nothing_without_a_grant", refused::nothing_without_a_grant),
+        row("net::other_hosts", refused::other_hosts),
+        row("net::redirects", refused::redirects),
+        row("net::behind_a_name", refused::behind_a_name).with_tool("unshare"),
+        row("C7::metadata", refused::metadata).with_tool("ip"),
+        row("net::not_allowed", refused::not_allowed),
+        row("net::bytes", limited::bytes),
+        row("net::connections", limited::connections),
+        row("net::stalled", limited::stalled),
+        row("net::untaken", limited::untaken),
+    ]
+}

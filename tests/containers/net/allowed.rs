@@ -1,0 +1,149 @@
+//! What is granted is reached, by clients of all sorts.
+
+use anyhow::{Result, ensure};
+use codebox_testkit::{Codebox, Report};
+use serde_json::Value;
+
+use super::names::with_names;
+use super::server::{OK, Server};
+use crate::ground::Ground;
+
+const FETCH: &str = "import sys, urllib.request\nprint(urllib.request.urlopen(sys.argv[1]).read().decode())";
+
+fn python(job: Codebox, text: &str, args: &[&str]) -> Codebox {
+    job.args(["--lang", "python", "-c", text]).args(args.to_vec())
+}
+
+pub fn attempts(report: &Report) -> Vec<Value> {
+    report.at("/network/attempts").as_array().cloned().unwrap_or_default()
+}
+
+fn all_allowed(report: &Report, count: usize) -> Result<()> {
+    let attempts = attempts(report);
+    let allowed = attempts.iter().filter(|one| one["verdict"] == "allowed").count();
+    ensure!(attempts.len() == count && allowed == count, "attempts: {attempts:?}");
+    ensure!(report.at("/denials").as_array().is_none_or(Vec::is_empty), "denials: {}", report.at("/denials"));
+    Ok(())
+}
+
+/// Through the proxy, which a range is reached by alone.
+pub fn plain(ground: &Ground) -> Result<()> {
+    let server = Server::answering(OK, b"well done".to_vec())?;
+    let grant = format!("127.0.0.0/8:{}", server.port);
+    let url = format!("http://127.0.0.1:{}/a?b=c", server.port);
+    let report = ground.ends("ok", 0, python(ground.run().args(["--net", &grant]), FETCH, &[&url]))?;
+    ensure!(report.stdout() == "well done\n", "{}", report.stdout());
+    all_allowed(&report, 1)?;
+    let attempt = &attempts(&report)[0];
+    ensure!(attempt["host"] == "127.0.0.1" && attempt["port"] == server.port && attempt["address"] == "127.0.0.1");
+    ensure!(attempt["received"].as_u64() > Some(9) && attempt["sent"].as_u64() > Some(9), "{attempt}");
+    ensure!(report.at("/network/received") == &attempt["received"], "{}", report.at("/network"));
+    Ok(())
+}
+
+/// The machine's own authorities vouch inside, too; the granted port of this machine is found at the job's own.
+pub fn tls(ground: &Ground) -> Result<()> {
+    let (server, authority) = Server::vouched(&["localhost"], "well said")?;
+    let (grant, url) = (format!("localhost:{}", server.port), format!("https://localhost:{}/", server.port));
+    let job = ground.run().args(["--net", &grant]).env("SSL_CERT_FILE", authority.path());
+    let report = ground.ends("ok", 0, python(job, FETCH, &[&url]))?;
+    ensure!(report.stdout() == "well said\n", "{}", report.stdout());
+    all_allowed(&report, 1)?;
+    let strange = ground.run().args(["--net", &grant]);
+    let report = ground.ends("guest_error", 1, python(strange, FETCH, &[&url]))?;
+    ensure!(report.stderr().contains("CERTIFICATE_VERIFY_FAILED"), "{}", report.stderr());
+    Ok(())
+}
+
+/// Node's `fetch` knows no proxy: a granted name leads to a door.
+pub fn node(ground: &Ground) -> Result<()> {
+    let (server, authority) = Server::vouched(&["api.example.test"], "well said")?;
+    let (name, address) = (format!("api.example.test:{}", server.port), format!("127.0.0.1:{}", server.port));
+    let fetch = "const got = await fetch(process.argv.at(-1)); console.log(got.status, await got.text())";
+    let job = ground.run().args(["--net", &name, "--net", &address]).env("SSL_CERT_FILE", authority.path());
+    let job = job.args(["--lang", "javascript", "-c", fetch, &format!("https://{name}/")]);
+    let job = with_names(ground, &[("api.example.test", "127.0.0.1")], &job)?;
+    let report = ground.ends("ok", 0, job)?;
+    ensure!(report.stdout() == "200 well said\n", "{}", report.stdout());
+    all_allowed(&report, 1)?;
+    ensure!(attempts(&report)[0]["host"] == "api.example.test", "{}", report.at("/network"));
+    Ok(())
+}
+
+/// Any protocol, both ways at once, more than any window.
+pub fn raw(ground: &Ground) -> Result<()> {
+    let server = Server::echo()?;
+    let text = "import socket, sys, threading\n\
+        one = socket.create_connection(('db.example.test', int(sys.argv[1])))\n\
+        sent = bytes(range(256)) * 20000\n\
+        def send():\n    one.sendall(sent)\n    one.shutdown(socket.SHUT_WR)\n\
+        threading.Thread(target=send).start()\n\
+        got = b''.join(iter(lambda: one.recv(65536), b''))\n\
+        print(got == sent, len(got))";
+    let port = server.port.to_string();
+    let (name, address) = (format!("db.example.test:{port}"), format!("127.0.0.1:{port}"));
+    let job = python(ground.run().args(["--net", &name, "--net", &address]), text, &[&port]);
+    let report = ground.ends("ok", 0, with_names(ground, &[("db.example.test", "127.0.0.1")], &job)?)?;
+    ensure!(report.stdout() == "True 5120000\n", "{}", report.stdout());
+    all_allowed(&report, 1)?;
+    ensure!(report.at("/network/sent") == 5_120_000 && report.at("/network/received") == 5_120_000);
+    Ok(())
+}
+
+/// One after the other and many at once, more than are carried at one time.
+pub fn many(ground: &Ground) -> Result<()> {
+    let server = Server::answering(OK, vec![b'x'; 1000])?;
+    let text = "import concurrent.futures as f, sys, urllib.request\n\
+        get = lambda _: len(urllib.request.urlopen(sys.argv[1]).read())\n\
+        print(sum(map(get, range(100))), end=' ')\n\
+        with f.ThreadPoolExecutor(40) as pool:\n    print(sum(pool.map(get, range(300))))";
+    let (grant, url) = (format!("localhost:{}", server.port), format!("http://localhost:{}/", server.port));
+    let report = ground.ends("ok", 0, python(ground.run().args(["--net", &grant]), text, &[&url]))?;
+    ensure!(report.stdout() == "100000 300000\n", "{}", report.stdout());
+    ensure!(
+        attempts(&report).len() == 256 && report.at("/network/unlisted") == 144,
+        "{}",
+        report.at("/network/unlisted")
+    );
+    ensure!(server.calls() == 400, "{} came", server.calls());
+    Ok(())
+}
+
+/// A container that was ready before is made for the same hosts.
+pub fn warm(ground: &Ground) -> Result<()> {
+    let server = Server::answering(OK, b"warm".to_vec())?;
+    let (grant, url) = (format!("localhost:{}", server.port), format!("http://localhost:{}/", server.port));
+    let run = || {
+        let job = ground.run().args(["--warm", "1", "--net", &grant]);
+        let report = ground.ends("ok", 0, python(job, FETCH, &[&url]))?;
+        ensure!(report.stdout() == "warm\n", "{}", report.stdout());
+        all_allowed(&report, 1)
+    };
+    let done = run().and_then(|()| {
+        // The keeper's first container may take a moment; whichever serves, it has the door.
+        (0..4).try_for_each(|_| run())
+    });
+    let ended = ground.run().args(["--warm", "0", "--", "/bin/true"]).run()?;
+    ensure!(ended.code == Some(0), "the run that ends it: {}", ended.stderr_text());
+    done
+}
+
+/// Names by label, through the proxy.
+pub fn wildcard(ground: &Ground) -> Result<()> {
+    let server = Server::answering(OK, b"below".to_vec())?;
+    let text = "import sys, urllib.error, urllib.request\n\
+        for url in sys.argv[1:]:\n    try:\n        print(urllib.request.urlopen(url).read().decode())\n    \
+        except urllib.error.HTTPError as error:\n        print(error.code, error.reason)";
+    let port = server.port;
+    let (names, address) = (format!("*.example.test:{port}"), format!("127.0.0.1:{port}"));
+    let hosts = ["a.example.test", "b.a.example.test", "example.test", "evilexample.test"];
+    let urls: Vec<String> = hosts.iter().map(|host| format!("http://{host}:{port}/")).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let job = python(ground.run().args(["--net", &names, "--net", &address]), text, &urls);
+    let report = ground.ends("ok", 0, with_names(ground, &hosts.map(|host| (host, "127.0.0.1")), &job)?)?;
+    let refused = |host| format!("403 codebox: {host}:{port}: it is not granted\n");
+    let want = format!("below\nbelow\n{}{}", refused("example.test"), refused("evilexample.test"));
+    ensure!(report.stdout() == want, "{}", report.stdout());
+    ensure!(server.calls() == 2, "{} came", server.calls());
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Traffic, connections and time are limited, whoever it is that does not stop or does not go on.
+
+use std::io::{Read as _, Write as _};
+
+use anyhow::{Result, ensure};
+
+use super::server::{OK, Server};
+use crate::ground::Ground;
+
+pub fn bytes(ground: &Ground) -> Result<()> {
+    let server = Server::answering(OK, vec![b'x'; 8 << 20])?;
+    let (grant, url) = (format!("localhost:{}", server.port), format!("http://localhost:{}/", server.port));
+    let text = "import sys, urllib.request\nprint('begun', flush=True)\nwhile True: urllib.request.urlopen(sys.argv[1]).read()";
+    let job = ground.run().args(["--net", &grant, "--max-net-bytes", "3M", "--lang", "python", "-c", text, &url]);
+    let report = ground.ends("net_limit", 122, job)?;
+    ensure!(report.outcome() == "limit net_bytes" && report.stdout() == "begun\n", "{}", report.json());
+    let used = report.at("/network/sent").as_u64().zip(report.at("/network/received").as_u64());
+    ensure!(used.is_some_and(|(sent, received)| sent + received == 3 << 20), "{}", report.at("/network"));
+    Ok(())
+}
+
+pub fn connections(ground: &Ground) -> Result<()> {
+    let server = Server::echo()?;
+    let (grant, port) = (format!("localhost:{}", server.port), server.port.to_string());
+    let text = "import socket, sys, time\nkept = [socket.create_connection(('localhost', int(sys.argv[1]))) for _ in range(6)]\ntime.sleep(60)";
+    let job = ground.run().args(["--net", &grant, "--max-net-connections", "5", "--lang", "python", "-c", text, &port]);
+    let report = ground.ends("net_limit", 122, job)?;
+    ensure!(report.outcome() == "limit net_connections", "{}", report.json());
+    ensure!(server.calls() == 5, "{} came", server.calls());
+    Ok(())
+}
+
+/// A server that never answers keeps neither output nor the deadline.
+pub fn stalled(ground: &Ground) -> Result<()> {
+    let server = Server::start(|mut stream| {
+        // Reads nothing and says nothing, until the other is gone.
+        std::thread::sleep(std::time::Duration::from_secs(20));
+        Ok(stream.read(&mut [0]).map(drop)?)
+    })?;
+    let (grant, port) = (format!("localhost:{}", server.port), server.port.to_string());
+    let text = "import socket, sys, threading, time\n\
+        def send():\n    one = socket.create_connection(('localhost', int(sys.argv[1])))\n    \
+        while True: one.sendall(bytes(1 << 20))\n\
+        for _ in range(4): threading.Thread(target=send, daemon=True).start()\n\
+        time.sleep(1)\nprint('x' * 3000000, flush=True)\ntime.sleep(60)";
+    let job = ground.run().args(["--net", &grant, "--timeout", "5s", "--lang", "python", "-c", text, &port]);
+    let report = ground.ends("timeout_wall", 124, job)?;
+    ensure!(report.stdout().len() == 3_000_001, "{} bytes came", report.stdout().len());
+    Ok(())
+}
+
+/// A program that takes nothing of what it is sent keeps nobody but itself.
+pub fn untaken(ground: &Ground) -> Result<()> {
+    let flood = Server::start(|mut stream| {
+        loop {
+            stream.write_all(&[0; 1 << 16])?;
+        }
+    })?;
+    let echo = Server::echo()?;
+    let grants = [format!("localhost:{}", flood.port), format!("localhost:{}", echo.port)];
+    let text = "import socket, sys\n\
+        flood, echo = map(int, sys.argv[1:])\n\
+        kept = [socket.create_connection(('localhost', flood)) for _ in range(20)]\n\
+        one = socket.create_connection(('localhost', echo))\n\
+        for _ in range(1000):\n    one.sendall(b'x' * 100)\n    got = 0\n    while got < 100: got += len(one.recv(100))\n\
+        print('done')";
+    let ports = [flood.port.to_string(), echo.port.to_string()];
+    let job = ground.run().args(["--net", &grants[0], "--net", &grants[1], "--lang", "python", "-c", text]).args(ports);
+    let report = ground.ends("ok", 0, job)?;
+    ensure!(report.stdout() == "done\n", "{}", report.stdout());
+    // What is under way is bounded, by windows and by what the system keeps for a socket.
+    ensure!(report.at("/network/received").as_u64() < Some(200 << 20), "{}", report.at("/network/received"));
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! What is not granted is not reached, and the report says what was tried and how to allow it.
+
+use anyhow::{Result, ensure};
+use codebox_testkit::Codebox;
+
+use super::allowed::attempts;
+use super::names::{with_names, with_server_at};
+use super::server::{OK, Server};
+use crate::ground::Ground;
+
+/// Fetches each address, and prints what came of it.
+const FETCH: &str = "import sys, urllib.error, urllib.request\n\
+    for url in sys.argv[1:]:\n    try:\n        print(urllib.request.urlopen(url, timeout=30).status)\n    \
+    except urllib.error.HTTPError as error:\n        print(error.code, error.reason)\n    \
+    except OSError as error:\n        print(type(error).__name__, error)";
+
+fn fetch(job: Codebox, urls: &[String]) -> Codebox {
+    job.args(["--lang", "python", "-c", FETCH]).args(urls.to_vec())
+}
+
+/// Neither a door nor a word of one.
+pub fn nothing_without_a_grant(ground: &Ground) -> Result<()> {
+    let text = "import os, socket\n\
+        print(sorted(name for name in os.environ if 'proxy' in name.lower() or 'CERT' in name))\n\
+        print(open('/etc/hosts').read().count('127.77.'))\n\
+        one = socket.socket()\nprint(one.connect_ex(('127.77.0.1', 3128)))";
+    let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", text]))?;
+    ensure!(report.stdout() == "[]\n0\n111\n", "{}", report.stdout());
+    ensure!(report.at("/network").is_null(), "{}", report.at("/network"));
+    Ok(())
+}
+
+pub fn other_hosts(ground: &Ground) -> Result<()> {
+    let server = Server::answering(OK, Vec::new())?;
+    let (port, canary) = (server.port, ground.canaries.port());
+    let urls = [
+        format!("http://127.0.0.1:{canary}/"),
+        format!("http://127.0.0.2:{port}/"),
+        format!("http://127.1:{port}/"),
+        format!("http://2130706433:{port}/"),
+        format!("http://0x7f000001:{port}/"),
+        format!("http://0177.0.0.1:{port}/"),
+        format!("http://[::ffff:127.0.0.1]:{port}/"),
+        format!("http://127.0.0.1.:{port}/"),
+        "http://169.254.169.254/latest/meta-data/".to_owned(),
+        "https://other.example/".to_owned(),
+    ];
+    // A range, so that no door leads there: everything goes to the proxy.
+    let grants = [format!("127.0.0.1/32:{port}"), "127.0.0.3".to_owned()];
+    let job = ground.run().args(["--net", &grants[0], "--net", &grants[1]]);
+    // The proxy is asked for everything.
+    let job = job.args(["--env", "NO_PROXY=none.invalid", "--env", "no_proxy=none.invalid"]);
+    let report = ground.ends("ok", 0, fetch(job, &urls))?;
+    let lines: Vec<&str> = report.stdout().lines().collect();
+    ensure!(lines.len() == urls.len(), "{}", report.stdout());
+    for (url, line) in urls.iter().zip(&lines) {
+        let refused = line.starts_with("403 codebox: ") || line.contains("Tunnel connection failed: 403 codebox: ");
+        ensure!(refused, "{url}: {line}");
+    }
+    let attempts = attempts(&report);
+    ensure!(attempts.len() == urls.len() && attempts.iter().all(|one| one["verdict"] == "refused"), "{attempts:?}");
+    ensure!(attempts[8]["reason"].as_str().is_some_and(|why| why.contains("metadata")), "{}", attempts[8]);
+    let hint = report.at("/denials").to_string();
+    ensure!(
+        hint.contains("add --net other.example:443") && hint.contains(&format!("add --net 127.0.0.1:{canary}")),
+        "{hint}"
+    );
+    ensure!(server.calls() == 0, "the server was called {} times", server.calls());
+    Ok(())
+}
+
+/// A redirect is the client's to follow, and judged like anything else.
+pub fn redirects(ground: &Ground) -> Result<()> {
+    let head = format!("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{}/secret", ground.canaries.port());
+    let server = Server::answering(Box::leak(head.into_boxed_str()), Vec::new())?;
+    let grants = [format!("127.0.0.1:{}", server.port), "127.0.0.3".to_owned()];
+    let job = ground.run().args(["--net", &grants[0], "--net", &grants[1]]);
+    let job = job.args(["--env", "NO_PROXY=none.invalid", "--env", "no_proxy=none.invalid"]);
+    let report = ground.ends("ok", 0, fetch(job, &[format!("http://127.0.0.1:{}/", server.port)]))?;
+    ensure!(report.stdout().starts_with("403 codebox: 127.0.0.1:"), "{}", report.stdout());
+    let verdicts: Vec<_> = attempts(&report).iter().map(|one| one["verdict"].clone()).collect();
+    ensure!(verdicts == ["allowed", "refused"], "{verdicts:?}");
+    ensure!(server.calls() == 1, "the server was called {} times", server.calls());
+    Ok(())
+}
+
+/// A granted name opens no address that only this machine or its network can see.
+pub fn behind_a_name(ground: &Ground) -> Result<()> {
+    let server = Server::answering(OK, Vec::new())?;
+    let port = server.port;
+    let names = [
+        ("loop.example.test", "127.0.0.1"),
+        ("loop6.example.test", "::1"),
+        ("private.example.test", "10.255.255.1"),
+        ("local.example.test", "169.254.1.1"),
+        ("meta.example.test", "169.254.169.254"),
+        ("shared.example.test", "100.64.0.1"),
+        ("wrapped.example.test", "::ffff:127.0.0.1"),
+        ("none.example.test", "0.0.0.0"),
+    ];
+    let urls: Vec<String> = names.iter().map(|(name, _)| format!("http://{name}:{port}/")).collect();
+    let job = fetch(ground.run().args(["--net", "*.example.test", "--net", "0.0.0.0/0", "--net", "[::/0]"]), &urls);
+    let report = ground.ends("ok", 0, with_names(ground, &names, &job)?)?;
+    for (line, (name, address)) in report.stdout().lines().zip(names) {
+        ensure!(line.starts_with(&format!("403 codebox: {name}:{port}: it is a")), "{name}: {line}");
+        // Where a name leads is for whoever started the job.
+        ensure!(!line.contains(address), "{name}: {line}");
+    }
+    let attempts = attempts(&report);
+    ensure!(attempts.len() == names.len() && attempts.iter().all(|one| one["verdict"] == "refused"), "{attempts:?}");
+    ensure!(
+        report.at("/denials").to_string().contains(&format!("add --net 10.255.255.1:{port}")),
+        "{}",
+        report.at("/denials")
+    );
+    ensure!(server.calls() == 0, "the server was called {} times", server.calls());
+    Ok(())
+}
+
+/// The address at which a cloud tells its machines their secrets, in a network that has one: not by a name, not in a
+/// range, only by itself.
+pub fn metadata(ground: &Ground) -> Result<()> {
+    const ADDRESS: &str = "169.254.169.254";
+    let names = [("meta.example.test", ADDRESS)];
+    let urls = [format!("http://{ADDRESS}/"), "http://meta.example.test/".to_owned()];
+    let run = |grants: &[&str]| {
+        let options = grants.iter().flat_map(|grant| ["--net", grant]);
+        let job = fetch(ground.run().args(options), &urls);
+        let report = ground.ends("ok", 0, with_server_at(ground, ADDRESS, &names, &job)?)?;
+        anyhow::Ok(report.stdout().to_owned())
+    };
+    let wide = run(&["*.example.test", "169.254.0.0/16", "0.0.0.0/0"])?;
+    ensure!(wide.lines().count() == 2 && wide.lines().all(|line| line.starts_with("403 codebox: ")), "{wide}");
+    // The server is there: whoever names it by itself reaches it.
+    let named = run(&["*.example.test", ADDRESS])?;
+    ensure!(named == "200\n200\n", "{named}");
+    Ok(())
+}
+
+/// What the configuration does not allow is not granted, whoever asks; a project's file cannot widen it.
+pub fn not_allowed(ground: &Ground) -> Result<()> {
+    let config = ground.home().join("config/config.toml");
+    std::fs::write(&config, "[network]\nallow = [\"*.example.test:443\"]\n")?;
+    let asked = |folder: &std::path::Path, grant: &str| {
+        let job = ground.run().folder(folder).args(["--net", grant, "--lang", "python", "-c", "print(1)"]);
+        job.run()?.report()
+    };
+    let folder = ground.kit.folder()?;
+    let report = asked(folder.path(), "a.example.test:443")?;
+    ensure!(report.kind() == "ok", "{}", report.json());
+    let report = asked(folder.path(), "evil.example:443")?;
+    ensure!(report.kind() == "denied" && report.exit_code() == Some(126), "{}", report.json());
+    let said = report.json().to_string();
+    ensure!(said.contains("evil.example:443") && said.contains("network.allow"), "{said}");
+    for hostile in ["[network]\nallow = [\"evil.example:443\"]\n", "[network]\nallow = [\"0.0.0.0/0\"]\n"] {
+        std::fs::write(folder.path().join("codebox.toml"), hostile)?;
+        let report = asked(folder.path(), "evil.example:443")?;
+        ensure!(matches!(report.kind(), "denied" | "invalid_request"), "{hostile}: {}", report.json());
+    }
+    // One that has no list of its own changes nothing; one that tries to grant is no configuration.
+    std::fs::write(folder.path().join("codebox.toml"), "net = [\"evil.example\"]\n")?;
+    ensure!(asked(folder.path(), "a.example.test:443")?.kind() == "invalid_request");
+    ensure!(ground.containers()?.is_empty(), "a container is there");
+    std::fs::remove_file(config)?;
+    Ok(())
+}
