@@ -36,6 +36,21 @@ class EventLoop(selector_events.BaseSelectorEventLoop):
             return await super().getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
         return socket.getaddrinfo(host, port, family, type, proto, flags)
 
+    def _make_ssl_transport(
+        self, rawsock, protocol, sslcontext, waiter=None, *, server_side=False, server_hostname=None, extra=None,
+        server=None, ssl_handshake_timeout=None, **_more
+    ):
+        """TLS is the host's on the connection itself, so that what is above it is a plain transport."""
+        import ssl
+
+        context = sslcontext or ssl.create_default_context()
+        tls = context._wrap_socket(rawsock, server_side, server_hostname)
+        rawsock.settimeout(ssl_handshake_timeout or 60)
+        tls.do_handshake()
+        rawsock.setblocking(False)
+        known = {"sslcontext": context, "ssl_object": tls, "peercert": tls.getpeercert(), "cipher": tls.cipher()}
+        return self._make_socket_transport(rawsock, protocol, waiter, extra={**(extra or {}), **known}, server=server)
+
     async def _make_subprocess_transport(self, protocol, args, shell, *others, **options):
         # Refused, like any other.
         return subprocess.Popen(args, shell=shell)

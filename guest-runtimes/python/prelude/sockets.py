@@ -371,3 +371,7 @@ NAMES = {
     "setdefaulttimeout": setdefaulttimeout,
     "getdefaulttimeout": getdefaulttimeout,
 }
+
+# Names that programs tune connections by, and the interpreter's system lacks; with the numbers of Linux.
+_OPTIONS = {"SO_ERROR": 4, "SO_KEEPALIVE": 9, "SO_RCVBUF": 8, "SO_REUSEADDR": 2, "SO_SNDBUF": 7, "MSG_DONTWAIT": 64}
+NAMES.update({name: number for name, number in _OPTIONS.items() if not hasattr(socket, name)})

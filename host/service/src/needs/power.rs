@@ -72,7 +72,9 @@ pub struct Need {
 
 /// What shows a need of sockets that is a client's, and is met by connections to granted hosts; the rest serves others, or
 /// is no connection.
-const CLIENTS: [&str; 24] = [
+const CLIENTS: [&str; 26] = [
+    "asyncio.open_connection",
+    "asyncio.streams.open_connection",
     "fetch",
     "ftplib.FTP",
     "ftplib.FTP_TLS",

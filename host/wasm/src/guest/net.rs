@@ -80,6 +80,10 @@ impl Net {
             Some(wait) => tokio::time::timeout(wait, serve).await.unwrap_or(Reply::Late),
             None => serve.await,
         };
+        if self.egress.over().is_some() {
+            // The limit ends the job, and not an error that the guest could answer first.
+            std::future::pending().await
+        }
         Some(reply.into_bytes())
     }
 

@@ -67,8 +67,8 @@ async fn exchange(
     let answered = match kept {
         Some(mut sender) => match sender.send_request(request()?).await {
             Ok(response) => Some((sender, response)),
-            // Its other side closed it just then, without having looked at the request.
-            Err(error) if error.is_canceled() => None,
+            // Its other side closed it just then: without having looked at the request, or perhaps not.
+            Err(error) if error.is_canceled() || (error.is_incomplete_message() && is_harmless(&head.method)) => None,
             Err(error) => return Err(failure(&error)),
         },
         None => None,
@@ -141,6 +141,11 @@ async fn spoken(
     };
     let _taken = reach.work.send(Box::pin(driven));
     Ok(sender)
+}
+
+/// Whether a request may be made twice.
+fn is_harmless(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS")
 }
 
 /// Where a URL leads, and what is asked for there.
