@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use codebox_cli::{Confinement, EngineImage, Failure, Host, KeptPackage, Sweep, SweptPlaces};
-use codebox_confine::{Place, Rules};
+use codebox_confine::{Network, Place, Rules};
 use codebox_container::ContainerBackend;
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
@@ -36,6 +36,8 @@ pub(crate) struct Process {
     journal: OnceLock<Journal>,
     containers: OnceLock<Vec<ContainerBackend>>,
     provisions: OnceLock<Provisions>,
+    /// The descriptor over which a confined process is handed its connections, if its job was granted any.
+    line: Arc<OnceLock<i32>>,
 }
 
 fn internal(error: &(dyn std::error::Error + 'static)) -> Failure {
@@ -61,8 +63,18 @@ impl Process {
         }
         let stores = self.shelf()?.stores().iter().cloned();
         // One process of the command line runs one job.
-        let wasm = WasmBackend::new(stores, self.scratch()?.clone(), 0);
+        let wasm = WasmBackend::new(stores, self.scratch()?.clone(), 0).reaching(self.ways());
         Ok(self.wasm.get_or_init(|| wasm))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn ways(&self) -> codebox_wasm::Ways {
+        crate::network::brokered(Arc::clone(&self.line))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn ways(&self) -> codebox_wasm::Ways {
+        crate::network::direct()
     }
 
     /// The private directory of this process.
@@ -182,6 +194,10 @@ impl Host for Process {
         crate::keeper::keep(self.containers()?, engine, asked)
     }
 
+    fn connect_for_others(&self) -> Result<(), Failure> {
+        crate::network::serve()
+    }
+
     fn end_keepers(&self) -> Result<(), Failure> {
         let Some(any) = self.containers()?.first() else { return Ok(()) };
         crate::containers::block(any.end_keepers())
@@ -282,7 +298,8 @@ impl Process {
     /// The same for a guest that nothing is brought out of.
     fn rules_of(&self, spec: &InstanceSpec) -> Result<Rules, Failure> {
         let wasm = self.wasm()?;
-        let mut rules = Rules::default();
+        let network = self.line.get().map_or(Network::Denied, |line| Network::Handed(*line));
+        let mut rules = Rules { network, ..Rules::default() };
         let store = wasm.store(&spec.language);
         rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(Place::from));
         rules.read.extend(spec.layers.iter().map(|layer| Place::from(layer.host.clone())));

@@ -18,6 +18,9 @@ pub const KEEP_COMMAND: &str = "keep-warm";
 /// The command of a process that compiles modules.
 pub const COMPILE_COMMAND: &str = "compile-modules";
 
+/// The name of the command that connects for a process that has confined itself.
+pub const BROKER_COMMAND: &str = "net-broker";
+
 /// The runtime that commands speak of when the user names none.
 const DEFAULT_RUNTIME: &str = "python";
 
@@ -107,6 +110,9 @@ pub(crate) enum Command {
     /// Compile modules, as standard input says; what makes packages ready starts it
     #[command(name = COMPILE_COMMAND, hide = true)]
     Compile,
+    /// Connect to granted hosts for the process at the other end of standard input; `run --net` starts it
+    #[command(name = BROKER_COMMAND, hide = true)]
+    NetBroker,
     /// Print the reference of this command line as Markdown
     #[command(hide = true)]
     HelpMarkdown,

@@ -45,6 +45,7 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover
         Command::Packages(command) => packages::packages(command, host),
         Command::Compile => asked_of_us().and_then(|asked| host.compile(&asked)).map(|()| 0),
         Command::KeepWarm { engine } => asked_of_us().and_then(|asked| host.keep(&engine, &asked)).map(|()| 0),
+        Command::NetBroker => host.connect_for_others().map(|()| 0),
         Command::Completions { shell } => completions(shell),
         Command::HelpMarkdown => answer::print(&reference()),
     };

@@ -34,7 +34,7 @@ mod streams;
 mod usage;
 mod voice;
 
-pub use args::{COMPILE_COMMAND, KEEP_COMMAND};
+pub use args::{BROKER_COMMAND, COMPILE_COMMAND, KEEP_COMMAND};
 pub use failure::Failure;
 pub use host::{Confinement, EngineImage, Host, KeptPackage, Leftover, Sweep, SweptPlaces};
 pub use reference::reference;

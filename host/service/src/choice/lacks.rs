@@ -25,6 +25,7 @@ pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String
         snapshot,
         fork,
         network_filter,
+        offline,
         fuel: _,
         engine: _,
     } = able;
@@ -46,8 +47,9 @@ pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String
             add(format!("the {kind} limit"));
         }
     }
+    let network_filter = if offline.contains(&demand.language) { Support::No } else { *network_filter };
     let support = [
-        (*network_filter, if demand.network == Network::Hosts { "the granted hosts" } else { "network grants" }),
+        (network_filter, if demand.network == Network::Hosts { "the granted hosts" } else { "network grants" }),
         (*snapshot, "snapshots"),
         (*fork, "forks"),
     ];

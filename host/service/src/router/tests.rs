@@ -13,6 +13,7 @@ fn capable(name: &'static str, isolation: Isolation) -> Probed {
         snapshot: Support::No,
         fork: Support::No,
         network_filter: Support::No,
+        offline: Vec::new(),
         fuel: Support::No,
         engine: None,
     };

@@ -21,6 +21,9 @@ struct Head<'a> {
     /// Where packages are that the host brought.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     packages: Vec<&'a str>,
+    /// Whether it was granted any of the network.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    net: bool,
 }
 
 /// The guest's working directory.
@@ -51,10 +54,11 @@ pub(crate) fn message(job: &Job, packages: &[GuestPath]) -> Option<Vec<u8>> {
     let local = kind == "file"
         && GuestPath::new(path0).is_ok_and(|path0| job.grants.dirs.iter().any(|grant| path0.is_within(&grant.guest)));
     let typescript = job.language == Language::TypeScript;
+    let net = !job.grants.net.is_empty();
     let argv = std::iter::once(argv0(job)).chain(job.args.iter().map(String::as_str)).collect();
     let packages = packages.iter().map(MappedPath::as_str).collect();
     let (file, env) = (job.source.file_name(), &job.env);
-    let head = Head { kind, file, argv, env, path0, cwd: CWD, local, typescript, packages };
+    let head = Head { kind, file, argv, env, path0, cwd: CWD, local, typescript, packages, net };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');
     message.extend_from_slice(job.source.text()?);
