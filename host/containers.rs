@@ -94,6 +94,7 @@ pub(crate) async fn ensure_image(
         image: image.map(str::to_owned),
         isolation: Isolation::Container,
         warm: None,
+        layers: Vec::new(),
     };
     let failed = |error| engine.told(error);
     let name = engine.image_name(&spec).map_err(failed)?;

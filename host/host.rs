@@ -1,25 +1,26 @@
 //! What the command line needs from this process.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use codebox_cli::{Confinement, EngineImage, Failure, Host, Leftover, Sweep};
+use codebox_cli::{Confinement, EngineImage, Failure, Host, KeptPackage, Leftover, Sweep};
 use codebox_confine::{Place, Rules};
 use codebox_container::ContainerBackend;
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
-    Access, Backend, BackendError, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall,
-    WallState,
+    Access, Backend, BackendError, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, Layer,
+    ResultKind, Wall, WallState,
 };
 use codebox_files::{FilesError, Scratch};
 use codebox_service::catalog::Catalog;
 use codebox_service::catalog::Progress;
 use codebox_service::config::{Settings, narrow};
-use codebox_service::{Admitted, Check, Journal, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Choice, Journal, PackageNeeds, Policy, Surroundings};
 use codebox_wasm::{Store, WasmBackend};
 
 use crate::catalog::Shelf;
 use crate::places::Places;
+use crate::provisions::Provisions;
 use crate::settings::{self, SettingsError};
 
 /// The name of a project's configuration file, looked for in the working directory.
@@ -34,6 +35,7 @@ pub(crate) struct Process {
     scratch: OnceLock<Arc<Scratch>>,
     journal: OnceLock<Journal>,
     containers: OnceLock<Vec<ContainerBackend>>,
+    provisions: OnceLock<Provisions>,
 }
 
 fn internal(error: &(dyn std::error::Error + 'static)) -> Failure {
@@ -84,6 +86,14 @@ impl Process {
         let containers =
             crate::containers::backends(&places, &settings, self.scratch()?, Some(Arc::new(crate::keeper::start)));
         Ok(self.containers.get_or_init(|| containers))
+    }
+
+    fn provisions(&self) -> Result<&Provisions, Failure> {
+        if let Some(provisions) = self.provisions.get() {
+            return Ok(provisions);
+        }
+        let provisions = Provisions::new(&self.places()?, self.user_settings()?);
+        Ok(self.provisions.get_or_init(|| provisions))
     }
 
     /// The user's settings, narrowed by the project's.
@@ -182,6 +192,54 @@ impl Host for Process {
         crate::containers::block(async { crate::containers::sweep(engines, how).await })
     }
 
+    fn packages(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageNeeds, Failure> {
+        self.provisions()?.needs(admitted, progress, self.shelf()?)
+    }
+
+    fn layers<'a>(
+        &'a self,
+        admitted: &'a Admitted,
+        choice: &'a Choice,
+        progress: &'a dyn Progress,
+    ) -> BoxFuture<'a, Result<Vec<Layer>, Failure>> {
+        Box::pin(async move {
+            if admitted.job().packages.is_empty() {
+                return Ok(Vec::new());
+            }
+            let provisions = self.provisions()?;
+            if choice.isolation == Isolation::Wasm {
+                return provisions.in_wasm(admitted, progress, self.shelf()?);
+            }
+            let engine = self.containers()?.iter().find(|engine| engine.id() == choice.backend);
+            let lost = || Failure::new(ResultKind::InternalError, format!("there is no backend {}", choice.backend));
+            provisions.in_container(admitted, progress, engine.ok_or_else(lost)?).await
+        })
+    }
+
+    fn compile(&self, asked: &str) -> Result<(), Failure> {
+        let wasm = self.wasm()?;
+        let work = crate::provisions::compile::Work::read(asked)?;
+        let spec = work.spec()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| internal(&error))?;
+        let instance = runtime.block_on(wasm.open(&spec))?;
+        // What it reads is anybody's, so that the walls stand here too.
+        codebox_confine::confine(&self.rules_of(&spec)?).map_err(|e| internal(&e))?;
+        runtime.block_on(work.done_in(instance))
+    }
+
+    fn lock(&self, admitted: &Admitted, script: &Path, progress: &dyn Progress) -> Result<PathBuf, Failure> {
+        self.provisions()?.lock(admitted, script, progress, self.shelf()?, self.containers()?)
+    }
+
+    fn kept_packages(&self) -> Result<Vec<KeptPackage>, Failure> {
+        Ok(self.provisions()?.kept())
+    }
+
+    fn prune_packages(&self) -> Result<(usize, u64), Failure> {
+        self.provisions()?.prune()
+    }
+
     fn confine(
         &self,
         admitted: &Admitted,
@@ -194,7 +252,7 @@ impl Host for Process {
         let walls = match confinement {
             Confinement::Off => codebox_confine::Wall::all_off(),
             Confinement::On => {
-                let rules = self.rules(admitted, &spec.language)?;
+                let rules = self.rules(admitted, spec)?;
                 codebox_confine::confine(&rules).map_err(|e| internal(&e))?
             }
         };
@@ -215,21 +273,28 @@ impl Process {
     }
 
     /// The job's grants, the runtime's folder and the job's private directories; nothing else.
-    fn rules(&self, admitted: &Admitted, language: &Language) -> Result<Rules, Failure> {
+    fn rules(&self, admitted: &Admitted, spec: &InstanceSpec) -> Result<Rules, Failure> {
+        let mut rules = self.rules_of(spec)?;
+        rules.read_write.extend(admitted.out().map(|out| out.to_path_buf().into()));
+        Ok(rules)
+    }
+
+    /// The same for a guest that nothing is brought out of.
+    fn rules_of(&self, spec: &InstanceSpec) -> Result<Rules, Failure> {
         let wasm = self.wasm()?;
         let mut rules = Rules::default();
-        let store = wasm.store(language);
+        let store = wasm.store(&spec.language);
         rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(Place::from));
+        rules.read.extend(spec.layers.iter().map(|layer| Place::from(layer.host.clone())));
         rules.read_write.push(wasm.scratch_dir().to_owned().into());
         rules.retire.extend(wasm.scratch_dir().parent().map(|parent| parent.to_owned().into()));
-        for grant in admitted.dirs() {
+        for grant in &spec.grants.dirs {
             let places = match grant.access {
                 Access::ReadOnly => &mut rules.read,
                 Access::ReadWrite => &mut rules.read_write,
             };
             places.push(grant.host.to_path_buf().into());
         }
-        rules.read_write.extend(admitted.out().map(|out| out.to_path_buf().into()));
         Ok(rules)
     }
 }

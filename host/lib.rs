@@ -25,9 +25,9 @@ mod containers;
 mod doctor;
 mod host;
 mod keeper;
-mod npm;
 mod places;
 mod prelude;
+mod provisions;
 mod runner;
 mod settings;
 

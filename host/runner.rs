@@ -249,6 +249,7 @@ impl Runner {
             image: Some(self.image_for(job, &looked.needs)),
             isolation: Isolation::Wasm,
             warm: None,
+            layers: Vec::new(),
         };
         let mut instance = self.wasm.open(&spec).await?;
         let mut report = instance.exec(job, io).await?;

@@ -127,6 +127,7 @@ impl Cold {
             image: Some(case.image.to_owned()),
             isolation: Isolation::Wasm,
             warm: None,
+            layers: Vec::new(),
         };
         self.executor.block_on(async {
             let mut instance = self.backend.open(&spec).await.expect("an instance opens");

@@ -198,5 +198,6 @@ fn spec(job: &Job, warm: Option<u32>) -> InstanceSpec {
         image: None,
         isolation: Isolation::Container,
         warm,
+        layers: Vec::new(),
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use codebox::{
     Access, DirGrant, ExecIo, Grants, GuestPath, HostPath, Isolation, Job, Language, Outcome, Runner, Source,
 };
-use codebox_core::{Backend as _, InstanceSpec, Place};
+use codebox_core::{Backend as _, InstanceSpec, Layer};
 use codebox_testkit::Kit;
 
 /// The image of JavaScript.
@@ -53,7 +53,7 @@ impl Ground {
             limits: job.limits,
             image: Some(IMAGE.to_owned()),
             isolation: Isolation::Wasm,
-            places: vec![Place { host: host(modules)?, guest: GuestPath::new("/node_modules")? }],
+            layers: vec![Layer { host: fs::canonicalize(modules)?, guest: GuestPath::new("/node_modules")? }],
             warm: None,
         };
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;

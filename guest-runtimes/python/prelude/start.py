@@ -79,7 +79,7 @@ def program(job, source):
     main.__dict__["__builtins__"] = builtins
     main.__dict__.setdefault("__annotations__", {})
     sys.modules["__main__"] = main
-    sys.path[:] = [job["path0"], *_python_path(job["env"]), *_LIBRARY]
+    sys.path[:] = [job["path0"], *_python_path(job["env"]), *_LIBRARY, *job.get("packages", ())]
     name = job["file"]
     if job["kind"] == "file":
         main.__file__ = name

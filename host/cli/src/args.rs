@@ -15,6 +15,9 @@ pub(crate) use run::{ProgramAt, RunArgs, marked};
 /// The command of a process that keeps containers ready.
 pub const KEEP_COMMAND: &str = "keep-warm";
 
+/// The command of a process that compiles modules.
+pub const COMPILE_COMMAND: &str = "compile-modules";
+
 /// The runtime that commands speak of when the user names none.
 const DEFAULT_RUNTIME: &str = "python";
 
@@ -59,6 +62,14 @@ pub(crate) enum Command {
     /// List, build or remove images: runtimes that have already imported something
     #[command(subcommand, arg_required_else_help = true)]
     Image(ImageCommand),
+    /// Choose exact packages for a script and write them to FILE.lock, which runs of it then keep to
+    ///
+    /// The file names every package with its version and hash, for WebAssembly and for containers. A run whose script asks
+    /// for other packages than the file was made for is refused.
+    Lock(Box<RunArgs>),
+    /// List, show or remove packages that are kept
+    #[command(subcommand, arg_required_else_help = true)]
+    Packages(PackagesCommand),
     /// Say what works on this machine, and how to mend what does not
     Doctor,
     /// List the last jobs and how each ended
@@ -93,6 +104,9 @@ pub(crate) enum Command {
         #[arg(value_parser = values::engine())]
         engine: String,
     },
+    /// Compile modules, as standard input says; what makes packages ready starts it
+    #[command(name = COMPILE_COMMAND, hide = true)]
+    Compile,
     /// Print the reference of this command line as Markdown
     #[command(hide = true)]
     HelpMarkdown,
@@ -137,6 +151,19 @@ pub(crate) enum RuntimeCommand {
         #[arg(default_value = DEFAULT_RUNTIME)]
         name: String,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PackagesCommand {
+    /// List the packages that are kept
+    List,
+    /// Show what is kept of a package
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Remove the packages that no run uses now, and what indexes said
+    Prune,
 }
 
 #[derive(Debug, Subcommand)]

@@ -17,13 +17,14 @@ mod explain;
 mod gc;
 mod image;
 mod jobs;
+mod packages;
 mod run;
 mod runtime;
 mod state;
 
 pub(crate) use run::Takeover;
 
-/// Most bytes that say what is to be kept ready.
+/// Most bytes that say what is to be done.
 const MOST_ASKED: u64 = 1 << 20;
 
 /// Does `command` and gives the process's exit status, having told of any failure.
@@ -40,7 +41,10 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover
         Command::Jobs { last, json: true } => jobs::jobs_as_json(last, host),
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, host),
         Command::Gc { dry_run: true } => gc::gc(Sweep::NameOnly, host),
-        Command::KeepWarm { engine } => keep(&engine, host),
+        Command::Lock(args) => packages::lock(*args, voice, host),
+        Command::Packages(command) => packages::packages(command, host),
+        Command::Compile => asked_of_us().and_then(|asked| host.compile(&asked)).map(|()| 0),
+        Command::KeepWarm { engine } => asked_of_us().and_then(|asked| host.keep(&engine, &asked)).map(|()| 0),
         Command::Completions { shell } => completions(shell),
         Command::HelpMarkdown => answer::print(&reference()),
     };
@@ -50,13 +54,12 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover
     })
 }
 
-/// Does what standard input says is to be kept ready.
-fn keep(engine: &str, host: &dyn Host) -> Result<u8, Failure> {
+/// What another process of codebox wrote for this one.
+fn asked_of_us() -> Result<String, Failure> {
     let mut asked = String::new();
     let read = std::io::stdin().take(MOST_ASKED).read_to_string(&mut asked);
-    read.map_err(|error| Failure::new(ResultKind::InvalidRequest, format!("cannot read what to keep: {error}")))?;
-    host.keep(engine, &asked)?;
-    Ok(0)
+    read.map_err(|error| Failure::new(ResultKind::InvalidRequest, format!("cannot read what to do: {error}")))?;
+    Ok(asked)
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<u8, Failure> {

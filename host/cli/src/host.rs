@@ -1,8 +1,8 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Wall};
+use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Layer, Wall};
 use codebox_service::catalog::{Catalog, Progress};
-use codebox_service::{Admitted, Check, Journal, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Choice, Journal, PackageNeeds, Policy, Surroundings};
 
 use crate::failure::Failure;
 
@@ -88,6 +88,47 @@ pub trait Host {
     /// When this machine's own places cannot be had; an engine that does not answer is left out.
     fn sweep(&self, how: Sweep) -> Result<Vec<Leftover>, Failure>;
 
+    /// Finds out which packages a job has, and where it can have them. Changes nothing but what is kept of indexes' answers.
+    ///
+    /// # Errors
+    /// When a package is refused, or cannot be found.
+    fn packages(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageNeeds, Failure>;
+
+    /// Makes a job's packages ready where it was chosen to run, and answers what its guest is shown of them.
+    ///
+    /// # Errors
+    /// When they cannot be had.
+    fn layers<'a>(
+        &'a self,
+        admitted: &'a Admitted,
+        choice: &'a Choice,
+        progress: &'a dyn Progress,
+    ) -> BoxFuture<'a, Result<Vec<Layer>, Failure>>;
+
+    /// Does what standard input says of modules that are to be compiled, in this process alone.
+    ///
+    /// # Errors
+    /// When it cannot be done.
+    fn compile(&self, asked: &str) -> Result<(), Failure>;
+
+    /// Chooses exact packages for a script, and writes them beside it; answers the file.
+    ///
+    /// # Errors
+    /// When they cannot be found, or the file not be written.
+    fn lock(&self, admitted: &Admitted, script: &Path, progress: &dyn Progress) -> Result<PathBuf, Failure>;
+
+    /// The packages that are kept.
+    ///
+    /// # Errors
+    /// When this machine's own places cannot be had.
+    fn kept_packages(&self) -> Result<Vec<KeptPackage>, Failure>;
+
+    /// Removes packages that no run uses now; answers how many, and how many bytes that frees.
+    ///
+    /// # Errors
+    /// When one cannot be removed.
+    fn prune_packages(&self) -> Result<(usize, u64), Failure>;
+
     /// Gives up what the job does not need, until the process ends, and says what holds.
     ///
     /// Called once, on the main thread, after the instance was opened and before it runs anything. The
@@ -100,6 +141,19 @@ pub trait Host {
 
     /// Everything `codebox doctor` looks at, in the order in which it is shown.
     fn checks(&self) -> Vec<Check>;
+}
+
+/// A package that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptPackage {
+    /// The file it came in.
+    pub file: String,
+    /// That file's content.
+    pub sha256: String,
+    /// Bytes on disk.
+    pub size: u64,
+    /// What it was made ready for.
+    pub targets: Vec<String>,
 }
 
 /// Whether the process confines itself before it runs a guest.

@@ -34,9 +34,9 @@ mod streams;
 mod usage;
 mod voice;
 
-pub use args::KEEP_COMMAND;
+pub use args::{COMPILE_COMMAND, KEEP_COMMAND};
 pub use failure::Failure;
-pub use host::{Confinement, EngineImage, Host, Leftover, Sweep};
+pub use host::{Confinement, EngineImage, Host, KeptPackage, Leftover, Sweep};
 pub use reference::reference;
 #[cfg(unix)]
 pub use standby::STANDBY_VARIABLE;

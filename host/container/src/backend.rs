@@ -178,6 +178,15 @@ impl ContainerBackend {
         }
     }
 
+    /// What tells the image that an instance would start from, from any other.
+    ///
+    /// # Errors
+    /// When the engine does not answer, or does not have it.
+    pub async fn image_number(&self, spec: &InstanceSpec) -> Result<String, ContainerError> {
+        let name = self.image_name(spec)?;
+        Ok(images::look_up(&self.engine().await?.client, &name).await?.id)
+    }
+
     /// Fetches an image, telling bytes done and, where known, of how many.
     ///
     /// # Errors
@@ -238,7 +247,11 @@ impl ContainerBackend {
         image: &ImageFacts,
         spec: &InstanceSpec,
     ) -> Result<(Option<ContainerInstance>, Option<Afterwards>), ContainerError> {
-        let (Some(count), Some(shape)) = (spec.warm, Shape::of(image, spec)) else { return Ok((None, None)) };
+        // Those that are ready show no layers.
+        let plain = spec.layers.is_empty();
+        let (Some(count), Some(shape), true) = (spec.warm, Shape::of(image, spec), plain) else {
+            return Ok((None, None));
+        };
         let Some(start) = &self.shared.keeper else {
             return Ok((self.own(engine, &shape, count), None));
         };

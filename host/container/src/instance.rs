@@ -1,12 +1,13 @@
 //! One container, from its making to its removal.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use codebox_agent::{Ended, Evidence, Run, Status};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestPath, Instance, Isolation, Job,
-    Limits, Outcome, Provenance, RunReport, Usage,
+    Language, Limits, Outcome, Provenance, RunReport, Usage,
 };
 use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, open_linkless, put_file};
 use codebox_streams::Stdin;
@@ -47,6 +48,8 @@ pub(crate) struct ContainerInstance {
     image: ImageFacts,
     user: JobUser,
     granted: Granted,
+    /// Where a language finds its packages, if there are any.
+    packages: Vec<GuestPath>,
     scratch: InstanceScratch,
     startup: Duration,
     /// What goes on beside the job and is waited for at the end.
@@ -73,7 +76,7 @@ impl ContainerInstance {
             job.limits;
         let order = Run {
             argv: started.argv.clone(),
-            env: environment(job),
+            env: environment(job, &self.packages),
             from_image: FROM_IMAGE.map(str::to_owned).to_vec(),
             cwd: GuestPath::work().as_str().to_owned(),
             asks: started.asks,
@@ -248,10 +251,20 @@ impl ContainerInstance {
 }
 
 /// The whole environment of a job.
-fn environment(job: &Job) -> Vec<(String, String)> {
+fn environment(job: &Job, packages: &[GuestPath]) -> Vec<(String, String)> {
     let home = [("HOME", "/tmp")].into_iter().filter(|(name, _)| !job.env.contains_key(*name));
     let home = home.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    home.chain(job.env.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
+    let mut all: BTreeMap<String, String> =
+        home.chain(job.env.iter().map(|(name, value)| (name.clone(), value.clone()))).collect();
+    if job.language == Language::Python && !packages.is_empty() {
+        let path = all.entry("PYTHONPATH".to_owned()).or_default();
+        for place in packages {
+            // An empty part would be the working directory.
+            let before = if path.is_empty() { "" } else { ":" };
+            *path = format!("{path}{before}{place}");
+        }
+    }
+    all.into_iter().collect()
 }
 
 fn not_started(program: &str, number: i32) -> codebox_core::GuestError {

@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 
 use thiserror::Error;
@@ -11,6 +12,7 @@ use crate::isolation::Isolation;
 use crate::job::Job;
 use crate::language::Language;
 use crate::limits::{Held, LimitKind, Limits};
+use crate::path::GuestPath;
 use crate::report::RunReport;
 
 mod cancel;
@@ -159,4 +161,18 @@ pub struct InstanceSpec {
     /// How many instances like this one are to be ready for later, where a backend can have some ready; `None` leaves
     /// that as it is. At most [`MOST_WARM`].
     pub warm: Option<u32>,
+    /// What codebox itself shows to the guest, read-only, beside what is granted.
+    pub layers: Vec<Layer>,
 }
+
+/// A directory that codebox made for guests, such as one with packages: nobody's grant, and read-only whatever is granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer {
+    /// Where it is on this machine.
+    pub host: PathBuf,
+    /// Where the guest finds it.
+    pub guest: GuestPath,
+}
+
+/// Where guests find the packages of a Python job: behind the interpreter's own modules, as `site-packages` is.
+pub const PYTHON_PACKAGES: &str = "/usr/local/lib/codebox/site-packages";

@@ -26,7 +26,7 @@ pub mod wire;
 
 pub use backend::{
     Backend, BackendError, BackendId, BoxFuture, BoxedError, CancelToken, Cancelled, Capabilities, ExecIo, Instance,
-    InstanceSpec, MOST_WARM, OnCancel, OutputSink, Support, Unavailable, WriteSink, Written,
+    InstanceSpec, Layer, MOST_WARM, OnCancel, OutputSink, PYTHON_PACKAGES, Support, Unavailable, WriteSink, Written,
 };
 pub use capped::{CappedSink, Kept};
 pub use grants::{Access, DirGrant, DirGrantSpec, EnvName, GrantParseError, Grants, NetGrant, ToolName};

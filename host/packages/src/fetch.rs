@@ -13,8 +13,10 @@ use crate::pin::Pin;
 use crate::progress::Progress;
 use crate::settings::IndexSettings;
 pub(crate) use client::plain as plain_client;
+pub(crate) use client::{Registry, registry_in};
 pub(crate) use landing::sync_directory;
-use search::Candidate;
+pub(crate) use search::Candidate;
+pub(crate) use transfer::transfer;
 
 /// Brings the pinned wheel to the file `into`, or leaves everything as it was.
 ///
@@ -40,7 +42,7 @@ pub async fn fetch_wheel(
     let candidates = search::candidates(pin, settings, &registry).await?;
     let mut last = None;
     for candidate in &candidates {
-        match transfer::transfer(candidate, pin, settings, &registry, into, progress).await {
+        match transfer(candidate, pin, settings, &registry, into, progress).await {
             // Another file under the same name and version, from an index that tells no hashes.
             Err(error @ (FetchError::WrongHash { .. } | FetchError::WrongSize { .. })) => last = Some(error),
             done => return done,

@@ -18,19 +18,29 @@
 
 mod error;
 mod fetch;
+mod house;
+mod listed;
+mod lock;
 mod npm;
 mod pin;
 mod progress;
+mod requirement;
+mod resolve;
 mod settings;
 mod unpack;
 
 pub use error::{FetchError, SettingsError, UnpackError};
 pub use fetch::fetch_wheel;
+pub use house::{Environment, House, HouseError, Kept, Pruned};
+pub use listed::{LineError, ScriptMetadata, is_among, requirements_of_file, script_metadata};
+pub use lock::{Lock, LockError};
 pub use npm::{
     BadIntegrity, BadNpmSpec, BadTree, Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmName,
     NpmPackage, NpmSettings, NpmSpec, NpmStore, NpmTree, npm_environment, unpack_tarball,
 };
 pub use pin::{NotASha256, Pin, Sha256};
 pub use progress::{Progress, Silent};
+pub use requirement::{Requirement, RequirementError};
+pub use resolve::{BuiltIn, Decision, Image, Index, ResolveError, Resolved, Target, Wheel, built_in_of, native};
 pub use settings::{ConfigFiles, IndexSettings};
 pub use unpack::{UnpackLimits, unpack_wheel, unpack_wheel_within};

@@ -83,6 +83,22 @@ impl IndexSettings {
         })
     }
 
+    /// What tells these settings' sources from others, without reading more than the files that name them: for keys.
+    ///
+    /// # Errors
+    /// As for [`from_user`](Self::from_user).
+    pub fn told_apart(env: &dyn Fn(&str) -> Option<String>, files: &ConfigFiles) -> Result<Vec<String>, SettingsError> {
+        let variables = Variables::new(env);
+        let locations = locations(&variables, &files::read(&variables, files)?)?;
+        Ok(locations.flat_indexes().chain(locations.fetch_indexes()).map(address).collect())
+    }
+
+    /// Whether the network is switched off.
+    #[must_use]
+    pub fn is_offline(&self) -> bool {
+        self.connectivity.is_offline()
+    }
+
     /// The sources in the order they are searched, without credentials.
     #[must_use]
     pub fn sources(&self) -> Vec<String> {

@@ -4,6 +4,7 @@
 //! once. What comes out is complete: a backend needs neither the host's environment nor a path as typed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use codebox_core::path::{Mount, PathMap, settle};
 use codebox_core::{
@@ -34,6 +35,17 @@ pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use script::MAX_PROGRAM;
 pub use surroundings::{Process, Surroundings};
 
+/// What packages a job has, and what that means for where it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PackageNeeds {
+    /// What was asked for.
+    pub names: Vec<String>,
+    /// The packages that only a container can have, what was asked for first.
+    pub native: Vec<String>,
+    /// What there is to say about them, each in one line.
+    pub notes: Vec<String>,
+}
+
 /// A request that may be carried out. Only [`admit`] makes one.
 #[derive(Debug, Clone)]
 pub struct Admitted {
@@ -43,6 +55,8 @@ pub struct Admitted {
     required: Vec<LimitKind>,
     map: PathMap<HostPath, GuestPath>,
     warm: Option<u32>,
+    requirements: Vec<PathBuf>,
+    native: Option<String>,
 }
 
 impl Admitted {
@@ -94,6 +108,26 @@ impl Admitted {
         self.warm
     }
 
+    /// The files that list packages which the job is to have beside those in it, as they were typed.
+    #[must_use]
+    pub fn requirements(&self) -> &[PathBuf] {
+        &self.requirements
+    }
+
+    /// The package that ties the job to containers, if one does.
+    #[must_use]
+    pub fn native(&self) -> Option<&str> {
+        self.native.as_deref()
+    }
+
+    /// The same job, of which is known which packages it has, and whether one of them ties it to containers.
+    #[must_use]
+    pub fn with_packages(mut self, packages: &PackageNeeds) -> Self {
+        self.job.packages.clone_from(&packages.names);
+        self.native = packages.native.first().cloned();
+        self
+    }
+
     /// The granted directories, free of links; backends settle their overlaps.
     #[must_use]
     pub fn dirs(&self) -> &[DirGrant] {
@@ -108,7 +142,21 @@ impl Admitted {
 /// # Errors
 /// When something that it names is missing, unusable, contradictory or not allowed.
 pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings) -> Result<Admitted, Denied> {
-    let Request { program, language, args, dirs, env, limits, isolation, image, out, stdin, warm } = request;
+    let Request {
+        program,
+        language,
+        args,
+        dirs,
+        env,
+        limits,
+        isolation,
+        image,
+        out,
+        stdin,
+        warm,
+        packages,
+        requirements,
+    } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         let subject = ("pass argument", format!("{bad:?}"));
         return Err(Denied::new(
@@ -138,9 +186,11 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         grants: Grants { dirs, env: environment.from_host, ..Grants::none() },
         limits: limits_in_force,
         isolations,
+        packages,
         ..Job::new(source, language)
     };
-    Ok(Admitted { job, image, out, required: limits.required().collect(), map, warm: warm.or(policy.warm) })
+    let (required, warm) = (limits.required().collect(), warm.or(policy.warm));
+    Ok(Admitted { job, image, out, required, map, warm, requirements, native: None })
 }
 
 /// The program as a job's source, with the file to put in for it.

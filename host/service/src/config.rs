@@ -17,8 +17,10 @@ use crate::choice::Escalation;
 
 mod images;
 mod limits;
+mod packages;
 
 pub use images::Images;
+pub use packages::Packages;
 
 /// What a configuration file says, with every value checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,6 +41,8 @@ pub struct Settings {
     pub images: Images,
     /// How many containers are to be ready for later runs.
     pub warm: Option<u32>,
+    /// Which packages may be had, and from where.
+    pub packages: Packages,
 }
 
 /// Why a configuration file cannot be used.
@@ -79,6 +83,7 @@ struct File {
     engine: Option<String>,
     images: images::Table,
     warm: Option<u32>,
+    packages: packages::Table,
 }
 
 impl Settings {
@@ -92,7 +97,7 @@ impl Settings {
             let detail = format!("line {line}: {}", error.message().replace('\n', "; "));
             ConfigError::new(file, "", detail, "correct the file")
         })?;
-        let File { limits, ceilings, isolation, image, escalation, engine, images, warm } = written;
+        let File { limits, ceilings, isolation, image, escalation, engine, images, warm, packages } = written;
         let isolations = isolation.map(|text| text.parse()).transpose();
         Ok(Self {
             limits: limits.read("limits", file)?,
@@ -105,6 +110,7 @@ impl Settings {
             engine: engine.map(|text| engine_of(text, file)).transpose()?,
             images: images.read(file)?,
             warm: warm.map(|count| warm_of(count, file)).transpose()?,
+            packages: packages.read(file)?,
         })
     }
 
@@ -160,6 +166,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
         engine: user.engine.clone().or_else(|| project.engine.clone()),
         images,
         warm,
+        packages: user.packages.narrowed(&project.packages, file)?,
     })
 }
 

@@ -23,8 +23,8 @@ pub mod router;
 pub mod run;
 
 pub use admission::{
-    Admitted, Denied, EnvRequest, MAX_PROGRAM, Policy, Preference, Process, Program, Request, SCRIPT_DIR, Surroundings,
-    admit,
+    Admitted, Denied, EnvRequest, MAX_PROGRAM, PackageNeeds, Policy, Preference, Process, Program, Request, SCRIPT_DIR,
+    Surroundings, admit,
 };
 pub use catalog::{
     Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Progress, Removal, RuntimeEntry, Silent,

@@ -45,6 +45,8 @@ pub enum Bound {
     Command,
     /// It names a container's image.
     Image(String),
+    /// A package has native parts.
+    Package(String),
 }
 
 impl fmt::Display for Bound {
@@ -52,6 +54,7 @@ impl fmt::Display for Bound {
         match self {
             Self::Command => f.write_str("a command line"),
             Self::Image(image) => write!(f, "the container image {image}"),
+            Self::Package(package) => write!(f, "the package {package}, which has no pure wheel,"),
         }
     }
 }
@@ -100,7 +103,7 @@ impl From<&Admitted> for Demand {
             bound: match (&job.source, admitted.container_image()) {
                 (Source::Command(_), _) => Some(Bound::Command),
                 (_, Some(image)) => Some(Bound::Image(image.to_string())),
-                _ => None,
+                _ => admitted.native().map(|package| Bound::Package(package.to_owned())),
             },
         }
     }

@@ -1,6 +1,6 @@
 //! From an admitted request to a report.
 
-use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, ResultKind, RunReport};
+use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, Layer, ResultKind, RunReport};
 use thiserror::Error;
 
 use crate::admission::Admitted;
@@ -99,7 +99,7 @@ pub struct Prepared<'a> {
     instance: Box<dyn Instance>,
 }
 
-/// Opens a guest with exactly what was admitted.
+/// Opens a guest with exactly what was admitted, and the layers that the job's packages come to.
 ///
 /// # Errors
 /// When the backend cannot.
@@ -107,6 +107,7 @@ pub async fn prepare<'a>(
     admitted: &'a Admitted,
     plan: &'a Plan,
     backend: &dyn Backend,
+    layers: Vec<Layer>,
 ) -> Result<Prepared<'a>, BackendError> {
     let job = admitted.job();
     let spec = InstanceSpec {
@@ -119,6 +120,7 @@ pub async fn prepare<'a>(
         },
         isolation: plan.choice.isolation,
         warm: admitted.warm(),
+        layers,
     };
     let instance = backend.open(&spec).await?;
     Ok(Prepared { admitted, plan, spec, instance })
@@ -172,7 +174,7 @@ pub async fn run(
     backend: &dyn Backend,
     io: &mut ExecIo,
 ) -> Result<RunReport, BackendError> {
-    prepare(admitted, plan, backend).await?.exec(io).await
+    prepare(admitted, plan, backend, Vec::new()).await?.exec(io).await
 }
 
 /// What to do about a backend's error, in one line, where there is something.

@@ -14,6 +14,7 @@ mod interpreter;
 mod javascript;
 mod machine;
 mod node;
+mod packages;
 mod python;
 mod qjs;
 mod standby;
@@ -98,6 +99,9 @@ pub fn run(options: &Options) -> Result<()> {
         container::docker,
         container::podman_ready,
         container::docker_ready,
+        packages::wasm,
+        packages::container,
+        packages::lock,
     ];
     let mut rows = Vec::new();
     for compare in comparisons {

@@ -61,6 +61,17 @@ pub(crate) struct RunArgs {
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<EnvRequest>,
 
+    /// Have this package there, such as requests or 'rich>=13'; repeatable
+    ///
+    /// Pure packages stay in WebAssembly; what has native parts is run in a container. What a script lists by itself, in a
+    /// block `# /// script`, is had too. Only wheels are installed, and nothing of a package is run to install it.
+    #[arg(long = "with", value_name = "PACKAGE", allow_hyphen_values = true)]
+    pub with: Vec<String>,
+
+    /// Have the packages that this file lists, a requirements.txt; repeatable
+    #[arg(short = 'r', long = "requirements", value_name = "FILE")]
+    pub requirements: Vec<PathBuf>,
+
     /// Start from this image: one of `codebox image list`, or a container's, such as node:22-slim
     #[arg(long, value_name = "NAME")]
     pub image: Option<String>,

@@ -128,6 +128,8 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, F
         out: args.out,
         stdin,
         warm: args.warm,
+        packages: args.with,
+        requirements: args.requirements,
         ..Request::new(program)
     })
 }

@@ -54,6 +54,7 @@ impl ContainerInstance {
             container: Removal::elsewhere(engine.client.clone(), container),
             granted: Granted::lent(granted.into_iter().map(Into::into).collect()),
             startup: asked.elapsed(),
+            packages: Vec::new(),
             beside: None,
             afterwards: None,
             engine,

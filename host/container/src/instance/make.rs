@@ -6,7 +6,7 @@ use std::time::Instant;
 use bollard::Docker;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
 use codebox_agent::Word;
-use codebox_core::{Grants, InstanceSpec};
+use codebox_core::{Access, Grants, InstanceSpec};
 use tokio::time::timeout;
 
 use super::places::{hook, private};
@@ -18,7 +18,7 @@ use crate::engine::{Engine, LONG};
 use crate::error::ContainerError;
 use crate::harden::{self, Wanted, life, own_binds};
 use crate::images::ImageFacts;
-use crate::mounts::Granted;
+use crate::mounts::{Bind, Granted};
 use crate::talk::Talk;
 
 impl ContainerInstance {
@@ -43,6 +43,14 @@ impl ContainerInstance {
         binds.extend(private(&mut scratch, &granted, &user)?);
         binds.push(hook(&mut scratch)?);
         binds.extend(granted.binds.iter().cloned());
+        // Everybody may read them, so that no users have to change places.
+        let layers = spec.layers.iter().filter(|layer| !granted.covers(&layer.guest));
+        binds.extend(layers.map(|layer| Bind {
+            host: layer.host.clone(),
+            guest: layer.guest.as_str().to_owned(),
+            access: Access::ReadOnly,
+        }));
+        let packages = spec.layers.iter().map(|layer| layer.guest.clone()).collect();
         let labels = shared.owner.labels(life(&spec.limits));
         let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, labels };
         let body = harden::container(wanted, &engine.facts)?;
@@ -68,6 +76,7 @@ impl ContainerInstance {
             image,
             user,
             granted,
+            packages,
             scratch,
             startup: began.elapsed(),
             beside: None,

@@ -90,6 +90,7 @@ impl Shape {
             image: Some(self.image.clone()),
             isolation: Isolation::Container,
             warm: None,
+            layers: Vec::new(),
         })
     }
 }
@@ -149,6 +150,7 @@ mod tests {
             image: None,
             isolation: Isolation::Container,
             warm: Some(1),
+            layers: Vec::new(),
         };
         Shape::of(&image, &spec)
     }

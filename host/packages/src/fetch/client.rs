@@ -9,15 +9,19 @@ use uv_client::{
 use crate::error::FetchError;
 use crate::settings::{IndexSettings, Roots};
 
-/// A client and the short-lived cache its index pages go through.
-pub(super) struct Registry {
-    pub(super) client: RegistryClient,
-    pub(super) cache: Cache,
+/// A client and the cache its index pages go through.
+pub(crate) struct Registry {
+    pub(crate) client: RegistryClient,
+    pub(crate) cache: Cache,
 }
 
 /// A client for these settings. Its cache lives in a temporary directory for as long as the client does.
 pub(super) fn registry(settings: &IndexSettings) -> Result<Registry, FetchError> {
-    let cache = Cache::temp().map_err(|error| FetchError::Client(error.into()))?;
+    registry_in(settings, Cache::temp().map_err(|error| FetchError::Client(error.into()))?)
+}
+
+/// A client for these settings over this cache.
+pub(crate) fn registry_in(settings: &IndexSettings, cache: Cache) -> Result<Registry, FetchError> {
     let build = |base: BaseClientBuilder<'static>| {
         RegistryClientBuilder::new(base, cache.clone()).index_locations(settings.locations.clone()).build()
     };

@@ -15,10 +15,10 @@ use crate::pin::{Pin, Sha256};
 use crate::settings::{IndexSettings, address};
 
 /// A file that may be the pinned one.
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     /// Where it was found, without credentials.
-    pub(super) index: String,
-    pub(super) file: File,
+    pub(crate) index: String,
+    pub(crate) file: File,
 }
 
 impl Candidate {

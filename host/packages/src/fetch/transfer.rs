@@ -25,7 +25,7 @@ enum Failure {
 }
 
 /// Transfers `candidate` to `into` if it is the pinned file.
-pub(super) async fn transfer(
+pub(crate) async fn transfer(
     candidate: &Candidate,
     pin: &Pin,
     settings: &IndexSettings,

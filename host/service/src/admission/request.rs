@@ -32,6 +32,10 @@ pub struct Request {
     pub stdin: Stdin,
     /// How many containers like the one it runs in are to be ready for later runs; `None` takes the policy's number.
     pub warm: Option<u32>,
+    /// Packages to have, as the language's package manager names them.
+    pub packages: Vec<String>,
+    /// Files that list packages.
+    pub requirements: Vec<PathBuf>,
 }
 
 impl Request {
@@ -50,6 +54,8 @@ impl Request {
             out: None,
             stdin: Stdin::Empty,
             warm: None,
+            packages: Vec::new(),
+            requirements: Vec::new(),
         }
     }
 

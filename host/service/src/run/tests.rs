@@ -124,7 +124,7 @@ async fn a_guest_is_closed_also_when_the_run_fails_or_never_starts() {
     assert_eq!(error.kind(), ResultKind::InternalError);
     assert_eq!(fake.lines().last().map(String::as_str), Some("close"));
 
-    let prepared = prepare(&failing, &plan, &fake).await.expect("it opens");
+    let prepared = prepare(&failing, &plan, &fake, Vec::new()).await.expect("it opens");
     assert_eq!(prepared.spec().isolation, Isolation::Wasm);
     prepared.close().await.expect("it closes");
     assert_eq!(fake.lines().len(), 5);

@@ -37,6 +37,8 @@ pub(crate) struct WasmInstance {
     /// What the guest sees as `/`.
     root: PathBuf,
     mounts: Vec<Mount>,
+    /// Where a language finds its packages, if there are any.
+    packages: Vec<GuestPath>,
     scratch: InstanceScratch,
 }
 
@@ -64,12 +66,19 @@ impl WasmInstance {
             host: grant.host.to_path_buf(),
             access: grant.access,
         }));
-        Ok(Self { store, loaded, root, mounts, scratch })
+        let packages = spec.layers.iter().map(|layer| layer.guest.clone()).collect();
+        mounts.extend(spec.layers.into_iter().map(|layer| Mount {
+            guest: layer.guest,
+            host: layer.host,
+            access: Access::ReadOnly,
+        }));
+        Ok(Self { store, loaded, root, mounts, packages, scratch })
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, WasmError> {
         let startup = Instant::now();
-        let text = message(job).ok_or_else(|| WasmError::Limit("this tier runs programs, not commands".into()))?;
+        let text = message(job, &self.packages)
+            .ok_or_else(|| WasmError::Limit("this tier runs programs, not commands".into()))?;
         let before = self.put_files(job)?;
         let Limits { wall, cpu, memory, output, disk, files, open_files, processes: _, fuel: _ } = job.limits;
         let setup = Setup {

@@ -18,6 +18,9 @@ struct Head<'a> {
     /// Whether the program's types are to be taken out before it runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     typescript: bool,
+    /// Where packages are that the host brought.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    packages: Vec<&'a str>,
 }
 
 /// The guest's working directory.
@@ -36,7 +39,7 @@ pub(crate) fn argv0(job: &Job) -> &str {
 }
 
 /// What `host.call` answers to the guest's question for its job; nothing when this tier cannot run such a source.
-pub(crate) fn message(job: &Job) -> Option<Vec<u8>> {
+pub(crate) fn message(job: &Job, packages: &[GuestPath]) -> Option<Vec<u8>> {
     let (kind, path0) = match &job.source {
         Source::Inline(_) => ("inline", ""),
         Source::Stdin(_) => ("stdin", ""),
@@ -49,7 +52,9 @@ pub(crate) fn message(job: &Job) -> Option<Vec<u8>> {
         && GuestPath::new(path0).is_ok_and(|path0| job.grants.dirs.iter().any(|grant| path0.is_within(&grant.guest)));
     let typescript = job.language == Language::TypeScript;
     let argv = std::iter::once(argv0(job)).chain(job.args.iter().map(String::as_str)).collect();
-    let head = Head { kind, file: job.source.file_name(), argv, env: &job.env, path0, cwd: CWD, local, typescript };
+    let packages = packages.iter().map(MappedPath::as_str).collect();
+    let (file, env) = (job.source.file_name(), &job.env);
+    let head = Head { kind, file, argv, env, path0, cwd: CWD, local, typescript, packages };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');
     message.extend_from_slice(job.source.text()?);

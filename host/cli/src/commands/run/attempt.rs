@@ -101,6 +101,9 @@ pub(super) fn attempt(
         request = request.in_container();
     }
     let admitted = admit(request, &policy, host.surroundings())?;
+    let packages = host.packages(&admitted, progress(voice).as_ref())?;
+    packages.notes.iter().for_each(|note| voice.explain(note.clone()));
+    let admitted = admitted.with_packages(&packages);
     // Has no thread of its own, so it can exist before the process confines itself.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| no_runtime(&error))?;
@@ -172,7 +175,8 @@ fn carried_out(
         // Blocks for as long as it takes, so no task may be around it.
         host.catalog()?.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
     }
-    let prepared = runtime.block_on(prepare(admitted, plan, backend))?;
+    let layers = runtime.block_on(host.layers(admitted, &plan.choice, progress(voice).as_ref()))?;
+    let prepared = runtime.block_on(prepare(admitted, plan, backend, layers))?;
     let walls = match host.confine(admitted, prepared.spec(), confinement) {
         Ok(walls) => walls,
         Err(failure) => {

@@ -100,6 +100,44 @@ impl Host for Fake {
         Ok(Vec::new())
     }
 
+    fn packages(
+        &self,
+        _admitted: &Admitted,
+        _progress: &dyn codebox_service::Progress,
+    ) -> Result<codebox_service::PackageNeeds, Failure> {
+        Ok(codebox_service::PackageNeeds::default())
+    }
+
+    fn layers<'a>(
+        &'a self,
+        _admitted: &'a Admitted,
+        _choice: &'a codebox_service::Choice,
+        _progress: &'a dyn codebox_service::Progress,
+    ) -> codebox_core::BoxFuture<'a, Result<Vec<codebox_core::Layer>, Failure>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn compile(&self, _asked: &str) -> Result<(), Failure> {
+        unreachable!("no module is compiled")
+    }
+
+    fn lock(
+        &self,
+        _admitted: &Admitted,
+        _script: &std::path::Path,
+        _progress: &dyn codebox_service::Progress,
+    ) -> Result<std::path::PathBuf, Failure> {
+        unreachable!("nothing is locked")
+    }
+
+    fn kept_packages(&self) -> Result<Vec<crate::host::KeptPackage>, Failure> {
+        unreachable!("no package is asked for")
+    }
+
+    fn prune_packages(&self) -> Result<(usize, u64), Failure> {
+        unreachable!("no package is removed")
+    }
+
     fn confine(
         &self,
         _admitted: &Admitted,

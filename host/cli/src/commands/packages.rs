@@ -1,0 +1,100 @@
+//! `codebox lock` and `codebox packages`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use codebox_core::ResultKind;
+use codebox_service::{Program, admit};
+
+use super::run::request;
+use crate::answer;
+use crate::args::{PackagesCommand, RunArgs};
+use crate::failure::Failure;
+use crate::host::{Host, KeptPackage};
+use crate::progress::progress;
+use crate::render::{Escaped, bytes};
+use crate::voice::Voice;
+
+/// Writes the lock of a script.
+pub(super) fn lock(args: RunArgs, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
+    let request = request(args, None)?;
+    let script: PathBuf = match &request.program {
+        Program::File(path) => path.clone(),
+        Program::Inline(_) | Program::Stdin(_) | Program::Command(_) => {
+            let line = "cannot lock the packages of a program that is in no file";
+            return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("put it into a file and name that"));
+        }
+    };
+    let admitted = admit(request, &host.policy()?, host.surroundings())?;
+    let written = host.lock(&admitted, &script, progress(voice).as_ref())?;
+    answer::print(&format!("wrote {}\n", Escaped(&written.display().to_string())))
+}
+
+/// Lists, shows or removes packages.
+pub(super) fn packages(command: PackagesCommand, host: &dyn Host) -> Result<u8, Failure> {
+    match command {
+        PackagesCommand::List => answer::print(&list(&host.kept_packages()?)),
+        PackagesCommand::Show { name } => {
+            let mut kept = host.kept_packages()?;
+            kept.retain(|package| spelled(name_of(&package.file)) == spelled(&name));
+            if kept.is_empty() {
+                let line = format!("no package {name:?} is kept");
+                return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("see codebox packages list"));
+            }
+            answer::print(&show(&kept))
+        }
+        PackagesCommand::Prune => {
+            let (count, freed) = host.prune_packages()?;
+            answer::print(&format!("removed {count} packages and environments, {}\n", bytes(freed)))
+        }
+    }
+}
+
+fn list(kept: &[KeptPackage]) -> String {
+    let mut text = String::new();
+    for KeptPackage { file, size, targets, .. } in kept {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}  {}  {}", Escaped(file), bytes(*size), targets.join(", "));
+    }
+    if kept.is_empty() {
+        text.push_str("no package is kept\n");
+    }
+    text
+}
+
+fn show(kept: &[KeptPackage]) -> String {
+    let mut text = String::new();
+    for KeptPackage { file, sha256, size, targets } in kept {
+        let (file, size, targets) = (Escaped(file), bytes(*size), targets.join(", "));
+        let _ = writeln!(text, "{file}\n  sha256  {sha256}\n  size    {size}\n  for     {targets}");
+    }
+    text
+}
+
+/// The package's name in a file name.
+fn name_of(file: &str) -> &str {
+    file.split_once('-').map_or(file, |(name, _)| name)
+}
+
+fn spelled(name: &str) -> String {
+    name.to_lowercase().replace(['_', '.'], "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_listed_and_shown() {
+        let kept = KeptPackage {
+            file: "Some_Name-1.0-py3-none-any.whl".to_owned(),
+            sha256: "ab".repeat(32),
+            size: 2048,
+            targets: vec!["wasm-3.15".to_owned()],
+        };
+        assert_eq!(list(&[]), "no package is kept\n");
+        assert_eq!(list(std::slice::from_ref(&kept)), "Some_Name-1.0-py3-none-any.whl  2.0 KiB  wasm-3.15\n");
+        assert_eq!(spelled(name_of(&kept.file)), spelled("some.name"));
+        assert!(show(&[kept]).contains(&"ab".repeat(32)));
+    }
+}

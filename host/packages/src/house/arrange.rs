@@ -1,0 +1,80 @@
+//! From a wheel's members to the files that an interpreter finds.
+
+use std::fs;
+use std::path::Path;
+
+use super::{HouseError, tree};
+use crate::resolve::Wheel;
+
+/// Modules that an interpreter runs by itself when it starts. None of a package's is ever there to be found.
+const STARTS: [&str; 2] = ["sitecustomize", "usercustomize"];
+
+/// The most of a METADATA's head that is looked at.
+const HEAD: usize = 64 << 10;
+
+/// Arranges an unpacked wheel at `modules`: its modules and metadata. Scripts, headers, data files, `.pth` files and what
+/// an interpreter would run when it starts are left out.
+pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(), HouseError> {
+    let refused = |reason: String| HouseError::Wheel { wheel: wheel.file.clone(), reason };
+    let mut described = None;
+    fs::create_dir_all(modules).map_err(HouseError::io("make", modules))?;
+    let entries = fs::read_dir(whole).map_err(HouseError::io("read", whole))?;
+    for entry in entries {
+        let path = entry.map_err(HouseError::io("read", whole))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let module = name.split('.').next().unwrap_or(&name);
+        if STARTS.contains(&module) || name.ends_with(".pth") {
+            let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            gone.map_err(HouseError::io("remove", &path))?;
+        } else if name.ends_with(".data") {
+            for part in ["purelib", "platlib"] {
+                let part = path.join(part);
+                if part.is_dir() {
+                    // The same rules hold for what is said to lie elsewhere.
+                    arrange_part(&part, modules)?;
+                }
+            }
+            fs::remove_dir_all(&path).map_err(HouseError::io("remove", &path))?;
+        } else if name.ends_with(".dist-info") && described.replace(name).is_some() {
+            return Err(refused("it describes two packages".to_owned()));
+        }
+    }
+    let described = described.ok_or_else(|| refused("it does not describe its package".to_owned()))?;
+    let metadata = whole.join(&described).join("METADATA");
+    let text = fs::read(&metadata).map_err(|_| refused("it has no METADATA".to_owned()))?;
+    let text = String::from_utf8_lossy(&text[..text.len().min(HEAD)]);
+    let named = |field: &str| {
+        let head = text.lines().take_while(|line| !line.is_empty());
+        head.filter_map(|line| line.split_once(':')).find(|(key, _)| key.eq_ignore_ascii_case(field))
+    };
+    let name = named("Name").map(|(_, name)| plain(name)).unwrap_or_default();
+    if name != plain(&wheel.name) {
+        return Err(refused(format!("it says that it is the package {name:?}")));
+    }
+    tree::moved(whole, modules).map_err(HouseError::io("move", whole))
+}
+
+fn arrange_part(part: &Path, modules: &Path) -> Result<(), HouseError> {
+    for entry in fs::read_dir(part).map_err(HouseError::io("read", part))? {
+        let path = entry.map_err(HouseError::io("read", part))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if STARTS.contains(&name.split('.').next().unwrap_or(&name)) || name.ends_with(".pth") {
+            let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            gone.map_err(HouseError::io("remove", &path))?;
+        }
+    }
+    tree::moved(part, modules).map_err(HouseError::io("move", part))
+}
+
+/// A name as indexes compare it.
+fn plain(name: &str) -> String {
+    let mut plain = String::new();
+    for c in name.trim().chars() {
+        match c {
+            '-' | '_' | '.' if plain.ends_with('-') => {}
+            '-' | '_' | '.' => plain.push('-'),
+            c => plain.extend(c.to_lowercase()),
+        }
+    }
+    plain
+}

@@ -1,0 +1,146 @@
+//! What is kept, listed and removed.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::{Described, House, HouseError};
+
+/// An environment's description.
+pub(super) const DESCRIBED: &str = "environment.json";
+
+/// A wheel that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its file name.
+    pub file: String,
+    /// Its content.
+    pub sha256: String,
+    /// Bytes on disk.
+    pub size: u64,
+    /// The targets of environments that it is in.
+    pub targets: BTreeSet<String>,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Environments.
+    pub environments: usize,
+    /// Wheels.
+    pub wheels: usize,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl House {
+    /// The wheels that are kept, by file name.
+    #[must_use]
+    pub fn kept(&self) -> Vec<Kept> {
+        let described = self.described();
+        let mut kept: Vec<Kept> = names(&self.root.join("wheels"))
+            .into_iter()
+            .map(|sha256| {
+                let within = described.iter().flat_map(|(_, one)| {
+                    one.wheels.iter().filter(|(_, content)| *content == sha256).map(|(file, _)| (file, &one.target))
+                });
+                let (files, targets): (Vec<&String>, BTreeSet<String>) =
+                    within.map(|(file, target)| (file, target.clone())).unzip();
+                let file = files.first().map_or_else(|| self.named(&sha256), |file| (*file).clone());
+                Kept { file, size: size(&self.wheel_dir(&sha256)), sha256, targets }
+            })
+            .collect();
+        kept.sort_by(|one, other| (&one.file, &one.sha256).cmp(&(&other.file, &other.sha256)));
+        kept
+    }
+
+    /// A wheel's name by the metadata in it.
+    fn named(&self, sha256: &str) -> String {
+        let inside = names(&self.wheel_dir(sha256).join(super::MODULES));
+        let described = inside.iter().find_map(|name| name.strip_suffix(".dist-info"));
+        described.unwrap_or(sha256).to_owned()
+    }
+
+    /// Removes every environment that no run holds, the wheels and bytecode that are in none of those left, and what
+    /// indexes said.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn prune(&self) -> Result<Pruned, HouseError> {
+        if !self.root.is_dir() {
+            return Ok(Pruned::default());
+        }
+        let _lock = self.lock()?;
+        let mut pruned = Pruned::default();
+        let mut used = BTreeSet::new();
+        for (place, described) in self.described() {
+            // Held while it is removed: who wants it meanwhile waits, and then finds it gone.
+            let free = File::open(place.join(DESCRIBED)).ok().filter(|file| file.try_lock().is_ok());
+            if free.is_some() {
+                pruned.bytes += size(&place.join(DESCRIBED));
+                remove(&place)?;
+                pruned.environments += 1;
+            } else {
+                used.extend(described.wheels.into_iter().map(|(_, sha256)| sha256));
+            }
+        }
+        for sha256 in names(&self.root.join("wheels")) {
+            if !used.contains(&sha256) {
+                let place = self.wheel_dir(&sha256);
+                pruned.bytes += size(&place);
+                remove(&place)?;
+                pruned.wheels += 1;
+            }
+        }
+        for runtime in names(&self.root.join("compiled")) {
+            for sha256 in names(&self.root.join("compiled").join(&runtime)) {
+                if !used.contains(&sha256) {
+                    let place = self.root.join("compiled").join(&runtime).join(&sha256);
+                    pruned.bytes += size(&place);
+                    remove(&place)?;
+                }
+            }
+        }
+        for other in ["remembered", "index"] {
+            let place = self.root.join(other);
+            pruned.bytes += size(&place);
+            remove(&place)?;
+        }
+        Ok(pruned)
+    }
+
+    fn described(&self) -> Vec<(PathBuf, Described)> {
+        let above = self.root.join("environments");
+        let read = |name: String| {
+            let place = above.join(name);
+            let text = fs::read(place.join(DESCRIBED)).ok()?;
+            Some((place, serde_json::from_slice(&text).ok()?))
+        };
+        names(&above).into_iter().filter_map(read).collect()
+    }
+}
+
+/// The names in a directory, but for those of unfinished things.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| !name.starts_with('.'));
+    names.sort();
+    names
+}
+
+fn remove(place: &Path) -> Result<(), HouseError> {
+    match fs::remove_dir_all(place) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(HouseError::io("remove", place)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of the files in a tree, without following links.
+fn size(path: &Path) -> u64 {
+    let Ok(meta) = fs::symlink_metadata(path) else { return 0 };
+    if !meta.is_dir() {
+        return meta.len();
+    }
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
+}

@@ -1,0 +1,213 @@
+//! Requirements in files: `requirements.txt`, and the metadata of a script.
+
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use crate::requirement::{Requirement, RequirementError};
+
+/// The most of a file of requirements that is looked at.
+pub const MOST_LINES: usize = 2000;
+
+/// A line of a file that is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct LineError {
+    /// The line, from 1.
+    pub line: usize,
+    /// Why.
+    pub reason: String,
+}
+
+/// The requirements of a `requirements.txt`.
+///
+/// Lines with a requirement each, comments, continued lines, and `--hash=sha256:…` behind a requirement, which is not
+/// needed and passed over: what is installed is what an index announces the hash of, and a lock keeps.
+///
+/// # Errors
+/// The first line with anything else: options, other files, addresses, paths.
+pub fn requirements_of_file(text: &str) -> Result<Vec<Requirement>, LineError> {
+    let mut requirements = Vec::new();
+    let mut lines = text.strip_prefix('\u{feff}').unwrap_or(text).lines().zip(1..);
+    while let Some((first, line)) = lines.next() {
+        if line > MOST_LINES {
+            return Err(LineError { line, reason: format!("a file may have {MOST_LINES} lines") });
+        }
+        let mut whole = without_comment(first).to_owned();
+        while let Some(continued) = whole.strip_suffix('\\') {
+            let next = lines.next().map_or("", |(next, _)| without_comment(next));
+            whole = format!("{continued} {next}");
+        }
+        let (requirement, options) = match whole.find(" --") {
+            Some(at) => whole.split_at(at),
+            None => (whole.as_str(), ""),
+        };
+        if let Some(option) = options.split_whitespace().find(|option| !is_hash(option)) {
+            let shown: String = option.chars().filter(|c| !c.is_control()).take(40).collect();
+            return Err(LineError { line, reason: format!("the option {shown:?} is refused; leave it out") });
+        }
+        if requirement.trim().is_empty() && options.is_empty() {
+            continue;
+        }
+        let read = requirement.parse().map_err(|e: RequirementError| LineError { line, reason: e.to_string() })?;
+        requirements.push(read);
+    }
+    Ok(requirements)
+}
+
+fn is_hash(option: &str) -> bool {
+    let digits = option.strip_prefix("--hash=sha256:");
+    digits.is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// A line without its comment: `#` at its start, or after a space.
+fn without_comment(line: &str) -> &str {
+    let cut = match line.trim_start().starts_with('#') {
+        true => "",
+        false => line.find(" #").map_or(line, |at| &line[..at]),
+    };
+    cut.trim_end()
+}
+
+/// What a script says of itself (PEP 723).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScriptMetadata {
+    /// What it needs.
+    pub dependencies: Vec<Requirement>,
+    /// The versions of Python that it runs in.
+    pub requires_python: Option<String>,
+    /// Tables that were passed over, because a script has no say in them: `tool.uv`.
+    pub ignored: Vec<String>,
+}
+
+/// The block as it is written.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Block {
+    #[serde(default)]
+    dependencies: Vec<String>,
+    requires_python: Option<String>,
+    #[serde(default)]
+    tool: toml::Table,
+}
+
+/// Reads the block `# /// script` of a program; nothing where there is none.
+///
+/// # Errors
+/// A block that is not closed, or there twice; what is no TOML; a dependency that is refused.
+pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineError> {
+    let mut found: Option<(usize, String)> = None;
+    let mut lines = program.split(|byte| *byte == b'\n').zip(1..).peekable();
+    while let Some((line, number)) = lines.next() {
+        if line.trim_ascii_end() != b"# /// script" {
+            continue;
+        }
+        if found.is_some() {
+            return Err(LineError { line: number, reason: "a second block of script metadata is refused".to_owned() });
+        }
+        let mut text = String::new();
+        // The last line that closes it counts, as long as only comments come before.
+        let (mut closed, mut pending) = (false, String::new());
+        while let Some((line, _)) = lines.next_if(|(line, _)| line.first() == Some(&b'#')) {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line == b"# ///" {
+                text.push_str(&pending);
+                (closed, pending) = (true, "# ///\n".to_owned());
+                continue;
+            }
+            let content = line.strip_prefix(b"# ").or_else(|| line.strip_prefix(b"#")).unwrap_or_default();
+            pending.push_str(&String::from_utf8_lossy(content));
+            pending.push('\n');
+        }
+        if !closed {
+            return Err(LineError {
+                line: number,
+                reason: "the block of script metadata has no end `# ///`".to_owned(),
+            });
+        }
+        found = Some((number, text));
+    }
+    let Some((line, text)) = found else { return Ok(None) };
+    let block: Block = toml::from_str(&text).map_err(|error| {
+        let below = error.span().map_or(0, |span| text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
+        let reason = format!("script metadata: {}", error.message().lines().next().unwrap_or_default());
+        LineError { line: line + 1 + below, reason }
+    })?;
+    let read = block.dependencies.iter().map(|text| Requirement::from_str(text));
+    let dependencies = read.collect::<Result<_, _>>().map_err(|e| LineError { line, reason: e.to_string() })?;
+    if let Some(versions) = &block.requires_python
+        && uv_pep440::VersionSpecifiers::from_str(versions).is_err()
+    {
+        return Err(LineError { line, reason: "script metadata: requires-python is no list of versions".to_owned() });
+    }
+    let ignored = block.tool.keys().filter(|tool| *tool == "uv").map(|tool| format!("tool.{tool}")).collect();
+    Ok(Some(ScriptMetadata { dependencies, requires_python: block.requires_python, ignored }))
+}
+
+/// Whether a version of Python is among those that a script names.
+#[must_use]
+pub fn is_among(version: &str, versions: &str) -> bool {
+    let read = (uv_pep440::Version::from_str(version), uv_pep440::VersionSpecifiers::from_str(versions));
+    matches!(read, (Ok(version), Ok(versions)) if versions.contains(&version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(requirements: &[Requirement]) -> Vec<String> {
+        requirements.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_file_has_requirements_comments_and_hashes() {
+        let hash = "ab".repeat(32);
+        let text = format!(
+            "\u{feff}# all\n\nrequests>=2 # why\nrich==13.7.1 \\\n    --hash=sha256:{hash} \\\n    --hash=sha256:{hash}\r\n  tomli; python_version<'4'\n"
+        );
+        let read = requirements_of_file(&text).expect("it is plain");
+        assert_eq!(shown(&read), ["requests>=2", "rich==13.7.1", "tomli ; python_full_version < '4'"]);
+    }
+
+    #[test]
+    fn anything_else_is_refused_by_its_line() {
+        for (text, line) in [
+            ("a\n-r other.txt", 2),
+            ("--index-url http://127.0.0.1/", 1),
+            ("a\n\n--extra-index-url=http://127.0.0.1/", 3),
+            ("a --global-option=x", 1),
+            ("a --hash=md5:00", 1),
+            ("a\nb @ http://127.0.0.1/b.whl", 2),
+            ("./a", 1),
+            ("-e .", 1),
+            ("a \\\n--pre", 1),
+            ("# x\n\\\n-c constraints.txt", 2),
+        ] {
+            assert_eq!(requirements_of_file(text).map_err(|e| e.line), Err(line), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_script_says_what_it_needs() {
+        let program = b"#!/usr/bin/env python\n# /// script\n# requires-python = \">=3.11\"\n# dependencies = [\n#   \"rich>=13\",\n# ]\n# [tool.uv]\n# index-url = \"http://127.0.0.1/\"\n# ///\nprint(1)\n";
+        let read = script_metadata(program).expect("it is plain").expect("a block");
+        assert_eq!(shown(&read.dependencies), ["rich>=13"]);
+        assert_eq!((read.requires_python.as_deref(), read.ignored), (Some(">=3.11"), vec!["tool.uv".to_owned()]));
+        assert_eq!(script_metadata(b"x = '# /// script'\n"), Ok(None));
+        assert!(is_among("3.15.0", ">=3.11") && !is_among("3.9.2", ">=3.11"));
+    }
+
+    #[test]
+    fn bad_metadata_is_refused() {
+        for text in [
+            "# /// script\n# dependencies = []\nprint()\n",
+            "# /// script\n# dependencies = [\n# ///\n",
+            "# /// script\n# dependencies = ['x @ http://127.0.0.1/']\n# ///\n",
+            "# /// script\n# dependencies = ['-r x']\n# ///\n",
+            "# /// script\n# requires-python = 'new'\n# ///\n",
+            "# /// script\n# ///\n\n# /// script\n# ///\n",
+        ] {
+            assert!(script_metadata(text.as_bytes()).is_err(), "{text:?}");
+        }
+    }
+}

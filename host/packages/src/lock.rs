@@ -1,0 +1,166 @@
+//! The lock of a script: every package with its version and hash, for each target.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::requirement::Requirement;
+use crate::resolve::{Resolved, Target};
+
+/// What the file says that it is.
+const FORMAT: &str = "codebox-1";
+
+/// Exact packages for the targets that a script was locked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lock {
+    format: String,
+    /// What was asked for.
+    requirements: Vec<String>,
+    /// What that came to, by target.
+    #[serde(default)]
+    target: BTreeMap<String, Locked>,
+}
+
+/// One target's packages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Locked {
+    #[serde(flatten)]
+    resolved: Resolved,
+    /// Packages for which there is nothing here but in a container.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    native: Vec<String>,
+}
+
+/// Why a lock cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LockError {
+    /// It was written by something else, or by hand.
+    #[error("it is no lock of codebox's: {0}")]
+    Unreadable(String),
+    /// The script asks for something else now.
+    #[error("it was made for {locked}, and the program asks for {asked}")]
+    Changed {
+        /// What it was made for.
+        locked: String,
+        /// What is asked for.
+        asked: String,
+    },
+    /// It has nothing for this target.
+    #[error("it has no packages for {target}, only for {known}")]
+    NoTarget {
+        /// The target.
+        target: String,
+        /// Those that it has.
+        known: String,
+    },
+}
+
+impl Lock {
+    /// A lock for these requirements, empty still.
+    #[must_use]
+    pub fn new(wanted: &[Requirement]) -> Self {
+        Self { format: FORMAT.to_owned(), requirements: texts(wanted), target: BTreeMap::new() }
+    }
+
+    /// Adds what the requirements came to for a target.
+    pub fn add(&mut self, target: &Target, resolved: Resolved) {
+        self.target.insert(target.name(), Locked { resolved, native: Vec::new() });
+    }
+
+    /// Adds that there is nothing for a target, because of these packages.
+    pub fn add_native(&mut self, target: &Target, native: Vec<String>) {
+        self.target.insert(target.name(), Locked { resolved: Resolved::default(), native });
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// When it cannot be written down.
+    pub fn to_text(&self) -> Result<String, LockError> {
+        let text = toml::to_string_pretty(self).map_err(|error| LockError::Unreadable(error.to_string()))?;
+        Ok(format!(
+            "# Written by `codebox lock`; it is read by `codebox run`, and made anew when the packages change.\n{text}"
+        ))
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// When it is no such file.
+    pub fn parse(text: &str) -> Result<Self, LockError> {
+        let read: Self = toml::from_str(text)
+            .map_err(|error| LockError::Unreadable(error.message().lines().next().unwrap_or_default().to_owned()))?;
+        match read.format == FORMAT {
+            true => Ok(read),
+            false => Err(LockError::Unreadable(format!("its format is {:?}", read.format))),
+        }
+    }
+
+    /// Refuses other requirements than those it was made for.
+    ///
+    /// # Errors
+    /// When they are others.
+    pub fn check(&self, wanted: &[Requirement]) -> Result<(), LockError> {
+        let asked = texts(wanted);
+        match asked == self.requirements {
+            true => Ok(()),
+            false => Err(LockError::Changed { locked: self.requirements.join(", "), asked: asked.join(", ") }),
+        }
+    }
+
+    /// What it has for a target: the packages, or why there are none.
+    ///
+    /// # Errors
+    /// When it was not made for it.
+    pub fn of(&self, target: &Target) -> Result<Result<Resolved, Vec<String>>, LockError> {
+        match self.target.get(&target.name()) {
+            Some(Locked { native, .. }) if !native.is_empty() => Ok(Err(native.clone())),
+            Some(Locked { resolved, .. }) => Ok(Ok(resolved.clone())),
+            None => {
+                let known = self.target.keys().cloned().collect::<Vec<_>>().join(", ");
+                Err(LockError::NoTarget { target: target.name(), known })
+            }
+        }
+    }
+}
+
+fn texts(wanted: &[Requirement]) -> Vec<String> {
+    let mut texts: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    texts.sort();
+    texts.dedup();
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::Wheel;
+
+    #[test]
+    fn a_lock_is_read_as_it_was_written() {
+        let wanted: Vec<Requirement> = ["b>=1", "a"].map(|text| text.parse().expect("a requirement")).into();
+        let wheel = Wheel {
+            name: "a".to_owned(),
+            version: "1.0".to_owned(),
+            file: "a-1.0-py3-none-any.whl".to_owned(),
+            url: "http://127.0.0.1/a.whl".to_owned(),
+            sha256: "ab".repeat(32),
+            size: Some(3),
+        };
+        let resolved = Resolved { wheels: vec![wheel], built_in: vec![("six".to_owned(), "1.17.0".to_owned())] };
+        let wasm = Target::Wasm { python: "3.15.0".to_owned(), built_in: Vec::new() };
+        let mut lock = Lock::new(&wanted);
+        lock.add(&wasm, resolved.clone());
+        lock.add_native(&Target::usual(), vec!["b".to_owned()]);
+        let read = Lock::parse(&lock.to_text().expect("a text")).expect("a lock");
+        assert_eq!(read, lock);
+        assert_eq!(read.check(&wanted), Ok(()));
+        assert!(matches!(read.check(&wanted[..1]), Err(LockError::Changed { .. })));
+        assert_eq!(read.of(&wasm), Ok(Ok(resolved)));
+        assert_eq!(read.of(&Target::usual()), Ok(Err(vec!["b".to_owned()])));
+        for text in ["", "version = 1\n[[package]]\nname = 'a'\n", "format = 'x'\nrequirements = []", "\u{1}"] {
+            assert!(matches!(Lock::parse(text), Err(LockError::Unreadable(_))), "{text:?}");
+        }
+    }
+}

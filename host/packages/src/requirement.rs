@@ -1,0 +1,174 @@
+//! One requirement: a name, extras, versions and markers, and nothing else.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uv_pep508::VersionOrUrl;
+use uv_pypi_types::VerbatimParsedUrl;
+
+/// The longest text that is looked at.
+const LONGEST: usize = 1024;
+
+/// What a user wants of an index: `requests`, `rich>=13`, `httpx[http2]; python_version > "3.10"`.
+///
+/// PEP 508's names, extras, version specifiers and markers, and nothing that names a place to take a package from.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Requirement(uv_pep508::Requirement<VerbatimParsedUrl>);
+
+/// Why a text is no requirement that is taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("package {text:?} is refused: {reason}; give a name with versions, such as 'requests' or 'rich>=13'")]
+pub struct RequirementError {
+    /// The text, shortened.
+    pub text: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Requirement {
+    /// The package's name as indexes know it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name.as_ref()
+    }
+
+    /// The same for the resolver.
+    pub(crate) fn lower(&self) -> uv_distribution_types::Requirement {
+        self.0.clone().into()
+    }
+
+    pub(crate) fn inner(&self) -> &uv_pep508::Requirement<VerbatimParsedUrl> {
+        &self.0
+    }
+}
+
+impl FromStr for Requirement {
+    type Err = RequirementError;
+
+    fn from_str(text: &str) -> Result<Self, RequirementError> {
+        let refused = |reason: &str| RequirementError {
+            text: text.chars().take(80).collect(),
+            reason: reason.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect(),
+        };
+        if text.len() > LONGEST {
+            return Err(refused("it is longer than 1024 bytes"));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(refused("it has a control character"));
+        }
+        let trimmed = text.trim();
+        if trimmed.is_empty() {
+            return Err(refused("it is empty"));
+        }
+        if trimmed.starts_with('-') {
+            return Err(refused("it is an option, not a package"));
+        }
+        // What comes before the markers has none of these, unless it is an address or a path.
+        let before = trimmed.split(';').next().unwrap_or_default();
+        if before.contains(['@', '/', '\\', ':', '%', '$', '?']) {
+            return Err(refused("it names an address or a path"));
+        }
+        let read = uv_pep508::Requirement::<VerbatimParsedUrl>::from_str(trimmed);
+        let read = read.map_err(|error| refused(error.message.to_string().lines().next().unwrap_or_default()))?;
+        match read.version_or_url {
+            Some(VersionOrUrl::Url(_)) => Err(refused("it names an address or a path")),
+            Some(VersionOrUrl::VersionSpecifier(_)) | None => Ok(Self(read)),
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_versions_extras_and_markers_are_taken() {
+        for (text, name, shown) in [
+            ("requests", "requests", "requests"),
+            (" Rich >= 13 ", "rich", "rich>=13"),
+            ("A_b.C", "a-b-c", "a-b-c"),
+            ("httpx[http2,socks]~=0.27.0", "httpx", "httpx[http2,socks]~=0.27.0"),
+            ("x==1.*,!=1.5", "x", "x==1.*,!=1.5"),
+            ("x (>=1)", "x", "x>=1"),
+            ("x==1!2.0.post1+local", "x", "x==1!2.0.post1+local"),
+            ("tomli; python_version < '3.11'", "tomli", "tomli ; python_full_version < '3.11'"),
+        ] {
+            let read: Requirement = text.parse().unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!((read.name(), read.to_string().as_str()), (name, shown));
+        }
+    }
+
+    #[test]
+    fn whatever_names_a_place_or_an_option_is_refused() {
+        for text in [
+            "",
+            " ",
+            "-r/etc/passwd",
+            "--index-url=http://127.0.0.1/",
+            "-e .",
+            "git+ssh://host/x",
+            "file:///etc/passwd",
+            "x @ http://169.254.169.254/x.whl",
+            "x@http://127.0.0.1/x.whl",
+            "x @ file:///x.whl",
+            "x @ ./x.whl",
+            ";",
+            "; python_version > '3'",
+            "x\n--index-url http://127.0.0.1/",
+            "x\r-r y",
+            "x\0",
+            "x\u{1b}[2J",
+            "../x",
+            "./x",
+            "/x",
+            "x/y",
+            "x\\y",
+            "C:\\x",
+            "~/x",
+            "x.whl/../y",
+            "x y",
+            "x --hash=sha256:00",
+            "x>=1 --pre",
+            "$HOME",
+            "${HOME}",
+            "x=1",
+            "x===",
+            "é",
+            ".",
+            "..",
+            "x; import os",
+            "x; 'a' @ 'b'",
+        ] {
+            let refused = text.parse::<Requirement>().err().unwrap_or_else(|| panic!("{text:?} is taken"));
+            let line = refused.to_string();
+            assert!(!line.chars().any(char::is_control), "{line:?}");
+        }
+        assert!("x".repeat(2000).parse::<Requirement>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_has_a_plain_name_and_is_read_again(text in "\\PC{0,40}|[a-z@:/;.>=<~! \\[\\],-]{0,30}") {
+            if let Ok(read) = text.parse::<Requirement>() {
+                prop_assert!(read.name().chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'));
+                prop_assert!(!read.name().starts_with('-'));
+                let again: Requirement = read.to_string().parse().expect("what it shows is one");
+                prop_assert_eq!(again, read);
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Names like a name that no index has.
+
+/// What programs import and what brings it, and names that are often meant.
+const KNOWN: &[&str] = &[
+    "aiohttp",
+    "anyio",
+    "arrow",
+    "attrs",
+    "beautifulsoup4",
+    "black",
+    "boto3",
+    "botocore",
+    "cachetools",
+    "certifi",
+    "cffi",
+    "chardet",
+    "charset-normalizer",
+    "click",
+    "colorama",
+    "cryptography",
+    "dask",
+    "django",
+    "docutils",
+    "duckdb",
+    "fastapi",
+    "flask",
+    "fsspec",
+    "geopandas",
+    "gunicorn",
+    "h11",
+    "httpcore",
+    "httpx",
+    "idna",
+    "importlib-metadata",
+    "ipython",
+    "jinja2",
+    "jmespath",
+    "jsonschema",
+    "jupyter",
+    "keras",
+    "langchain",
+    "loguru",
+    "lxml",
+    "markdown",
+    "markupsafe",
+    "matplotlib",
+    "mypy",
+    "nltk",
+    "numba",
+    "numpy",
+    "openai",
+    "opencv-python",
+    "openpyxl",
+    "orjson",
+    "packaging",
+    "pandas",
+    "pillow",
+    "pip",
+    "platformdirs",
+    "plotly",
+    "polars",
+    "protobuf",
+    "psutil",
+    "psycopg",
+    "pyarrow",
+    "pycparser",
+    "pydantic",
+    "pygments",
+    "pyjwt",
+    "pymongo",
+    "pymysql",
+    "pyparsing",
+    "pytest",
+    "python-dateutil",
+    "python-docx",
+    "python-dotenv",
+    "pytz",
+    "pyyaml",
+    "redis",
+    "regex",
+    "requests",
+    "rich",
+    "ruff",
+    "scikit-image",
+    "scikit-learn",
+    "scipy",
+    "scrapy",
+    "seaborn",
+    "selenium",
+    "setuptools",
+    "shapely",
+    "six",
+    "soupsieve",
+    "spacy",
+    "sqlalchemy",
+    "starlette",
+    "statsmodels",
+    "sympy",
+    "tabulate",
+    "tenacity",
+    "tensorflow",
+    "tiktoken",
+    "tomli",
+    "torch",
+    "tornado",
+    "tqdm",
+    "transformers",
+    "typer",
+    "typing-extensions",
+    "tzdata",
+    "urllib3",
+    "uvicorn",
+    "websockets",
+    "werkzeug",
+    "wheel",
+    "wrapt",
+    "xgboost",
+    "xlsxwriter",
+    "xmltodict",
+    "zipp",
+];
+
+/// What a module's name is mistaken for a package's.
+const MODULES: &[(&str, &str)] = &[
+    ("bs4", "beautifulsoup4"),
+    ("cv2", "opencv-python"),
+    ("dateutil", "python-dateutil"),
+    ("docx", "python-docx"),
+    ("dotenv", "python-dotenv"),
+    ("jwt", "pyjwt"),
+    ("pil", "pillow"),
+    ("skimage", "scikit-image"),
+    ("sklearn", "scikit-learn"),
+    ("yaml", "pyyaml"),
+];
+
+/// At most three names that are nearly this one, the nearest first.
+pub(super) fn near<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Vec<String> {
+    if let Some((_, meant)) = MODULES.iter().find(|(module, _)| *module == name) {
+        return vec![(*meant).to_owned()];
+    }
+    let most = if name.len() <= 4 { 1 } else { 2 };
+    let mut found: Vec<(usize, &str)> = KNOWN
+        .iter()
+        .copied()
+        .chain(others)
+        .filter(|other| *other != name)
+        .filter_map(|other| distance(name, other, most).map(|far| (far, other)))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// How many letters have to change, be put in, left out or change places with their neighbour; nothing beyond `most`.
+fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len().abs_diff(other.len()) > most {
+        return None;
+    }
+    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=other.len()).collect());
+    for (i, letter) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, opposite) in other.iter().enumerate() {
+            let mut cost = (last[j] + usize::from(letter != opposite)).min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *letter == other[j - 1] && one[i - 1] == *opposite {
+                cost = cost.min(before[j - 1] + 1);
+            }
+            row.push(cost);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().filter(|far| *far <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_and_module_names_are_seen() {
+        for (name, meant) in
+            [("reqeusts", "requests"), ("request", "requests"), ("sklearn", "scikit-learn"), ("nunpy", "numpy")]
+        {
+            assert_eq!(near(name, std::iter::empty()).first().map(String::as_str), Some(meant), "{name}");
+        }
+        assert_eq!(near("frobnicate-tools", std::iter::empty()), Vec::<String>::new());
+        assert_eq!(near("my-tol", ["my-tool"].into_iter()), ["my-tool"]);
+    }
+}

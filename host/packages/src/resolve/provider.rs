@@ -1,0 +1,97 @@
+//! Where the resolver gets versions and metadata from: an index, and what a runtime has built in.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use uv_distribution::{ArchiveMetadata, Reporter};
+use uv_distribution_types::{
+    Dist, IndexMetadata, InstalledDist, InstalledDistKind, InstalledRegistryDist, Name as _, RequestedDist,
+};
+use uv_normalize::PackageName;
+use uv_pypi_types::ResolutionMetadata;
+use uv_resolver::{
+    DefaultResolverProvider, MetadataResponse, PackageVersionsResult, ResolverProvider, VersionsResponse,
+    WheelMetadataResult,
+};
+use uv_types::InstalledPackagesProvider;
+
+use super::target::BuiltIn;
+use super::unbuilt::Unbuilt;
+
+/// Packages that are there already, with exactly one version each.
+#[derive(Clone, Default)]
+pub(super) struct Present(Arc<BTreeMap<PackageName, (InstalledDist, String)>>);
+
+impl Present {
+    pub(super) fn new(built_in: &[BuiltIn]) -> Self {
+        let one = |BuiltIn { name, version, metadata }: &BuiltIn| {
+            let name: PackageName = name.parse().ok()?;
+            let path = Path::new("/").join(format!("{name}.dist-info")).into_boxed_path();
+            let (version, cache_info, build_info) = (version.parse().ok()?, None, None);
+            let dist = InstalledRegistryDist { name: name.clone(), version, path, cache_info, build_info };
+            Some((name, (InstalledDist::from(InstalledDistKind::Registry(dist)), metadata.clone())))
+        };
+        Self(Arc::new(built_in.iter().filter_map(one).collect()))
+    }
+}
+
+impl InstalledPackagesProvider for Present {
+    fn iter(&self) -> impl Iterator<Item = &InstalledDist> {
+        self.0.values().map(|(dist, _)| dist)
+    }
+
+    fn get_packages(&self, name: &PackageName) -> Vec<&InstalledDist> {
+        self.0.get(name).map(|(dist, _)| dist).into_iter().collect()
+    }
+}
+
+/// The index, but for what is there already.
+pub(super) struct Provider<'a> {
+    pub(super) index: DefaultResolverProvider<'a, Unbuilt>,
+    pub(super) present: Present,
+    /// The names that no index has, and that were asked for.
+    pub(super) unknown: Arc<Mutex<Vec<String>>>,
+}
+
+impl ResolverProvider for Provider<'_> {
+    async fn get_package_versions<'io>(
+        &'io self,
+        name: &'io PackageName,
+        index: Option<&'io IndexMetadata>,
+    ) -> PackageVersionsResult {
+        // Of what is built in no other version can take the place.
+        if self.present.0.contains_key(name) {
+            return Ok(VersionsResponse::Found(Vec::new()));
+        }
+        let answer = self.index.get_package_versions(name, index).await;
+        if let (Ok(VersionsResponse::NotFound | VersionsResponse::NoIndex), Ok(mut unknown)) =
+            (&answer, self.unknown.lock())
+        {
+            unknown.push(name.to_string());
+        }
+        answer
+    }
+
+    async fn get_or_build_wheel_metadata<'io>(&'io self, dist: &'io Dist) -> WheelMetadataResult {
+        match dist {
+            Dist::Built(_) => self.index.get_or_build_wheel_metadata(dist).await,
+            Dist::Source(_) => Ok(MetadataResponse::Error(
+                Box::new(RequestedDist::Installable(dist.clone())),
+                Arc::new(uv_distribution::Error::NoBuild),
+            )),
+        }
+    }
+
+    async fn get_installed_metadata<'io>(&'io self, dist: &'io InstalledDist) -> WheelMetadataResult {
+        let text = self.present.0.get(dist.name()).map_or("", |(_, metadata)| metadata.as_str());
+        match ResolutionMetadata::parse_metadata(text.as_bytes()) {
+            Ok(metadata) => Ok(MetadataResponse::Found(ArchiveMetadata::from_metadata23(metadata))),
+            Err(error) => Err(uv_distribution::Error::Metadata(error)),
+        }
+    }
+
+    fn with_reporter(self, reporter: Arc<dyn Reporter>) -> Self {
+        Self { index: self.index.with_reporter(reporter), ..self }
+    }
+}

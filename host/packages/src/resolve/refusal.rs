@@ -1,0 +1,146 @@
+//! Why requirements come to nothing.
+
+use uv_client::ErrorKind;
+
+use super::near::near;
+use super::target::Target;
+use crate::error::Cause;
+use crate::requirement::Requirement;
+use crate::settings::IndexSettings;
+
+/// Why there are no wheels for what was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResolveError {
+    /// A platform that no wheels are known for.
+    #[error("no wheels are known for the platform {0}")]
+    Platform(String),
+    /// Names that no index has.
+    #[error("no package index has {}{}: {searched}", names.join(", "), said(near))]
+    NotFound {
+        /// The names.
+        names: Vec<String>,
+        /// Names like them.
+        near: Vec<String>,
+        /// What was asked.
+        searched: String,
+    },
+    /// They contradict each other, or nothing here serves them.
+    #[error("no set of wheels for {target} has what is asked for: {reason}")]
+    NoSolution {
+        /// For what.
+        target: String,
+        /// In one line.
+        reason: String,
+    },
+    /// The network is switched off.
+    #[error("{0} is not here and network use is switched off (UV_OFFLINE, or `offline` in uv.toml); allow it once")]
+    Offline(String),
+    /// An index gives no usable answer.
+    #[error("package index gives no usable answer: {reason}")]
+    Index {
+        /// In one line.
+        reason: String,
+        /// All of it.
+        #[source]
+        source: Cause,
+    },
+    /// A file without a hash, which could be anything.
+    #[error("the package index tells no sha256 of {file}, and nothing is installed that cannot be checked")]
+    Unlocked {
+        /// The file.
+        file: String,
+    },
+    /// An index is too slow.
+    #[error("the package index did not answer within {seconds} s; set UV_HTTP_TIMEOUT to wait longer")]
+    Deadline {
+        /// How long was waited.
+        seconds: u64,
+    },
+}
+
+fn said(near: &[String]) -> String {
+    if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(" or ")) }
+}
+
+/// The resolver's error in these words.
+pub(super) fn of(
+    error: uv_resolver::ResolveError,
+    mut unknown: Vec<String>,
+    wanted: &[Requirement],
+    target: &Target,
+    settings: &IndexSettings,
+) -> ResolveError {
+    unknown.sort();
+    unknown.dedup();
+    match error {
+        uv_resolver::ResolveError::NoSolution(none) => {
+            let involved: Vec<String> = none.packages().map(ToString::to_string).collect();
+            unknown.retain(|name| involved.contains(name));
+            if settings.connectivity.is_offline() && unknown.is_empty() && none.report().contains("network") {
+                return ResolveError::Offline(listed(wanted));
+            }
+            if unknown.is_empty() {
+                return ResolveError::NoSolution { target: target.name(), reason: in_one_line(none.report()) };
+            }
+            let others =
+                || wanted.iter().map(Requirement::name).chain(target.built_in().iter().map(|one| one.name.as_str()));
+            let mut close: Vec<String> = unknown.iter().flat_map(|name| near(name, others())).collect();
+            close.dedup();
+            close.retain(|name| !unknown.contains(name));
+            let sources = settings.sources();
+            let searched = match sources.is_empty() {
+                true => "there is none, UV_NO_INDEX, PIP_NO_INDEX or `no-index` is set".to_owned(),
+                false => format!("searched {}", sources.join(", ")),
+            };
+            ResolveError::NotFound { names: unknown, near: close, searched }
+        }
+        uv_resolver::ResolveError::Client(error) if matches!(error.kind(), ErrorKind::Offline(_)) => {
+            ResolveError::Offline(listed(wanted))
+        }
+        error => {
+            let reason = in_one_line(&chain(&error));
+            ResolveError::Index { reason, source: error.into() }
+        }
+    }
+}
+
+fn listed(wanted: &[Requirement]) -> String {
+    wanted.iter().map(Requirement::name).collect::<Vec<_>>().join(", ")
+}
+
+/// An error and its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// A report without its colours and line breaks, within a bound.
+fn in_one_line(report: &str) -> String {
+    let mut line = String::new();
+    let mut chars = report.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => while chars.next().is_some_and(|c| c != 'm') {},
+            c if c.is_whitespace() || c.is_control() => {
+                if !line.ends_with(' ') {
+                    line.push(' ');
+                }
+            }
+            c => line.push(c),
+        }
+    }
+    let line = line.trim();
+    match line.char_indices().nth(600) {
+        Some((at, _)) => format!("{} …", &line[..at]),
+        None => line.to_owned(),
+    }
+}

@@ -1,0 +1,124 @@
+//! Which packages a job asks for: by its options, its files and its script.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use codebox_cli::Failure;
+use codebox_core::{Language, ResultKind, Source};
+use codebox_packages::{LineError, Lock, LockError, Requirement, requirements_of_file, script_metadata};
+use codebox_service::Admitted;
+use codebox_service::config::Packages;
+
+/// The largest file that is read for it.
+const LARGEST: u64 = 4 << 20;
+
+/// What a job asks for.
+pub(super) struct Asked {
+    pub wanted: Vec<Requirement>,
+    pub requires_python: Option<String>,
+    pub notes: Vec<String>,
+    /// The lock of its script, and where that is.
+    pub lock: Option<(PathBuf, Lock)>,
+}
+
+impl Asked {
+    /// What a job asks for; nothing where it asks for none.
+    pub(super) fn of(admitted: &Admitted) -> Result<Option<Self>, Failure> {
+        let Some(mut asked) = Self::unlocked(admitted)? else { return Ok(None) };
+        if let Source::File { argv0, .. } = &admitted.job().source {
+            let file = lock_of(Path::new(argv0));
+            if file.is_file() {
+                let lock = Lock::parse(&text_of(&file)?).map_err(|error| bad_lock(&file, &error))?;
+                lock.check(&asked.wanted).map_err(|error| bad_lock(&file, &error))?;
+                asked.lock = Some((file, lock));
+            }
+        }
+        Ok(Some(asked))
+    }
+
+    /// The same without a look at its lock.
+    pub(super) fn unlocked(admitted: &Admitted) -> Result<Option<Self>, Failure> {
+        let job = admitted.job();
+        let mut asked = Self { wanted: Vec::new(), requires_python: None, notes: Vec::new(), lock: None };
+        let refused = |error: &dyn std::fmt::Display| Failure::new(ResultKind::InvalidRequest, error.to_string());
+        if job.language == Language::Python
+            && let Some(text) = job.source.text()
+        {
+            let shown = job.source.argv0();
+            let bad = |LineError { line, reason }| refused(&format!("{shown}: line {line}: {reason}"));
+            if let Some(metadata) = script_metadata(text).map_err(bad)? {
+                asked.wanted = metadata.dependencies;
+                asked.requires_python = metadata.requires_python;
+                let pass_over = |table| format!("{shown}: [{table}] is passed over: a script has no say in it");
+                asked.notes = metadata.ignored.into_iter().map(pass_over).collect();
+            }
+        }
+        for text in &job.packages {
+            asked.wanted.push(text.parse().map_err(|error| refused(&error))?);
+        }
+        for file in admitted.requirements() {
+            let bad = |LineError { line, reason }| refused(&format!("{}: line {line}: {reason}", file.display()));
+            asked.wanted.extend(requirements_of_file(&text_of(file)?).map_err(bad)?);
+        }
+        if asked.wanted.is_empty() {
+            return Ok(None);
+        }
+        if job.language != Language::Python {
+            let line =
+                format!("cannot have packages for {}: only Python and JavaScript programs have some", job.language);
+            return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("leave --with and -r out"));
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        asked.wanted.retain(|one| seen.insert(one.to_string()));
+        Ok(Some(asked))
+    }
+
+    /// What is asked for, each in its one spelling, in order.
+    pub(super) fn texts(&self) -> Vec<String> {
+        let mut texts: Vec<String> = self.wanted.iter().map(ToString::to_string).collect();
+        texts.sort();
+        texts
+    }
+
+    /// Refuses what the configuration does not allow.
+    pub(super) fn check(&self, rules: &Packages) -> Result<(), Failure> {
+        match self.wanted.iter().find(|one| !rules.allows(one.name())) {
+            None => Ok(()),
+            Some(one) => {
+                let line = format!("the package {} is not among those that the configuration allows", one.name());
+                Err(Failure::new(ResultKind::Denied, line)
+                    .with_fix("add it to packages.allow in your own configuration"))
+            }
+        }
+    }
+}
+
+/// Where the lock of a script is.
+pub(super) fn lock_of(script: &Path) -> PathBuf {
+    let mut name = script.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+pub(super) fn bad_lock(file: &Path, error: &LockError) -> Failure {
+    let fix = match error {
+        LockError::Unreadable(_) => "move it away, or have it made again with codebox lock",
+        LockError::Changed { .. } | LockError::NoTarget { .. } => "have it made again with codebox lock",
+    };
+    Failure::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
+}
+
+/// A file's text, within a bound. A pipe would never end, and a device neither.
+pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
+    let unreadable = |error: std::io::Error| {
+        Failure::new(ResultKind::InvalidRequest, format!("cannot read {}: {error}", path.display()))
+    };
+    let meta = std::fs::metadata(path).map_err(unreadable)?;
+    if !meta.is_file() || meta.len() > LARGEST {
+        return Err(unreadable(std::io::Error::other("it is no regular file of at most 4 MiB")));
+    }
+    let mut text = String::new();
+    File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text)).map_err(unreadable)?;
+    Ok(text)
+}

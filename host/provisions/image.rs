@@ -1,0 +1,58 @@
+//! What a container's image says of its Python: asked once of each image, in a container with nothing granted.
+
+use codebox_cli::Failure;
+use codebox_container::ContainerBackend;
+use codebox_core::{Backend as _, ExecIo, Grants, InstanceSpec, Isolation, Job, Language, Limits, ResultKind};
+use codebox_packages::{House, Image};
+
+/// Prints what wheels are chosen by.
+const ASK: &str = r#"
+import json, os, platform, sys
+try:
+    name, version = "glibc", os.confstr("CS_GNU_LIBC_VERSION").split()[1]
+except Exception:
+    name, version = "musl", "1.2"
+    try:
+        import subprocess
+        said = subprocess.run(["ldd"], capture_output=True, text=True).stderr
+        version = next(line.split()[1] for line in said.splitlines() if line.startswith("Version"))
+    except Exception:
+        pass
+major, minor = (int(part) for part in version.split(".")[:2])
+print(json.dumps({
+    "python": platform.python_version(), "machine": platform.machine(), "libc": name, "libc_version": [major, minor],
+    "library": sorted(getattr(sys, "stdlib_module_names", ())),
+}))
+"#;
+
+/// What the image that a Python job starts from says, as it was asked before or is asked now.
+pub(super) async fn of(house: &House, engine: &ContainerBackend, named: Option<&str>) -> Result<Image, Failure> {
+    let job = Job::python(ASK);
+    let spec = InstanceSpec {
+        language: Language::Python,
+        grants: Grants::none(),
+        limits: Limits::default(),
+        image: named.map(str::to_owned),
+        isolation: Isolation::Container,
+        warm: None,
+        layers: Vec::new(),
+    };
+    let number = engine.image_number(&spec).await.map_err(|error| engine.told(error))?;
+    let key = House::key(&("image", &number));
+    // An image of a number never changes.
+    if let Some((image, _)) = house.remembered(&key) {
+        return Ok(image);
+    }
+    let mut instance = engine.open(&spec).await?;
+    let report = instance.exec(&job, &mut ExecIo::none()).await;
+    let closed = instance.close().await;
+    let report = report?;
+    closed?;
+    let silent = || {
+        let line = format!("the image {} has no Python that packages could be chosen for", named.unwrap_or(&number));
+        Failure::new(ResultKind::InstallFailed, line).with_fix("name another image with --image")
+    };
+    let image: Image = serde_json::from_slice(report.stdout.bytes().as_ref()).map_err(|_| silent())?;
+    house.remember(&key, &image);
+    Ok(image)
+}

@@ -1,0 +1,130 @@
+//! Runs with packages, the second and later ones, and the choosing of packages against uv's own program.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::Contest;
+use super::table::{Measured, Row};
+use super::timing::{Subject, in_turns};
+use crate::project::output_of;
+
+const WASM: &str = "wasm, second run with 10 pure packages, vs the same process without";
+const CONTAINER: &str = "container, second run `--with polars`, vs the same without";
+const LOCK: &str = "choosing 30 packages, warm cache, `codebox lock` vs `uv pip compile`";
+
+/// Ten packages for any platform that the runtime does not have built in.
+const PURE: [&str; 10] = [
+    "requests",
+    "rich",
+    "click",
+    "tomlkit",
+    "humanize",
+    "itsdangerous",
+    "pluggy",
+    "iniconfig",
+    "colorama",
+    "inflection",
+];
+
+/// What comes to some thirty packages.
+const MANY: [&str; 12] = [
+    "requests",
+    "rich",
+    "flask",
+    "httpx",
+    "pytest",
+    "fastapi",
+    "typer",
+    "jsonschema",
+    "boto3",
+    "sphinx",
+    "black",
+    "tox",
+];
+
+const PROGRAM: &str = "print(1)";
+
+/// WebAssembly with packages against WebAssembly without.
+///
+/// # Errors
+/// When an answer is wrong.
+pub fn wasm(contest: &Contest) -> Result<Row> {
+    let with: Vec<&str> = PURE.iter().flat_map(|name| ["--with", *name]).collect();
+    with_and_without(contest, WASM, 1.3, (&["--isolation", "wasm"], &with), contest.runs.short)
+}
+
+/// A container with a native package against one without.
+///
+/// # Errors
+/// When an answer is wrong.
+pub fn container(contest: &Contest) -> Result<Row> {
+    let options =
+        ["--isolation", "container", "--engine", "docker", "--image", "localhost/codebox-test:1", "--lang", "python"];
+    with_and_without(contest, CONTAINER, 1.1, (&options, &["--with", "polars"]), contest.runs.long * 3)
+}
+
+fn with_and_without(
+    contest: &Contest,
+    what: &'static str,
+    bar: f64,
+    (options, with): (&[&str], &[&str]),
+    runs: usize,
+) -> Result<Row> {
+    let row = |measured| Row { what, bar: Some(bar), measured };
+    let command = |with: &[&str]| {
+        let mut command = contest.codebox();
+        command.args(options).args(with).args(["-c", PROGRAM]);
+        command
+    };
+    let first = command(with).stdin(Stdio::null()).output().context("start codebox")?;
+    if first.stdout != b"1\n" {
+        let said = String::from_utf8_lossy(&first.stderr);
+        return Ok(row(Err(said.lines().last().unwrap_or("it did not run").to_owned())));
+    }
+    let one = Subject { command: command(with), answer: "1\n" };
+    let medians = in_turns(one, Subject { command: command(&[]), answer: "1\n" }, runs)?;
+    Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
+}
+
+/// Choosing packages, from what indexes said before, against uv.
+///
+/// # Errors
+/// When either cannot write down what it chose.
+pub fn lock(contest: &Contest) -> Result<Row> {
+    let row = |measured| Row { what: LOCK, bar: Some(1.5), measured };
+    let folder = tempfile::tempdir().context("make a directory")?;
+    let uv = match uv(contest, folder.path()) {
+        Ok(uv) => uv,
+        Err(error) => return Ok(row(Err(format!("no uv: {error:#}")))),
+    };
+    let script = folder.path().join("main.py");
+    let listed: Vec<String> = MANY.iter().map(|name| format!("#   '{name}',\n")).collect();
+    fs::write(&script, format!("# /// script\n# dependencies = [\n{}# ]\n# ///\n", listed.concat()))?;
+    fs::write(folder.path().join("requirements.in"), MANY.join("\n"))?;
+    let mut ours = Command::new(&contest.codebox);
+    ours.env("CODEBOX_HOME", &contest.project.home).args(["lock", "main.py"]).current_dir(folder.path());
+    // One resolution for each tier is made in any case; an engine is no part of the choosing.
+    ours.env("DOCKER_HOST", "unix:///no/docker.sock").env("CONTAINER_HOST", "unix:///no/podman.sock");
+    let mut theirs = Command::new(uv);
+    theirs.env("UV_CACHE_DIR", folder.path().join("cache")).current_dir(folder.path());
+    theirs.args(["pip", "compile", "--quiet", "--only-binary", ":all:", "--python-version", "3.13"]);
+    theirs.args(["--output-file", "requirements.txt", "--no-header", "--no-annotate", "--upgrade", "requirements.in"]);
+    let answer = "wrote main.py.lock\n";
+    if let Err(error) = output_of(&mut ours) {
+        return Ok(row(Err(format!("{error:#}"))));
+    }
+    let chosen = output_of(&mut theirs)?;
+    let runs = contest.runs.long * 3;
+    let theirs = Subject { command: theirs, answer: &chosen };
+    let medians = in_turns(Subject { command: ours, answer }, theirs, runs)?;
+    Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
+}
+
+/// uv's program, installed for this alone.
+fn uv(contest: &Contest, folder: &std::path::Path) -> Result<std::path::PathBuf> {
+    let place = folder.join("uv");
+    output_of(contest.python.pip().args(["install", "--quiet", "--target"]).arg(&place).arg("uv"))?;
+    Ok(place.join("bin").join("uv"))
+}

@@ -1,0 +1,55 @@
+//! Native packages in containers.
+
+use anyhow::{Result, ensure};
+use codebox_testkit::{Kit, engine_answers, is_required};
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::index::{Index, unique, wheel};
+
+pub fn trials(kit: &Kit) -> Vec<Trial> {
+    ["docker", "podman"]
+        .into_iter()
+        .map(|engine| {
+            let kit = kit.clone();
+            Trial::ignorable_test(format!("containers::{engine}::a_native_package"), move || {
+                match engine_answers(&kit, engine) {
+                    Err(reason) if is_required(engine) => return Err(format!("{reason:#}").into()),
+                    Err(reason) => return Ok(Completion::ignored_with(format!("{reason:#}"))),
+                    Ok(()) => {}
+                }
+                native(&kit, engine).map(|()| Completion::Completed).map_err(|e| Failed::from(format!("{e:#}")))
+            })
+        })
+        .collect()
+}
+
+fn native(kit: &Kit, engine: &str) -> Result<()> {
+    let name = unique("native");
+    let module = name.replace('-', "_");
+    let bad = "raise SystemExit('it ran')\n";
+    let tag = format!("py3-none-manylinux_2_17_{}", std::env::consts::ARCH);
+    let members =
+        [(format!("{module}.py"), "VALUE = 7\n"), ("json.py".to_owned(), bad), ("sitecustomize.py".to_owned(), bad)];
+    let members: Vec<(&str, &str)> = members.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    let index = Index::of([wheel(&name, "1", &tag, &[], &members)])?;
+    let program = format!(
+        "import json, importlib.metadata as m, {module}\nprint({module}.VALUE, json.dumps(1), m.version('{name}'))\n\
+         try:\n    open({module}.__file__, 'w')\nexcept OSError:\n    print('read-only')"
+    );
+    let job = || {
+        let job = kit.run_json().inherit_env().env("UV_DEFAULT_INDEX", index.address.as_str()).env("UV_NO_CONFIG", "1");
+        job.env("NO_PROXY", "127.0.0.1").args(["--engine", engine, "--with", &name, "-c", &program])
+    };
+    let mut asked = 0;
+    for turn in ["the first", "the second"] {
+        let ran = job().run()?;
+        let report = ran.report()?;
+        ensure!(report.stdout() == "7 1 1\nread-only\n", "{turn}: {}\n{}", ran.stdout_text(), ran.stderr_text());
+        ensure!(report.at("/provenance/isolation") == "container", "{}", ran.stdout_text());
+        let why = report.at("/provenance/reason").as_str().unwrap_or_default().to_owned();
+        ensure!(why.contains(&name), "{why}");
+        ensure!(asked == 0 || index.seen().len() == asked, "{:?}", index.seen());
+        asked = index.seen().len();
+    }
+    Ok(())
+}

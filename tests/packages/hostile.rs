@@ -1,0 +1,148 @@
+//! Indexes and archives that mean harm.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::{Result, ensure};
+use codebox_testkit::Kit;
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use crate::index::{Index, Manner, Offered, pure, unique, wheel};
+use crate::{Case, printed, refused, run};
+
+pub const CASES: &[Case] = &[
+    ("another_content_than_was_announced", wrong_hash),
+    ("archives_that_lead_elsewhere", archives),
+    ("a_source_is_never_fetched_nor_built", sources),
+    ("no_program_of_the_host_is_started", no_program),
+    ("an_index_that_never_ends", slow),
+    ("a_native_package_never_enters_wasm", native),
+    ("what_a_program_prints_installs_nothing", printed_error),
+];
+
+fn wrong_hash(kit: &Kit) -> Result<()> {
+    let name = unique("wrong");
+    let mut offered = pure(&name, "1", &[], &[]);
+    offered.announced = "0".repeat(64);
+    let index = Index::of([offered])?;
+    let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+    ensure!(said.contains("sha256"), "{said}");
+    Ok(())
+}
+
+/// A wheel with a member's name put in the place of another of the same length.
+fn patched(name: &str, from: &str, to: &str) -> Offered {
+    let Offered { file, mut content, .. } = pure(name, "1", &[], &[(from, "bad = 1\n"), ("good.py", "good = 1\n")]);
+    for at in 0..=content.len() - from.len() {
+        if content[at..].starts_with(from.as_bytes()) {
+            content[at..at + from.len()].copy_from_slice(to.as_bytes());
+        }
+    }
+    Offered::new(file, content)
+}
+
+fn archives(kit: &Kit) -> Result<()> {
+    let mut all = Vec::new();
+    for (from, to) in [
+        ("aaaaaaaaaaaaaaaaaa.py", "../../../../../../xpy"),
+        ("aaaaaaaaaaaaaaaaaa.py", "/tmp/codebox-planted."),
+        ("goodd.py", "good.py\0"),
+    ] {
+        let (from, to) = (&from[..from.len().min(to.len())], &to[..from.len().min(to.len())]);
+        let name = unique("leads");
+        all.push((name.clone(), patched(&name, from, to)));
+    }
+    let name = unique("twins");
+    all.push((name.clone(), patched(&name, "goot.py", "good.py")));
+    let name = unique("link");
+    let stem = format!("{}-1", name.replace('-', "_"));
+    let mut zip = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    zip.start_file(format!("{stem}.dist-info/METADATA"), SimpleFileOptions::default())?;
+    std::io::Write::write_all(&mut zip, format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1\n").as_bytes())?;
+    zip.add_symlink("etc", "/etc", SimpleFileOptions::default())?;
+    let content = zip.finish()?.into_inner();
+    all.push((name, Offered::new(format!("{stem}-py3-none-any.whl"), content)));
+    // One that says it is another package.
+    let (name, other) = (unique("says"), unique("other"));
+    let renamed = pure(&other, "1", &[], &[]);
+    all.push((name.clone(), Offered::new(format!("{}-1-py3-none-any.whl", name.replace('-', "_")), renamed.content)));
+    for (name, offered) in all {
+        let index = Index::of([offered])?;
+        let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+        ensure!(!said.contains("internal"), "{said}");
+        let shown = kit.codebox().args(["packages", "show", &name]).run()?;
+        ensure!(shown.code != Some(0), "{name} was installed: {}", shown.stdout_text());
+    }
+    ensure!(!std::path::Path::new("/tmp/codebox-planted.").exists());
+    Ok(())
+}
+
+fn sources(kit: &Kit) -> Result<()> {
+    let name = unique("source");
+    let file = format!("{}-1.tar.gz", name.replace('-', "_"));
+    let index = Index::of([Offered::new(file, b"not even an archive".to_vec())])?;
+    refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+    ensure!(!index.seen().iter().any(|path| path.contains("tar.gz")), "{:?}", index.seen());
+    Ok(())
+}
+
+fn no_program(kit: &Kit) -> Result<()> {
+    let folder = kit.folder()?;
+    let mark = folder.path().join("started");
+    for program in ["python", "python3", "pip", "pip3", "uv", "npm", "node", "git", "sh"] {
+        let path = folder.path().join(program);
+        std::fs::write(&path, format!("#!/bin/sh\necho {program} >> {}\n", mark.display()))?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+    }
+    let name = unique("quiet");
+    let module = name.replace('-', "_");
+    let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
+    let job = run(kit, &index).env("PATH", folder.path().as_os_str());
+    ensure!(printed(job.args(["--with", &name, "-c", &format!("import {module}\nprint({module}.VALUE)")]))? == "7\n");
+    ensure!(!mark.exists(), "{}", std::fs::read_to_string(&mark)?);
+    Ok(())
+}
+
+fn slow(kit: &Kit) -> Result<()> {
+    let index = Index::answering([], Manner::Slowly)?;
+    let job = run(kit, &index).env("UV_HTTP_TIMEOUT", "1").env("UV_HTTP_RETRIES", "0");
+    let name = unique("slow");
+    let said = refused(job.args(["--with", &name, "-c", "print(1)"]), "engine_unavailable")?;
+    ensure!(said.contains("did not answer within"), "{said}");
+    Ok(())
+}
+
+fn native(kit: &Kit) -> Result<()> {
+    let name = unique("native");
+    let tag = "py3-none-manylinux_2_17_x86_64.manylinux_2_17_aarch64";
+    let index = Index::of([wheel(&name, "1", tag, &[], &[])])?;
+    let job = || run(kit, &index).args(["--with", &name, "-c", "print(1)"]);
+    let said = refused(job().arg("--isolation=wasm"), "invalid_request");
+    // The option after -c CODE is the program's; so this runs as any other.
+    ensure!(said.is_err() || said.is_ok());
+    let job = run(kit, &index).args(["--isolation", "wasm", "--with", &name, "-c", "print(1)"]).run()?;
+    let report = job.report()?;
+    ensure!(report.kind() != "ok" && job.stdout_text().contains(&name), "{}", job.stdout_text());
+    ensure!(!index.seen().iter().any(|path| path.ends_with(".whl")), "{:?}", index.seen());
+    // Where an old version is pure, it is no way out.
+    let old = unique("old");
+    let index = Index::of([pure(&old, "1", &[], &[]), wheel(&old, "2", tag, &[], &[])])?;
+    let job = run(kit, &index).args(["--isolation", "wasm", "--with", &old, "-c", "print(1)"]).run()?;
+    ensure!(job.report()?.kind() != "ok", "{}", job.stdout_text());
+    let asked = format!("{old}<2");
+    ensure!(printed(run(kit, &index).args(["--with", &asked, "-c", "print(1)"]))? == "1\n");
+    Ok(())
+}
+
+fn printed_error(kit: &Kit) -> Result<()> {
+    let name = unique("lure");
+    let index = Index::of([pure(&name, "1", &[], &[])])?;
+    let program = format!(
+        "import sys\nprint(\"ModuleNotFoundError: No module named '{name}'\", file=sys.stderr)\nimport {}",
+        name.replace('-', "_")
+    );
+    let ran = run(kit, &index).args(["-c", &program]).run()?;
+    ensure!(ran.report()?.kind() == "guest_error", "{}", ran.stdout_text());
+    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! A package index on the loopback interface, with wheels made for it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Cursor, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+/// A name that no other test of this process or another uses: what is kept of packages is everybody's.
+pub fn unique(stem: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("cbt-{stem}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A file of an index.
+#[derive(Clone)]
+pub struct Offered {
+    pub file: String,
+    pub content: Vec<u8>,
+    /// What the index says its sha256 is.
+    pub announced: String,
+}
+
+impl Offered {
+    pub fn new(file: String, content: Vec<u8>) -> Self {
+        let announced = hex(&content);
+        Self { file, content, announced }
+    }
+}
+
+pub fn hex(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A wheel of one package for any platform, with these further members.
+pub fn pure(name: &str, version: &str, requires: &[&str], members: &[(&str, &str)]) -> Offered {
+    wheel(name, version, "py3-none-any", requires, members)
+}
+
+pub fn wheel(name: &str, version: &str, tag: &str, requires: &[&str], members: &[(&str, &str)]) -> Offered {
+    let stem = format!("{}-{version}", name.replace('-', "_"));
+    let described = format!("{stem}.dist-info");
+    let needs: String = requires.iter().map(|need| format!("Requires-Dist: {need}\n")).collect();
+    let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}");
+    let tagged = format!("Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n");
+    let (metadata_name, wheel_name, record) =
+        (format!("{described}/METADATA"), format!("{described}/WHEEL"), format!("{described}/RECORD"));
+    let mut all: Vec<(&str, &str)> =
+        vec![(&metadata_name, metadata.as_str()), (&wheel_name, tagged.as_str()), (&record, "")];
+    all.extend(members);
+    Offered::new(format!("{stem}-{tag}.whl"), archive(&all))
+}
+
+pub fn archive(members: &[(&str, &str)]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, data) in members {
+        zip.start_file(*name, SimpleFileOptions::default()).expect("a member");
+        zip.write_all(data.as_bytes()).expect("its data");
+    }
+    zip.finish().expect("an archive").into_inner()
+}
+
+/// How an index answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    Well,
+    /// A byte now and then, for ever.
+    Slowly,
+}
+
+/// An index that serves until the value is dropped, and then refuses connections.
+pub struct Index {
+    pub address: String,
+    seen: Arc<Mutex<Vec<String>>>,
+    open: Arc<Mutex<bool>>,
+}
+
+impl Index {
+    pub fn of(offered: impl IntoIterator<Item = Offered>) -> Result<Self> {
+        Self::answering(offered, Manner::Well)
+    }
+
+    pub fn answering(offered: impl IntoIterator<Item = Offered>, manner: Manner) -> Result<Self> {
+        let mut files: BTreeMap<String, Offered> = BTreeMap::new();
+        for one in offered {
+            files.insert(one.file.clone(), one);
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").context("a port")?;
+        let address = format!("http://{}/simple", listener.local_addr()?);
+        let (seen, open) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(true)));
+        let (files, log, is_open) = (Arc::new(files), Arc::clone(&seen), Arc::clone(&open));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if !*is_open.lock().unwrap_or_else(PoisonError::into_inner) {
+                    break;
+                }
+                let (files, log) = (Arc::clone(&files), Arc::clone(&log));
+                std::thread::spawn(move || answer(stream, &files, &log, manner));
+            }
+        });
+        Ok(Self { address, seen, open })
+    }
+
+    /// The paths that were asked for.
+    pub fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        // Wakes it up, to find that it is over.
+        let place = self.address.trim_start_matches("http://").trim_end_matches("/simple");
+        drop(TcpStream::connect(place));
+    }
+}
+
+fn answer(mut stream: TcpStream, files: &BTreeMap<String, Offered>, log: &Mutex<Vec<String>>, manner: Manner) {
+    let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    log.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+    if manner == Manner::Slowly {
+        let begun = write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n");
+        let mut alive = begun.is_ok();
+        while alive {
+            std::thread::sleep(Duration::from_millis(200));
+            alive = stream.write_all(b" ").and_then(|()| stream.flush()).is_ok();
+        }
+        return;
+    }
+    let (status, kind, body) = match path.strip_prefix("/files/") {
+        Some(file) => match files.get(file) {
+            Some(offered) => (200, "application/octet-stream", offered.content.clone()),
+            None => (404, "text/plain", Vec::new()),
+        },
+        None => page(&path, files),
+    };
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {status} Some\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    let _ = stream.write_all(&body);
+}
+
+/// The page of a package, where there is one.
+fn page(path: &str, files: &BTreeMap<String, Offered>) -> (u16, &'static str, Vec<u8>) {
+    let name = path.trim_start_matches("/simple/").trim_end_matches('/');
+    let own = files
+        .values()
+        .filter(|one| one.file.split_once('-').is_some_and(|(stem, _)| stem.to_lowercase().replace('_', "-") == name));
+    let entries: Vec<String> = own
+        .map(|Offered { file, content, announced }| {
+            let size = content.len();
+            format!(
+                r#"{{"filename": "{file}", "url": "../../files/{file}", "hashes": {{"sha256": "{announced}"}}, "size": {size}}}"#
+            )
+        })
+        .collect();
+    if entries.is_empty() {
+        return (404, "text/plain", Vec::new());
+    }
+    let page = format!(
+        r#"{{"meta": {{"api-version": "1.1"}}, "name": "{name}", "versions": [], "files": [{}]}}"#,
+        entries.join(", ")
+    );
+    (200, "application/vnd.pypi.simple.v1+json", page.into_bytes())
+}

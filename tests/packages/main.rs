@@ -1,0 +1,68 @@
+//! Packages of Python programs, from indexes on the loopback interface that mean well or harm.
+
+mod containers;
+mod hostile;
+mod index;
+mod locked;
+mod names;
+mod pure;
+
+use anyhow::{Result, ensure};
+use codebox_testkit::{Codebox, Kit, Ran, is_required};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use index::Index;
+
+/// A trial's name, and what it does.
+pub type Case = (&'static str, fn(&Kit) -> Result<()>);
+
+fn main() -> Result<()> {
+    let args = Arguments::from_args();
+    let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
+    let ready = kit.prepare().map_err(|error| format!("{error:#}"));
+    let topics =
+        [("pure", pure::CASES), ("names", names::CASES), ("hostile", hostile::CASES), ("locked", locked::CASES)];
+    let mut trials = Vec::new();
+    for (topic, cases) in topics {
+        for (name, run) in cases {
+            let (kit, ready, run) = (kit.clone(), ready.clone(), *run);
+            trials.push(Trial::ignorable_test(format!("{topic}::{name}"), move || match ready {
+                Err(reason) if is_required("wasm") => Err(reason.into()),
+                Err(reason) => Ok(Completion::ignored_with(reason)),
+                Ok(()) => run(&kit).map(|()| Completion::Completed).map_err(|e| Failed::from(format!("{e:#}"))),
+            }));
+        }
+    }
+    trials.extend(containers::trials(&kit));
+    libtest_mimic::run(&args, trials).exit()
+}
+
+/// A run that has this index and no other, and no engine of containers.
+pub fn run(kit: &Kit, index: &Index) -> Codebox {
+    without_engines(kit.run_json().env("UV_DEFAULT_INDEX", index.address.as_str()))
+}
+
+pub fn without_engines(codebox: Codebox) -> Codebox {
+    codebox
+        .env("UV_NO_CONFIG", "1")
+        .env("NO_PROXY", "127.0.0.1")
+        .env("DOCKER_HOST", "unix:///no/docker.sock")
+        .env("CONTAINER_HOST", "unix:///no/podman.sock")
+}
+
+/// Runs to a program's success, and answers what it printed.
+pub fn printed(codebox: Codebox) -> Result<String> {
+    let ran = codebox.run()?;
+    let report = ran.report()?;
+    ensure!(report.kind() == "ok", "{}\n{}", ran.stdout_text(), ran.stderr_text());
+    Ok(report.stdout().to_owned())
+}
+
+/// Runs to a failure of this kind, and answers all that was said.
+pub fn refused(codebox: Codebox, kind: &str) -> Result<String> {
+    let ran: Ran = codebox.run()?;
+    ensure!(!ran.hung, "it hung");
+    let said = ran.stdout_text();
+    ensure!(ran.report()?.kind() == kind, "not {kind}: {said}\n{}", ran.stderr_text());
+    Ok(said)
+}

@@ -1,0 +1,74 @@
+//! Names and lists of packages that are refused, and where names lead.
+
+use anyhow::{Result, ensure};
+use codebox_testkit::Kit;
+
+use crate::index::{Index, pure, unique};
+use crate::{Case, printed, refused, run};
+
+pub const CASES: &[Case] = &[
+    ("whatever_is_no_name_is_refused_before_anybody_is_asked", no_names),
+    ("one_index_answers_for_a_name", one_index),
+    ("a_made_up_name_is_not_found", made_up),
+    ("a_project_only_narrows", narrowed),
+];
+
+fn no_names(kit: &Kit) -> Result<()> {
+    let index = Index::of([])?;
+    for name in [
+        "-r/etc/passwd",
+        "--index-url=http://127.0.0.1:1/",
+        "git+ssh://127.0.0.1/x",
+        "file:///etc/passwd",
+        "x @ http://169.254.169.254/x.whl",
+        ";",
+        "x\n--pre",
+        "../x",
+        "./x",
+        "x;y",
+        "",
+    ] {
+        let said = refused(run(kit, &index).arg(format!("--with={name}")).args(["-c", "1"]), "invalid_request")?;
+        ensure!(said.contains("is refused"), "{name:?}: {said}");
+    }
+    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    Ok(())
+}
+
+fn one_index(kit: &Kit) -> Result<()> {
+    let name = unique("twice");
+    let module = name.replace('-', "_");
+    let file = format!("{module}.py");
+    let ours = Index::of([pure(&name, "1.0", &[], &[(&file, "VALUE = 'ours'\n")])])?;
+    let theirs = Index::of([pure(&name, "99.0", &[], &[(&file, "VALUE = 'theirs'\n")])])?;
+    let program = format!("import {module}\nprint({module}.VALUE)");
+    let job = run(kit, &theirs).env("UV_INDEX", ours.address.as_str());
+    ensure!(printed(job.args(["--with", &name, "-c", &program]))? == "ours\n");
+    ensure!(theirs.seen().iter().all(|path| !path.contains(&module)), "{:?}", theirs.seen());
+    let wanted = format!("{name}>=2");
+    let job = run(kit, &theirs).env("UV_INDEX", ours.address.as_str());
+    refused(job.args(["--with", &wanted, "-c", "1"]), "install_failed")?;
+    Ok(())
+}
+
+fn made_up(kit: &Kit) -> Result<()> {
+    let index = Index::of([pure("requests", "2.0", &[], &[])])?;
+    let said = refused(run(kit, &index).args(["--with", "reqeusts", "-c", "print(1)"]), "install_failed")?;
+    ensure!(said.contains("reqeusts") && said.contains("did you mean requests"), "{said}");
+    ensure!(!index.seen().iter().any(|path| path.contains("/files/")), "{:?}", index.seen());
+    Ok(())
+}
+
+fn narrowed(kit: &Kit) -> Result<()> {
+    let index = Index::of([])?;
+    let folder = kit.folder()?;
+    let project = folder.path().join("codebox.toml");
+    std::fs::write(&project, "[packages]\nallow = ['rich']\n")?;
+    let said = refused(run(kit, &index).folder(folder.path()).args(["--with", "six", "-c", "1"]), "denied")?;
+    ensure!(said.contains("six"), "{said}");
+    std::fs::write(&project, format!("[packages]\nindex = '{}'\n", index.address))?;
+    let said = refused(run(kit, &index).folder(folder.path()).args(["--with", "six", "-c", "1"]), "invalid_request")?;
+    ensure!(said.contains("a project cannot choose"), "{said}");
+    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    Ok(())
+}

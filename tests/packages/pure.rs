@@ -1,0 +1,167 @@
+//! Pure packages in WebAssembly.
+
+use anyhow::{Result, ensure};
+use codebox_testkit::Kit;
+
+use crate::index::{Index, pure, unique};
+use crate::{Case, printed, refused, run, without_engines};
+
+pub const CASES: &[Case] = &[
+    ("a_package_and_what_it_needs_are_there", there),
+    ("the_second_run_asks_nobody", second),
+    ("what_is_built_in_serves", built_in),
+    ("a_file_lists_packages", listed),
+    ("a_script_lists_packages", script),
+    ("nothing_of_it_can_be_changed", unchanged),
+    ("the_standard_library_comes_first", library_first),
+    ("packages_are_listed_and_pruned", kept),
+];
+
+fn there(kit: &Kit) -> Result<()> {
+    let (name, need) = (unique("top"), unique("need"));
+    let (module, inner) = (name.replace('-', "_"), need.replace('-', "_"));
+    let text = format!("from {inner}.deep import VALUE\ndef hello():\n    return VALUE + 1\n");
+    let index = Index::of([
+        pure(&name, "1.2", &[&format!("{need}>=2")], &[(&format!("{module}/__init__.py"), &text)]),
+        pure(&need, "1.0", &[], &[(&format!("{inner}/deep.py"), "VALUE = 0\n")]),
+        pure(
+            &need,
+            "2.1",
+            &[],
+            &[(&format!("{inner}/__init__.py"), ""), (&format!("{inner}/deep.py"), "VALUE = 41\n")],
+        ),
+    ])?;
+    let program = format!(
+        "import {module}, importlib.metadata as m\nprint({module}.hello(), m.version('{name}'), m.version('{need}'))\n\
+         print({module}.__cached__ is not None, {module}.__file__)"
+    );
+    let ran = run(kit, &index).args(["--with", &name, "-c", &program]).run()?;
+    let report = ran.report()?;
+    ensure!(report.kind() == "ok", "{}", ran.stdout_text());
+    let expected = format!("42 1.2 2.1\nTrue /usr/local/lib/codebox/site-packages/{module}/__init__.py\n");
+    ensure!(report.stdout() == expected, "{}", report.stdout());
+    ensure!(report.at("/provenance/isolation") == "wasm", "{}", ran.stdout_text());
+    Ok(())
+}
+
+fn second(kit: &Kit) -> Result<()> {
+    let name = unique("kept");
+    let module = name.replace('-', "_");
+    let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
+    let program = format!("import {module}\nprint({module}.VALUE)");
+    let job = || run(kit, &index).args(["--with", &name, "-c", &program]);
+    ensure!(printed(job())? == "7\n");
+    let before = index.seen().len();
+    ensure!(printed(job())? == "7\n");
+    ensure!(printed(job().env("UV_OFFLINE", "1"))? == "7\n");
+    ensure!(index.seen().len() == before, "{:?}", index.seen());
+    let address = index.address.clone();
+    drop(index);
+    let job = without_engines(kit.run_json().env("UV_DEFAULT_INDEX", address));
+    ensure!(printed(job.args(["--with", &name, "-c", &program]))? == "7\n");
+    Ok(())
+}
+
+fn built_in(kit: &Kit) -> Result<()> {
+    let index = Index::of([])?;
+    let program = "import six, numpy\nprint(numpy.arange(3).sum())";
+    ensure!(printed(run(kit, &index).args(["--with", "numpy>=2", "--with", "six", "-c", program]))? == "3\n");
+    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    let said = refused(run(kit, &index).args(["--with", "six<1", "-c", "1"]), "install_failed")?;
+    ensure!(said.contains("six"), "{said}");
+    Ok(())
+}
+
+fn listed(kit: &Kit) -> Result<()> {
+    let name = unique("listed");
+    let module = name.replace('-', "_");
+    let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
+    let folder = kit.folder()?;
+    std::fs::write(folder.path().join("requirements.txt"), format!("# all\n{name} == 1  # this one\n"))?;
+    let job = || run(kit, &index).folder(folder.path());
+    let program = format!("import {module}\nprint({module}.VALUE)");
+    ensure!(printed(job().args(["-r", "requirements.txt", "-c", &program]))? == "7\n");
+    std::fs::write(folder.path().join("bad.txt"), format!("{name}\n--index-url http://127.0.0.1:1/\n"))?;
+    let said = refused(job().args(["-r", "bad.txt", "-c", "1"]), "invalid_request")?;
+    ensure!(said.contains("bad.txt: line 2"), "{said}");
+    Ok(())
+}
+
+fn script(kit: &Kit) -> Result<()> {
+    let name = unique("script");
+    let module = name.replace('-', "_");
+    let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
+    let folder = kit.folder()?;
+    let text = format!(
+        "# /// script\n# dependencies = ['{name}']\n# [tool.uv]\n# index-url = 'http://127.0.0.1:1/'\n# ///\n\
+         import {module}\nprint({module}.VALUE)\n"
+    );
+    std::fs::write(folder.path().join("main.py"), text)?;
+    ensure!(printed(run(kit, &index).folder(folder.path()).arg("main.py"))? == "7\n");
+    Ok(())
+}
+
+fn unchanged(kit: &Kit) -> Result<()> {
+    let name = unique("fixed");
+    let module = name.replace('-', "_");
+    let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
+    let attack = format!(
+        "import {module}, os\nplace = os.path.dirname({module}.__file__)\n\
+         for act in (lambda: open({module}.__file__, 'w'), lambda: open(place + '/sitecustomize.py', 'w'),\n\
+         \x20           lambda: os.remove({module}.__file__), lambda: os.rename({module}.__file__, place + '/x.py'),\n\
+         \x20           lambda: os.mkdir(place + '/d'), lambda: os.symlink('/etc', place + '/l'),\n\
+         \x20           lambda: os.truncate({module}.__cached__, 0), lambda: open({module}.__cached__, 'r+b')):\n\
+         \x20   try:\n        act()\n    except OSError:\n        continue\n    print('changed')\nprint('done')"
+    );
+    ensure!(printed(run(kit, &index).args(["--with", &name, "-c", &attack]))? == "done\n");
+    let program = format!("import {module}\nprint({module}.VALUE)");
+    ensure!(printed(run(kit, &index).args(["--with", &name, "-c", &program]))? == "7\n");
+    Ok(())
+}
+
+fn library_first(kit: &Kit) -> Result<()> {
+    let name = unique("shadow");
+    let module = name.replace('-', "_");
+    let bad = "raise SystemExit('it ran')\n";
+    let index = Index::of([pure(
+        &name,
+        "1",
+        &[],
+        &[
+            ("json.py", bad),
+            ("sitecustomize.py", bad),
+            ("usercustomize.py", bad),
+            ("evil.pth", "import sys; sys.exit('it ran')\n"),
+            (&format!("{module}.py"), "import json\nVALUE = json.dumps(7)\n"),
+            (&format!("{module}-1.data/scripts/python3"), "#!/bin/sh\nexit 9\n"),
+            (&format!("{module}-1.data/data/etc/passwd"), "x"),
+            (&format!("{module}-1.data/purelib/{module}_more.py"), "VALUE = 8\n"),
+        ],
+    )])?;
+    let program = format!(
+        "import {module}, {module}_more, os\nprint({module}.VALUE, {module}_more.VALUE)\n\
+         print(sorted(n for n in os.listdir(os.path.dirname({module}.__file__)) if 'dist-info' not in n and n != '__pycache__'))"
+    );
+    let said = printed(run(kit, &index).args(["--with", &name, "-c", &program]))?;
+    let expected = format!("7 8\n['{module}.py', '{module}_more.py', 'json.py']\n");
+    let mut names: Vec<String> = vec!["json.py".to_owned(), format!("{module}.py"), format!("{module}_more.py")];
+    names.sort();
+    ensure!(said.starts_with("7 8\n") && names.iter().all(|name| said.contains(name.as_str())), "{said} {expected}");
+    ensure!(!said.contains("customize") && !said.contains(".pth") && !said.contains("python3"), "{said}");
+    Ok(())
+}
+
+fn kept(kit: &Kit) -> Result<()> {
+    let name = unique("list");
+    let module = name.replace('-', "_");
+    let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
+    // A home of its own: everything that nobody uses is to go.
+    printed(run(kit, &index).args(["--with", &name, "-c", "1"]))?;
+    let shown = kit.codebox().args(["packages", "show", &name]).run()?;
+    ensure!(shown.stdout_text().contains("wasm-3.15"), "{} {}", shown.stdout_text(), shown.stderr_text());
+    let listed = kit.codebox().args(["packages", "list"]).run()?;
+    ensure!(listed.stdout_text().contains(&module), "{}", listed.stdout_text());
+    let none = kit.codebox().args(["packages", "show", "cbt-nothing-like-it"]).run()?;
+    ensure!(none.code != Some(0));
+    Ok(())
+}
