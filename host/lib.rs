@@ -26,7 +26,6 @@ mod doctor;
 mod host;
 mod keeper;
 mod network;
-mod npm;
 mod places;
 mod prelude;
 mod provisions;

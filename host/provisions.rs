@@ -22,8 +22,10 @@ use crate::places::Places;
 mod asked;
 pub(crate) mod compile;
 mod image;
+mod npm;
 
 use asked::Asked;
+use npm::{Locked, Npm};
 
 /// The stack of the thread that resolves: the resolver's futures are large.
 const STACK: usize = 16 << 20;
@@ -31,6 +33,8 @@ const STACK: usize = 16 << 20;
 /// What can be done about packages on this machine.
 pub(crate) struct Provisions {
     house: House,
+    /// Where packages of npm are kept.
+    npm: PathBuf,
     settings: Settings,
     /// The environments that this process shows to guests.
     held: Mutex<Vec<Environment>>,
@@ -38,7 +42,8 @@ pub(crate) struct Provisions {
 
 impl Provisions {
     pub(crate) fn new(places: &Places, settings: Settings) -> Self {
-        Self { house: House::at(places.cache.join("packages")), settings, held: Mutex::default() }
+        let house = House::at(places.cache.join("packages"));
+        Self { house, npm: places.npm(), settings, held: Mutex::default() }
     }
 
     /// Which packages a job has, and where it can have them.
@@ -48,6 +53,9 @@ impl Provisions {
         progress: &dyn Progress,
         shelf: &Shelf,
     ) -> Result<PackageNeeds, Failure> {
+        if npm::wants(admitted.job()) {
+            return self.npm(admitted, Locked::Kept)?.needs(admitted, progress);
+        }
         let Some(asked) = Asked::of(admitted)? else { return Ok(PackageNeeds::default()) };
         asked.check(&self.settings.packages)?;
         let mut needs = PackageNeeds { names: asked.texts(), notes: asked.notes.clone(), ..PackageNeeds::default() };
@@ -85,6 +93,9 @@ impl Provisions {
         progress: &dyn Progress,
         shelf: &Shelf,
     ) -> Result<Vec<Layer>, Failure> {
+        if npm::wants(admitted.job()) {
+            return self.npm(admitted, Locked::Kept)?.shown(Isolation::Wasm, progress);
+        }
         let Some(asked) = Asked::of(admitted)? else { return Ok(Vec::new()) };
         let store = python(shelf, progress)?;
         let resolved = match self.decided(&asked, &store, progress)? {
@@ -111,6 +122,9 @@ impl Provisions {
         progress: &dyn Progress,
         engine: &ContainerBackend,
     ) -> Result<Vec<Layer>, Failure> {
+        if npm::wants(admitted.job()) {
+            return self.npm(admitted, Locked::Kept)?.shown(Isolation::Container, progress);
+        }
         let Some(asked) = Asked::of(admitted)? else { return Ok(Vec::new()) };
         let named = admitted.container_image().map(|image| image.as_str());
         let image = image::of(&self.house, engine, named).await?;
@@ -128,6 +142,10 @@ impl Provisions {
         self.shown(self.house.environment(&resolved.wheels, &target, None, &library))
     }
 
+    fn npm(&self, admitted: &Admitted, locked: Locked) -> Result<Npm<'_>, Failure> {
+        Npm::of(admitted, &self.settings, &self.npm, locked)
+    }
+
     /// Writes a script's lock beside it.
     pub(crate) fn lock(
         &self,
@@ -137,6 +155,9 @@ impl Provisions {
         shelf: &Shelf,
         engines: &[ContainerBackend],
     ) -> Result<PathBuf, Failure> {
+        if npm::wants(admitted.job()) {
+            return self.npm(admitted, Locked::Anew)?.lock(script, progress);
+        }
         let Some(asked) = Asked::unlocked(admitted)? else {
             let line = format!("{} asks for no packages", script.display());
             let fix = "list them in a block `# /// script`, with --with or with -r";

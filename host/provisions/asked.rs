@@ -65,7 +65,8 @@ impl Asked {
             return Ok(None);
         }
         if job.language != Language::Python {
-            let line = format!("cannot have packages for {}: only Python programs have some here", job.language);
+            let line =
+                format!("cannot have packages for {}: only Python and JavaScript programs have some", job.language);
             return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("leave --with and -r out"));
         }
         let mut seen = std::collections::BTreeSet::new();
@@ -109,7 +110,7 @@ pub(super) fn bad_lock(file: &Path, error: &LockError) -> Failure {
 }
 
 /// A file's text, within a bound. A pipe would never end, and a device neither.
-fn text_of(path: &Path) -> Result<String, Failure> {
+pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
     let unreadable = |error: std::io::Error| {
         Failure::new(ResultKind::InvalidRequest, format!("cannot read {}: {error}", path.display()))
     };

@@ -4,11 +4,14 @@
 //! the Node of this machine prints with the very same files. `real::NAME` are the most used packages that are pure, from the
 //! user's own registry, each with a program of `tests/fixtures/npm`; `table::written` holds docs/packages-npm.md against what
 //! came of them, and writes it where `CODEBOX_WRITE` names `packages-npm`. Where Node or the registry is missing the tests are
-//! ignored with the reason; `CODEBOX_REQUIRE=node,npm` makes that a failure.
+//! ignored with the reason; `CODEBOX_REQUIRE=node,npm` makes that a failure. `command::NAME` are runs of the command line with a
+//! registry on the loopback interface.
 
+mod command;
 mod ground;
 mod loader;
 mod real;
+mod served;
 mod table;
 
 use std::sync::{Arc, LazyLock};
@@ -41,8 +44,9 @@ fn completed(result: anyhow::Result<()>) -> Result<Completion, Failed> {
 fn main() -> anyhow::Result<()> {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
+    let mut trials = command::trials(&kit);
     let ground = shared(move || Ground::new(&kit));
-    let mut trials = loader::trials(&ground)?;
+    trials.extend(loader::trials(&ground)?);
     trials.extend(real::trials(&ground)?);
     libtest_mimic::run(&args, trials).exit()
 }

@@ -46,7 +46,8 @@ impl ContainerInstance {
         binds.push(hook(&mut scratch)?);
         binds.extend(granted.binds.iter().cloned());
         // Everybody may read them, so that no users have to change places.
-        binds.extend(spec.layers.iter().map(|layer| Bind {
+        let layers = spec.layers.iter().filter(|layer| !granted.covers(&layer.guest));
+        binds.extend(layers.map(|layer| Bind {
             host: layer.host.clone(),
             guest: layer.guest.as_str().to_owned(),
             access: Access::ReadOnly,

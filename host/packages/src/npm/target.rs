@@ -68,6 +68,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_version_is_the_runtimes() {
+        let process = include_str!("../../../../guest-runtimes/javascript/prelude/src/process.js");
+        assert!(
+            process.contains(&format!("NODE_VERSION = 'v{NODE}'")),
+            "the runtime is of another version than {NODE}"
+        );
+    }
+
+    #[test]
     fn lists_of_systems_are_read_as_npm_reads_them() {
         for (manifest, expected) in [
             (json!({}), (true, false)),

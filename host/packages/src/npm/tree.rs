@@ -1,6 +1,7 @@
 //! What a resolution came to.
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -52,6 +53,9 @@ pub enum BadTree {
     /// An address that is not one of the web, or holds a password.
     #[error("locked package {0:?} has an address that is not allowed")]
     Address(String),
+    /// It is none.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
     /// It was made for something else.
     #[error("it was made for {locked:?} where {asked:?} is asked for")]
     Asked {
@@ -68,7 +72,44 @@ pub(super) fn asked(specs: &[NpmSpec]) -> Vec<String> {
     sorted.into_iter().collect()
 }
 
+/// A tree as a lock file has it.
+#[derive(Serialize)]
+struct Written<T> {
+    version: u32,
+    #[serde(flatten)]
+    tree: T,
+}
+
+/// The form that is written, and the only one that is read.
+const VERSION: u32 = 1;
+
+impl FromStr for NpmTree {
+    type Err = BadTree;
+
+    fn from_str(text: &str) -> Result<Self, BadTree> {
+        let unreadable = |error: toml::de::Error| BadTree::Unreadable(error.message().to_owned());
+        // Without the version first: what is flattened could have fields that nobody knows.
+        let mut table: toml::Table = text.parse().map_err(unreadable)?;
+        match table.remove("version").and_then(|version| version.as_integer()) {
+            Some(version) if version == i64::from(VERSION) => {}
+            _ => return Err(BadTree::Unreadable(format!("its version is not {VERSION}"))),
+        }
+        let tree: Self = table.try_into().map_err(unreadable)?;
+        tree.check()?;
+        Ok(tree)
+    }
+}
+
 impl NpmTree {
+    /// The text of a lock, as it is read again.
+    ///
+    /// # Errors
+    /// When it cannot be written, which no tree that was resolved comes to.
+    pub fn to_text(&self) -> Result<String, BadTree> {
+        let text = toml::to_string(&Written { version: VERSION, tree: self });
+        text.map_err(|error| BadTree::Unreadable(error.to_string()))
+    }
+
     /// Looks through a tree that was read from a file, which anybody may have written.
     ///
     /// # Errors
@@ -152,5 +193,12 @@ mod tests {
             NpmTree { asked: vec!["a@latest".to_owned()], packages: vec![package("a", "http://127.0.0.1/a.tgz")] };
         let text = serde_json::to_string(&tree).expect("a text");
         assert_eq!(serde_json::from_str::<NpmTree>(&text).expect("the tree"), tree);
+        let text = tree.to_text().expect("a text");
+        assert_eq!(text.parse(), Ok(tree));
+        for other in [text.replace("version = 1", "version = 2"), text.replace("asked", "tasked"), "x".to_owned()] {
+            assert!(matches!(other.parse::<NpmTree>(), Err(BadTree::Unreadable(_))), "{other}");
+        }
+        let elsewhere = text.replace("place = \"a\"", "place = \"../a\"");
+        assert!(matches!(elsewhere.parse::<NpmTree>(), Err(BadTree::Place(_))));
     }
 }

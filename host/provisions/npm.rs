@@ -1,0 +1,190 @@
+//! Packages of npm, for programs in JavaScript and TypeScript.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use codebox_cli::Failure;
+use codebox_core::{GuestPath, Isolation, Job, Language, Layer, ResultKind, Source};
+use codebox_packages::{
+    ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, npm_environment,
+};
+use codebox_service::catalog::Progress;
+use codebox_service::config::{Packages, Settings};
+use codebox_service::{Admitted, Escalation, PackageNeeds};
+
+use super::asked;
+
+/// Where guests find them: Node's search for packages goes upwards from any directory and ends here.
+const MODULES: &str = "/node_modules";
+
+/// Whether a job's packages are npm's.
+pub(super) fn wants(job: &Job) -> bool {
+    matches!(job.language, Language::JavaScript | Language::TypeScript) && !job.packages.is_empty()
+}
+
+/// What a job asks for, and where it is kept.
+pub(super) struct Npm<'p> {
+    specs: Vec<NpmSpec>,
+    /// The lock of its script, and where that is.
+    lock: Option<(PathBuf, NpmTree)>,
+    settings: &'p Settings,
+    store: NpmStore,
+}
+
+impl<'p> Npm<'p> {
+    /// What `admitted` asks for; its script's lock is looked for if `locked` says so.
+    pub(super) fn of(
+        admitted: &Admitted,
+        settings: &'p Settings,
+        store: &Path,
+        locked: Locked,
+    ) -> Result<Self, Failure> {
+        let job = admitted.job();
+        if let Some(file) = admitted.requirements().first() {
+            let line = format!("cannot have the packages of {} for {}", file.display(), job.language);
+            return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("name packages of npm with --with"));
+        }
+        let specs: Result<Vec<NpmSpec>, _> = job.packages.iter().map(|package| package.parse()).collect();
+        let specs = specs.map_err(|error| Failure::of(ResultKind::InvalidRequest, &error))?;
+        allowed(&specs, &settings.packages)?;
+        let mut asked = Self { specs, lock: None, settings, store: NpmStore::at(store) };
+        if let (Source::File { argv0, .. }, Locked::Kept) = (&job.source, locked) {
+            let file = asked::lock_of(Path::new(argv0));
+            if file.is_file() {
+                let tree = asked::text_of(&file)?
+                    .parse::<NpmTree>()
+                    .map_err(|error| bad_lock(&file, &NpmError::from(error)))?;
+                asked.lock = Some((file, tree));
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Where the job can have what it asks for. Packages are brought here for it: only their files tell.
+    pub(super) fn needs(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageNeeds, Failure> {
+        let made = self.made(progress)?;
+        let native: Vec<String> = made.native.iter().map(|one| one.package.clone()).collect();
+        let packages = &made.tree.packages;
+        let all: Vec<String> = packages.iter().map(|package| format!("{} {}", package.name, package.version)).collect();
+        let mut notes = vec![format!("packages: {}", all.join(", "))];
+        if let (Some(first), true) = (native.first(), admitted.job().isolations.contains(Isolation::Wasm)) {
+            if self.settings.escalation == Some(Escalation::Forbidden) {
+                let line = format!("the package {first} cannot be had in wasm, and the policy forbids to leave it");
+                return Err(Failure::new(ResultKind::EscalationRefused, line)
+                    .with_fix("use --isolation container, or allow escalation in your configuration"));
+            }
+            let told = made.native.iter().map(|one| format!("{} {}", one.package, one.native));
+            notes.push(format!("packages that only a container can have: {}", told.collect::<Vec<_>>().join(", ")));
+        }
+        // As they were typed, so that they can be read again.
+        Ok(PackageNeeds { names: admitted.job().packages.clone(), native, notes })
+    }
+
+    /// What the guest is shown.
+    pub(super) fn shown(&self, isolation: Isolation, progress: &dyn Progress) -> Result<Vec<Layer>, Failure> {
+        let made = self.made(progress)?;
+        if let (Isolation::Wasm, Some(native)) = (isolation, made.native.first()) {
+            let line = format!("the package {} cannot be had in wasm: it {}", native.package, native.native);
+            return Err(Failure::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
+        }
+        let guest = GuestPath::new(MODULES).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
+        Ok(vec![Layer { host: made.dir, guest }])
+    }
+
+    /// Writes a script's lock beside it.
+    pub(super) fn lock(&self, script: &Path, progress: &dyn Progress) -> Result<PathBuf, Failure> {
+        let text = self.made(progress)?.tree.to_text();
+        let text = text.map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
+        let file = asked::lock_of(script);
+        std::fs::write(&file, text).map_err(|error| {
+            Failure::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display()))
+        })?;
+        Ok(file)
+    }
+
+    /// The packages, made ready or found; one that fits nowhere is refused.
+    fn made(&self, progress: &dyn Progress) -> Result<NpmEnvironment, Failure> {
+        let made = self.environment(progress).map_err(|error| match (&error, &self.lock) {
+            (NpmError::Lock(_), Some((file, _))) => bad_lock(file, &error),
+            _ => unresolved(&error),
+        })?;
+        match made.native.iter().find(|native| !native.native.fits_container()) {
+            Some(native) => {
+                let line = format!("the package {} cannot be had: it {}", native.package, native.native);
+                Err(Failure::new(ResultKind::InstallFailed, line).with_fix("use a package that comes ready made"))
+            }
+            None => Ok(made),
+        }
+    }
+
+    /// On a thread of its own, which is gone afterwards: a run confines its process later.
+    fn environment(&self, progress: &dyn Progress) -> Result<NpmEnvironment, NpmError> {
+        let inside = || {
+            let env = |name: &str| std::env::var(name).ok();
+            let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
+            let settings = NpmSettings::from_user(&env, &NpmFiles::OfUser { home }, &ConfigFiles::OfUser)?;
+            let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let executor = executor.map_err(|source| NpmError::Client(source.into()))?;
+            let locked = self.lock.as_ref().map(|(_, tree)| tree);
+            let watched = Watched(progress);
+            executor.block_on(npm_environment(&self.specs, locked, &settings, &self.store, &watched))
+        };
+        let gone = || NpmError::Client("the thread that asks registries is gone".into());
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().name("codebox-npm".to_owned()).spawn_scoped(scope, inside);
+            thread.map_err(|_| gone())?.join().map_err(|_| gone())?
+        })
+    }
+}
+
+/// Whether a script's lock counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locked {
+    /// It does, where there is one.
+    Kept,
+    /// It is to be made anew.
+    Anew,
+}
+
+fn allowed(specs: &[NpmSpec], rules: &Packages) -> Result<(), Failure> {
+    match specs.iter().find(|spec| !rules.allows(spec.name().as_str())) {
+        None => Ok(()),
+        Some(spec) => {
+            let line = format!("the package {} is not among those that the configuration allows", spec.name());
+            Err(Failure::new(ResultKind::Denied, line).with_fix("add it to packages.allow in your own configuration"))
+        }
+    }
+}
+
+fn bad_lock(file: &Path, error: &NpmError) -> Failure {
+    let line = format!("cannot use {}: {error}", file.display());
+    Failure::new(ResultKind::InvalidRequest, line).with_fix("have it made again with codebox lock")
+}
+
+fn unresolved(error: &NpmError) -> Failure {
+    let kind = match error {
+        // Later it may be there.
+        NpmError::Offline { .. } | NpmError::Unreachable { .. } | NpmError::Late(_) => ResultKind::EngineUnavailable,
+        NpmError::Rc { .. } | NpmError::Settings(_) => ResultKind::InvalidRequest,
+        NpmError::File { .. } => ResultKind::InternalError,
+        _ => ResultKind::InstallFailed,
+    };
+    Failure::of(kind, error)
+}
+
+/// A front end's progress, as the packages tell it.
+struct Watched<'a>(&'a dyn Progress);
+
+impl codebox_packages::Progress for Watched<'_> {
+    fn started(&self, what: &str, total: Option<u64>) {
+        self.0.started(what, total);
+    }
+
+    fn advanced(&self, bytes: u64) {
+        self.0.advanced(bytes);
+    }
+
+    fn finished(&self) {
+        self.0.finished();
+    }
+}

@@ -1,0 +1,206 @@
+//! `codebox run --with` for programs in JavaScript and TypeScript.
+
+use std::fs;
+use std::sync::LazyLock;
+
+use anyhow::{Result, ensure};
+use codebox_testkit::{Codebox, Kit, engine_answers};
+use libtest_mimic::Trial;
+use serde_json::json;
+
+use super::served::Served;
+use super::{completed, without};
+
+const CASES: &[(&str, fn(&Kit) -> Result<()>)] = &[
+    ("packages_are_there_and_the_second_run_asks_nobody", there),
+    ("types_are_taken_out_of_a_program_with_packages", typed),
+    ("a_native_package_is_not_for_wasm", native),
+    ("a_script_that_would_build_is_refused", builds),
+    ("a_lock_is_written_and_kept_to", locked),
+    ("what_is_no_package_is_refused", refused),
+];
+
+pub fn trials(kit: &Kit) -> Vec<Trial> {
+    let ready = std::sync::Arc::new(LazyLock::new({
+        let kit = kit.clone();
+        move || kit.prepare().map_err(|error| format!("{error:#}"))
+    }));
+    let mut trials: Vec<Trial> = CASES
+        .iter()
+        .map(|(name, case)| {
+            let (kit, ready) = (kit.clone(), ready.clone());
+            Trial::ignorable_test(format!("command::{name}"), move || match &**ready {
+                Ok(()) => completed(case(&kit)),
+                Err(reason) => without("wasm", reason),
+            })
+        })
+        .collect();
+    for engine in ["docker", "podman"] {
+        let kit = kit.clone();
+        trials.push(Trial::ignorable_test(
+            format!("command::{engine}::a_native_package"),
+            move || match engine_answers(&kit, engine) {
+                Ok(()) => completed(in_container(&kit, engine)),
+                Err(reason) => without(engine, &format!("{reason:#}")),
+            },
+        ));
+    }
+    trials
+}
+
+/// A run that has this registry and no other, and no engine of containers.
+fn run(kit: &Kit, served: &Served) -> Codebox {
+    configured(kit.run_json(), served)
+        .env("DOCKER_HOST", "unix:///no/docker.sock")
+        .env("CONTAINER_HOST", "unix:///no/podman.sock")
+}
+
+fn configured(codebox: Codebox, served: &Served) -> Codebox {
+    codebox
+        .env("NPM_CONFIG_REGISTRY", served.address.as_str())
+        .env("NPM_CONFIG_USERCONFIG", "/no/npmrc")
+        .env("NPM_CONFIG_FETCH_RETRIES", "0")
+        .env("UV_NO_CONFIG", "1")
+        .env("NO_PROXY", "127.0.0.1")
+}
+
+/// What a run printed that succeeded in WebAssembly.
+fn printed(codebox: Codebox) -> Result<String> {
+    let ran = codebox.run()?;
+    let report = ran.report()?;
+    ensure!(report.kind() == "ok", "{}\n{}", ran.stdout_text(), ran.stderr_text());
+    ensure!(report.at("/provenance/isolation") == "wasm", "{}", ran.stdout_text());
+    Ok(report.stdout().to_owned())
+}
+
+/// What is said of a run that failed like this.
+fn failed(codebox: Codebox, kind: &str) -> Result<String> {
+    let ran = codebox.run()?;
+    ensure!(ran.report()?.kind() == kind, "not {kind}: {}\n{}", ran.stdout_text(), ran.stderr_text());
+    Ok(ran.stdout_text())
+}
+
+/// A name that no other run has used.
+fn unique(name: &str) -> String {
+    format!("{name}-{:x}", std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos()))
+}
+
+fn there(kit: &Kit) -> Result<()> {
+    let (top, need) = (unique("top"), unique("need"));
+    let scripts = json!({"postinstall": "touch /tmp/codebox-was-here"});
+    let served = Served::of(&[
+        (
+            json!({"name": top, "version": "1.2.0", "type": "module", "exports": {"import": "./top.js"},
+                "dependencies": {&need: "^1"}, "scripts": scripts, "hasInstallScript": true}),
+            &[("top.js", &format!("import need from '{need}'; export const twice = need * 2"))],
+        ),
+        (json!({"name": need, "version": "1.9.0", "main": "lib/n"}), &[("lib/n.js", "module.exports = 21")]),
+        (json!({"name": need, "version": "2.0.0"}), &[("index.js", "module.exports = 0")]),
+    ])?;
+    let program = format!(
+        "import {{ twice }} from '{top}'; import fs from 'node:fs'; console.log(twice);
+         try {{ fs.writeFileSync('/node_modules/{top}/top.js', ''); }} catch (error) {{ console.log('read-only'); }}"
+    );
+    let job = || run(kit, &served).args(["--lang", "js", "--with", &format!("{top}@^1"), "-c", &program]);
+    ensure!(printed(job())? == "42\nread-only\n");
+    let asked = served.asked();
+    ensure!(printed(job())? == "42\nread-only\n");
+    ensure!(printed(job().env("NPM_CONFIG_OFFLINE", "true"))? == "42\nread-only\n");
+    ensure!(served.asked() == asked && asked == 4, "{asked}");
+    ensure!(!std::path::Path::new("/tmp/codebox-was-here").exists(), "its script ran");
+    Ok(())
+}
+
+fn typed(kit: &Kit) -> Result<()> {
+    let name = unique("typed");
+    let served = Served::of(&[(json!({"name": name, "version": "1.0.0"}), &[("index.js", "exports.n = 7")])])?;
+    let folder = kit.folder()?;
+    fs::write(
+        folder.path().join("p.ts"),
+        format!("import {{ n }} from '{name}'; const m: number = n; console.log(m);"),
+    )?;
+    ensure!(printed(run(kit, &served).folder(folder.path()).args(["--with", &name, "p.ts"]))? == "7\n");
+    Ok(())
+}
+
+fn native(kit: &Kit) -> Result<()> {
+    let name = unique("native");
+    let served = Served::of(&[(json!({"name": name, "version": "1.0.0"}), &[("build/Release/a.node", "x")])])?;
+    let said = failed(run(kit, &served).args(["--lang", "js", "--with", &name, "-c", "1"]), "escalation_refused");
+    let said = said.or_else(|_| {
+        failed(run(kit, &served).args(["--lang", "js", "--with", &name, "-c", "1"]), "engine_unavailable")
+    })?;
+    ensure!(said.contains(&name), "{said}");
+    Ok(())
+}
+
+fn builds(kit: &Kit) -> Result<()> {
+    let name = unique("builds");
+    let served = Served::of(&[(json!({"name": name, "version": "1.0.0"}), &[("binding.gyp", "{}")])])?;
+    let said = failed(run(kit, &served).args(["--lang", "js", "--with", &name, "-c", "1"]), "install_failed")?;
+    ensure!(said.contains("install script, which codebox never runs"), "{said}");
+    Ok(())
+}
+
+fn locked(kit: &Kit) -> Result<()> {
+    let name = unique("locked");
+    let old: (_, &[_]) = (json!({"name": name, "version": "1.0.0"}), &[("index.js", "module.exports = 'old'")]);
+    let new: (_, &[_]) = (json!({"name": name, "version": "1.1.0"}), &[("index.js", "module.exports = 'new'")]);
+    let folder = kit.folder()?;
+    fs::write(folder.path().join("p.js"), format!("console.log(require('{name}'))"))?;
+    let served = Served::of(std::slice::from_ref(&old))?;
+    let lock =
+        configured(kit.codebox(), &served).folder(folder.path()).args(["lock", "--with", &name, "p.js"]).run()?;
+    ensure!(lock.code == Some(0), "{}", lock.stderr_text());
+    let text = fs::read_to_string(folder.path().join("p.js.lock"))?;
+    ensure!(text.contains("version = \"1.0.0\"") && text.contains("integrity = \"sha512-"), "{text}");
+    // The lock counts, whatever is there by now.
+    let served = Served::of(&[old, new])?;
+    let job = || run(kit, &served).folder(folder.path()).args(["--with", &name, "p.js"]);
+    ensure!(printed(job())? == "old\n");
+    let other = run(kit, &served).folder(folder.path()).args(["--with", &format!("{name}@1.1.0"), "p.js"]);
+    let said = failed(other, "invalid_request")?;
+    ensure!(said.contains("p.js.lock"), "{said}");
+    fs::remove_file(folder.path().join("p.js.lock"))?;
+    ensure!(printed(job())? == "new\n");
+    Ok(())
+}
+
+fn refused(kit: &Kit) -> Result<()> {
+    let served = Served::of(&[])?;
+    for spec in
+        ["../x", "file:x", "git+ssh://x/y", "http://127.0.0.1/x.tgz", "-r/etc/passwd", "a;b", "a@npm:b@1", "x\ny"]
+    {
+        let said = failed(run(kit, &served).args(["--lang", "js", "--with", spec, "-c", "1"]), "invalid_request")?;
+        ensure!(said.contains("is not allowed"), "{spec}: {said}");
+    }
+    ensure!(served.asked() == 0);
+    let said = failed(run(kit, &served).args(["--lang", "js", "--with", "lodahs", "-c", "1"]), "install_failed")?;
+    ensure!(said.contains("lodahs is not in registry") && said.contains("lodash"), "{said}");
+    Ok(())
+}
+
+/// What is native goes to a container, and finds the same packages there.
+fn in_container(kit: &Kit, engine: &str) -> Result<()> {
+    let name = unique("native");
+    let served = Served::of(&[(
+        json!({"name": name, "version": "1.0.0"}),
+        &[("index.js", "module.exports = 'ready'"), ("prebuilds/linux-x64/a.node", "x")],
+    )])?;
+    let program = format!("console.log(require('{name}'), require.resolve('{name}'))");
+    let job = || {
+        let job = configured(kit.codebox().args(["run", "--json"]).inherit_env(), &served);
+        job.args(["--engine", engine, "--lang", "js", "--with", &name, "-c", &program])
+    };
+    let mut asked = 0;
+    for turn in ["the first", "the second"] {
+        let ran = job().run()?;
+        let report = ran.report()?;
+        let expected = format!("ready /node_modules/{name}/index.js\n");
+        ensure!(report.stdout() == expected, "{turn}: {}\n{}", ran.stdout_text(), ran.stderr_text());
+        ensure!(report.at("/provenance/isolation") == "container", "{}", ran.stdout_text());
+        ensure!(asked == 0 || served.asked() == asked, "{turn} asked again");
+        asked = served.asked();
+    }
+    Ok(())
+}
