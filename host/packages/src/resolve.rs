@@ -9,6 +9,7 @@ mod unbuilt;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -89,6 +90,8 @@ pub struct Index<'s> {
     registry: Registry,
 }
 
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
 /// Answers are given up after so many times the longest pause that the settings allow.
 const PAUSES: u32 = 10;
 
@@ -98,7 +101,8 @@ impl<'s> Index<'s> {
     /// # Errors
     /// When the cache or the client cannot be had.
     pub async fn open(settings: &'s IndexSettings, cache: &Path) -> Result<Self, FetchError> {
-        let cache = Cache::from_path(cache).init().await.map_err(|error| FetchError::Client(error.into()))?;
+        let made: Boxed<'_, Result<Cache, uv_cache::Error>> = Box::pin(Cache::from_path(cache).init());
+        let cache = made.await.map_err(|error| FetchError::Client(error.into()))?;
         Ok(Self { settings, registry: registry_in(settings, cache)? })
     }
 
@@ -108,7 +112,9 @@ impl<'s> Index<'s> {
     /// When there is no solution, a name that no index has, or an index does not answer in time.
     pub async fn resolve(&self, wanted: &[Requirement], target: &Target) -> Result<Resolved, ResolveError> {
         let patience = self.settings.read_timeout.saturating_mul(PAUSES);
-        let resolved = timeout(patience, self.resolve_patiently(wanted, target)).await;
+        // Boxed: it is large, and whoever waits for it should not be compiled together with it.
+        let resolving: Boxed<'_, Result<Resolved, ResolveError>> = Box::pin(self.resolve_patiently(wanted, target));
+        let resolved = timeout(patience, resolving).await;
         resolved.map_err(|_| ResolveError::Deadline { seconds: patience.as_secs() })?
     }
 
@@ -198,6 +204,11 @@ impl<'s> Index<'s> {
     ///
     /// Nothing where no index tells.
     pub async fn newest(&self, wanted: &Requirement, python: &str) -> Option<String> {
+        let asked: Boxed<'_, Option<String>> = Box::pin(self.newest_listed(wanted, python));
+        asked.await
+    }
+
+    async fn newest_listed(&self, wanted: &Requirement, python: &str) -> Option<String> {
         let name: PackageName = wanted.name().parse().ok()?;
         let python: Version = python.parse().ok()?;
         let (abilities, turns) = (IndexCapabilities::default(), Semaphore::new(1));
@@ -253,7 +264,8 @@ impl<'s> Index<'s> {
             },
         };
         let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
-        let moved = transfer(&candidate, &pin, self.settings, &self.registry, into, progress);
+        let moved: Boxed<'_, Result<(), FetchError>> =
+            Box::pin(transfer(&candidate, &pin, self.settings, &self.registry, into, progress));
         timeout(patience, moved).await.unwrap_or_else(|_| {
             let source = format!("{file} did not arrive within {} s", patience.as_secs()).into();
             Err(FetchError::Answer { index: host_of(url), package: name.clone(), source })
