@@ -36,7 +36,7 @@ use uv_resolver::{
 use uv_types::HashStrategy;
 
 use crate::error::FetchError;
-use crate::fetch::{Candidate, Registry, registry_in, transfer};
+use crate::fetch::{Candidate, Registry, fetch_by, registry_in, transfer};
 use crate::pin::{Pin, Sha256};
 use crate::progress::Progress;
 use crate::requirement::Requirement;
@@ -56,7 +56,7 @@ pub struct Wheel {
     pub version: String,
     /// The wheel's file name.
     pub file: String,
-    /// Where it was found, without credentials.
+    /// Where it was found, without credentials. Empty where the user's indexes are to be asked for it.
     pub url: String,
     /// Its content.
     pub sha256: String,
@@ -249,6 +249,16 @@ impl<'s> Index<'s> {
         let sha256: Sha256 = wheel.sha256.parse().map_err(|_| FetchError::Name(wheel.file.clone()))?;
         let Wheel { name, version, file, url, size, .. } = wheel;
         let pin = Pin { name: name.clone(), version: version.clone(), sha256, size: *size };
+        let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
+        let late = |index: String| {
+            let source = format!("{file} did not arrive within {} s", patience.as_secs()).into();
+            FetchError::Answer { index, package: name.clone(), source }
+        };
+        if url.is_empty() {
+            let found: Boxed<'_, Result<(), FetchError>> =
+                Box::pin(fetch_by(&self.registry, &pin, self.settings, into, progress));
+            return timeout(patience, found).await.unwrap_or_else(|_| Err(late("of the user's".to_owned())));
+        }
         let candidate = Candidate {
             index: host_of(url),
             file: uv_distribution_types::File {
@@ -263,13 +273,9 @@ impl<'s> Index<'s> {
                 zstd: None,
             },
         };
-        let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
         let moved: Boxed<'_, Result<(), FetchError>> =
             Box::pin(transfer(&candidate, &pin, self.settings, &self.registry, into, progress));
-        timeout(patience, moved).await.unwrap_or_else(|_| {
-            let source = format!("{file} did not arrive within {} s", patience.as_secs()).into();
-            Err(FetchError::Answer { index: host_of(url), package: name.clone(), source })
-        })
+        timeout(patience, moved).await.unwrap_or_else(|_| Err(late(host_of(url))))
     }
 
     /// The addresses of the indexes that are asked, without credentials.
