@@ -9,7 +9,6 @@ mod unbuilt;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -90,7 +89,7 @@ pub struct Index<'s> {
     registry: Registry,
 }
 
-type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+type Boxed<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Answers are given up after so many times the longest pause that the settings allow.
 const PAUSES: u32 = 10;
