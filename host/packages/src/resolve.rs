@@ -172,31 +172,12 @@ impl<'s> Index<'s> {
             present,
         );
         match resolver.resolve().await {
-            Ok(output) => self.resolved(&Resolution::from(output), target),
+            Ok(output) => resolved_by(&Resolution::from(output)),
             Err(error) => {
                 let unknown = unknown.lock().map(|names| names.clone()).unwrap_or_default();
                 Err(refusal::of(error, unknown, wanted, target, self.settings))
             }
         }
-    }
-
-    fn resolved(&self, resolution: &Resolution, target: &Target) -> Result<Resolved, ResolveError> {
-        let mut resolved = Resolved::default();
-        for dist in resolution.distributions() {
-            match dist {
-                ResolvedDist::Installed { dist } => {
-                    resolved.built_in.push((dist.name().to_string(), dist.version().to_string()));
-                }
-                ResolvedDist::Installable { dist, .. } => match &**dist {
-                    Dist::Built(BuiltDist::Registry(built)) => resolved.wheels.push(wheel(built.best_wheel())?),
-                    other => return Err(ResolveError::Unlocked { file: other.to_string() }),
-                },
-            }
-        }
-        let _ = target;
-        resolved.wheels.sort_by(|one, other| one.name.cmp(&other.name));
-        resolved.built_in.sort();
-        Ok(resolved)
     }
 
     /// The newest version that an index has wheels of for this version of Python, whatever their platform.
@@ -283,6 +264,25 @@ impl<'s> Index<'s> {
         let simple = |index: &&uv_distribution_types::Index| index.format == IndexFormat::Simple;
         self.settings.in_order().filter(simple).map(address).collect()
     }
+}
+
+/// What a resolution comes to.
+fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
+    let mut resolved = Resolved::default();
+    for dist in resolution.distributions() {
+        match dist {
+            ResolvedDist::Installed { dist } => {
+                resolved.built_in.push((dist.name().to_string(), dist.version().to_string()));
+            }
+            ResolvedDist::Installable { dist, .. } => match &**dist {
+                Dist::Built(BuiltDist::Registry(built)) => resolved.wheels.push(wheel(built.best_wheel())?),
+                other => return Err(ResolveError::Unlocked { file: other.to_string() }),
+            },
+        }
+    }
+    resolved.wheels.sort_by(|one, other| one.name.cmp(&other.name));
+    resolved.built_in.sort();
+    Ok(resolved)
 }
 
 /// A wheel of an index as it is kept: only with its hash.
