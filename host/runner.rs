@@ -117,6 +117,11 @@ pub enum RunnerError {
         /// What the configuration allows.
         allowed: IsolationSet,
     },
+    /// The job asks for packages, which only the command line makes ready.
+    #[error(
+        "cannot have the package {0} in a job of the library: use codebox run --with, or grant a directory with it"
+    )]
+    Packages(String),
     /// Nothing here can run the job, or its program asks for something that cannot be understood.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -261,6 +266,9 @@ impl Runner {
 
     /// The job with the isolations that the configuration accepts as well.
     fn narrowed<'j>(&self, job: &'j Job) -> Result<Cow<'j, Job>, RunnerError> {
+        if let Some(package) = job.packages.first() {
+            return Err(RunnerError::Packages(package.clone()));
+        }
         let refused = || RunnerError::Isolation { asked: job.isolations, allowed: self.isolations };
         let both = job.isolations.iter().filter(|isolation| self.isolations.contains(*isolation));
         let both = IsolationSet::of(both).ok_or_else(refused)?;

@@ -27,6 +27,13 @@ fn kept_to(kit: &Kit) -> Result<()> {
     // Another index has a newer version, and is not asked.
     let second = Index::of([pure(&name, "2", &[], &[(&file, "VALUE = 2\n")])])?;
     let job = || run(kit, &second).folder(folder.path());
+    // The file says what; whom to ask for it does not come with the script.
+    let elsewhere = Index::of([pure(&name, "1", &[], &[(&file, "VALUE = 1\n")])])?;
+    let turned = written.replace(&first.address.replace("/simple", ""), &elsewhere.address.replace("/simple", ""));
+    ensure!(turned != written, "{written}");
+    std::fs::write(folder.path().join("main.py.lock"), turned)?;
+    ensure!(printed(run(kit, &first).folder(folder.path()).arg("main.py"))? == "1\n");
+    ensure!(elsewhere.seen().is_empty(), "{:?}", elsewhere.seen());
     ensure!(printed(job().arg("main.py"))? == "1\n");
     ensure!(second.seen().is_empty(), "{:?}", second.seen());
     // Other requirements than it was made for.
@@ -37,8 +44,11 @@ fn kept_to(kit: &Kit) -> Result<()> {
     std::fs::write(&script, text(&name))?;
     let hash = written.split("sha256 = \"").nth(1).map(|rest| rest[..64].to_owned()).unwrap_or_default();
     std::fs::write(folder.path().join("main.py.lock"), written.replace(&hash, &"1".repeat(64)))?;
-    let said = refused(job().arg("main.py"), "install_failed")?;
+    let said = refused(run(kit, &first).folder(folder.path()).arg("main.py"), "install_failed")?;
     ensure!(said.contains("sha256"), "{said}");
+    std::fs::write(folder.path().join("main.py.lock"), written.replace(&hash, "../../../../planted"))?;
+    let said = refused(job().arg("main.py"), "invalid_request")?;
+    ensure!(said.contains("is no sha256"), "{said}");
     // Another tool's.
     std::fs::write(folder.path().join("main.py.lock"), "version = 1\nrevision = 3\n[[package]]\nname = 'x'\n")?;
     let said = refused(job().arg("main.py"), "invalid_request")?;

@@ -33,7 +33,8 @@ fn there(kit: &Kit) -> Result<()> {
     ])?;
     let program = format!(
         "import {module}, importlib.metadata as m\nprint({module}.hello(), m.version('{name}'), m.version('{need}'))\n\
-         print({module}.__cached__ is not None, {module}.__file__)"
+         import os\n\
+         print(os.path.exists({module}.__spec__.cached), {module}.__file__)"
     );
     let ran = run(kit, &index).args(["--with", &name, "-c", &program]).run()?;
     let report = ran.report()?;
@@ -110,7 +111,8 @@ fn unchanged(kit: &Kit) -> Result<()> {
          for act in (lambda: open({module}.__file__, 'w'), lambda: open(place + '/sitecustomize.py', 'w'),\n\
          \x20           lambda: os.remove({module}.__file__), lambda: os.rename({module}.__file__, place + '/x.py'),\n\
          \x20           lambda: os.mkdir(place + '/d'), lambda: os.symlink('/etc', place + '/l'),\n\
-         \x20           lambda: os.truncate({module}.__cached__, 0), lambda: open({module}.__cached__, 'r+b')):\n\
+         \x20           lambda: os.truncate({module}.__spec__.cached, 0), lambda: open({module}.__spec__.cached, 'r+b'),\n\
+         \x20           lambda: os.link({module}.__file__, '/work/x'), lambda: os.rename({module}.__file__, '/work/y')):\n\
          \x20   try:\n        act()\n    except OSError:\n        continue\n    print('changed')\nprint('done')"
     );
     ensure!(printed(run(kit, &index).args(["--with", &name, "-c", &attack]))? == "done\n");

@@ -69,7 +69,7 @@ pub(crate) enum Command {
     ///
     /// The file names every package with its version and hash, for WebAssembly and for containers. A run whose script asks
     /// for other packages than the file was made for is refused.
-    Lock(Box<RunArgs>),
+    Lock(LockArgs),
     /// List, show or remove packages that are kept
     #[command(subcommand, arg_required_else_help = true)]
     Packages(PackagesCommand),
@@ -157,6 +157,22 @@ pub(crate) enum RuntimeCommand {
         #[arg(default_value = DEFAULT_RUNTIME)]
         name: String,
     },
+}
+
+/// What `codebox lock` was asked for.
+#[derive(Debug, Args)]
+pub(crate) struct LockArgs {
+    /// The script
+    pub file: PathBuf,
+    /// Lock this package as well, as `run --with` has it; repeatable
+    #[arg(long = "with", value_name = "PACKAGE", allow_hyphen_values = true)]
+    pub with: Vec<String>,
+    /// Lock the packages that this file lists as well; repeatable
+    #[arg(short = 'r', long = "requirements", value_name = "FILE")]
+    pub requirements: Vec<PathBuf>,
+    /// The container image that runs will start from
+    #[arg(long, value_name = "NAME")]
+    pub image: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

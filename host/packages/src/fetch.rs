@@ -38,10 +38,21 @@ pub async fn fetch_wheel(
     progress: &dyn Progress,
 ) -> Result<(), FetchError> {
     let registry = client::registry(settings)?;
-    let candidates = search::candidates(pin, settings, &registry).await?;
+    fetch_by(&registry, pin, settings, into, progress).await
+}
+
+/// The same with a client that is there.
+pub(crate) async fn fetch_by(
+    registry: &Registry,
+    pin: &Pin,
+    settings: &IndexSettings,
+    into: &Path,
+    progress: &dyn Progress,
+) -> Result<(), FetchError> {
+    let candidates = search::candidates(pin, settings, registry).await?;
     let mut last = None;
     for candidate in &candidates {
-        match transfer(candidate, pin, settings, &registry, into, progress).await {
+        match transfer(candidate, pin, settings, registry, into, progress).await {
             // Another file under the same name and version, from an index that tells no hashes.
             Err(error @ (FetchError::WrongHash { .. } | FetchError::WrongSize { .. })) => last = Some(error),
             done => return done,

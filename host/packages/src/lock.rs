@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pin::Sha256;
 use crate::requirement::Requirement;
 use crate::resolve::{Resolved, Target};
 
@@ -91,9 +92,15 @@ impl Lock {
     pub fn parse(text: &str) -> Result<Self, LockError> {
         let read: Self = toml::from_str(text)
             .map_err(|error| LockError::Unreadable(error.message().lines().next().unwrap_or_default().to_owned()))?;
-        match read.format == FORMAT {
-            true => Ok(read),
-            false => Err(LockError::Unreadable(format!("its format is {:?}", read.format))),
+        if read.format != FORMAT {
+            return Err(LockError::Unreadable(format!("its format is {:?}", read.format)));
+        }
+        let mut wheels = read.target.values().flat_map(|locked| &locked.resolved.wheels);
+        // They become names of directories.
+        let plain = |sha256: &str| sha256.parse::<Sha256>().is_ok_and(|read| read.to_string() == sha256);
+        match wheels.find(|wheel| !plain(&wheel.sha256)) {
+            Some(wheel) => Err(LockError::Unreadable(format!("{:?} is no sha256", wheel.sha256))),
+            None => Ok(read),
         }
     }
 
@@ -116,7 +123,13 @@ impl Lock {
     pub fn of(&self, target: &Target) -> Result<Result<Resolved, Vec<String>>, LockError> {
         match self.target.get(&target.name()) {
             Some(Locked { native, .. }) if !native.is_empty() => Ok(Err(native.clone())),
-            Some(Locked { resolved, .. }) => Ok(Ok(resolved.clone())),
+            Some(Locked { resolved, .. }) => {
+                let mut resolved = resolved.clone();
+                // The file comes with the script: it says what, and the user's own indexes are asked for it. Where it was
+                // found by whoever made the file is for people.
+                resolved.wheels.iter_mut().for_each(|wheel| wheel.url.clear());
+                Ok(Ok(resolved))
+            }
             None => {
                 let known = self.target.keys().cloned().collect::<Vec<_>>().join(", ");
                 Err(LockError::NoTarget { target: target.name(), known })
@@ -148,10 +161,12 @@ mod tests {
             sha256: "ab".repeat(32),
             size: Some(3),
         };
-        let resolved = Resolved { wheels: vec![wheel], built_in: vec![("six".to_owned(), "1.17.0".to_owned())] };
+        let found = Resolved { wheels: vec![wheel], built_in: vec![("six".to_owned(), "1.17.0".to_owned())] };
         let wasm = Target::Wasm { python: "3.15.0".to_owned(), built_in: Vec::new() };
         let mut lock = Lock::new(&wanted);
-        lock.add(&wasm, resolved.clone());
+        lock.add(&wasm, found.clone());
+        let mut resolved = found;
+        resolved.wheels[0].url.clear();
         lock.add_native(&Target::usual(), vec!["b".to_owned()]);
         let read = Lock::parse(&lock.to_text().expect("a text")).expect("a lock");
         assert_eq!(read, lock);
@@ -159,6 +174,12 @@ mod tests {
         assert!(matches!(read.check(&wanted[..1]), Err(LockError::Changed { .. })));
         assert_eq!(read.of(&wasm), Ok(Ok(resolved)));
         assert_eq!(read.of(&Target::usual()), Ok(Err(vec!["b".to_owned()])));
+        let text = lock.to_text().expect("a text");
+        assert!(matches!(Lock::parse(&text.replace(&"ab".repeat(32), "../../x")), Err(LockError::Unreadable(_))));
+        assert!(matches!(
+            Lock::parse(&text.replace(&"ab".repeat(32), &"AB".repeat(32))),
+            Err(LockError::Unreadable(_))
+        ));
         for text in ["", "version = 1\n[[package]]\nname = 'a'\n", "format = 'x'\nrequirements = []", "\u{1}"] {
             assert!(matches!(Lock::parse(text), Err(LockError::Unreadable(_))), "{text:?}");
         }

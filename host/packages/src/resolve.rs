@@ -35,7 +35,7 @@ use uv_resolver::{
 use uv_types::HashStrategy;
 
 use crate::error::FetchError;
-use crate::fetch::{Candidate, Registry, registry_in, transfer};
+use crate::fetch::{Candidate, Registry, fetch_by, registry_in, transfer};
 use crate::pin::{Pin, Sha256};
 use crate::progress::Progress;
 use crate::requirement::Requirement;
@@ -55,7 +55,7 @@ pub struct Wheel {
     pub version: String,
     /// The wheel's file name.
     pub file: String,
-    /// Where it was found, without credentials.
+    /// Where it was found, without credentials. Empty where the user's indexes are to be asked for it.
     pub url: String,
     /// Its content.
     pub sha256: String,
@@ -89,6 +89,8 @@ pub struct Index<'s> {
     registry: Registry,
 }
 
+type Boxed<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;
+
 /// Answers are given up after so many times the longest pause that the settings allow.
 const PAUSES: u32 = 10;
 
@@ -98,7 +100,8 @@ impl<'s> Index<'s> {
     /// # Errors
     /// When the cache or the client cannot be had.
     pub async fn open(settings: &'s IndexSettings, cache: &Path) -> Result<Self, FetchError> {
-        let cache = Cache::from_path(cache).init().await.map_err(|error| FetchError::Client(error.into()))?;
+        let made: Boxed<'_, Result<Cache, uv_cache::Error>> = Box::pin(Cache::from_path(cache).init());
+        let cache = made.await.map_err(|error| FetchError::Client(error.into()))?;
         Ok(Self { settings, registry: registry_in(settings, cache)? })
     }
 
@@ -108,7 +111,9 @@ impl<'s> Index<'s> {
     /// When there is no solution, a name that no index has, or an index does not answer in time.
     pub async fn resolve(&self, wanted: &[Requirement], target: &Target) -> Result<Resolved, ResolveError> {
         let patience = self.settings.read_timeout.saturating_mul(PAUSES);
-        let resolved = timeout(patience, self.resolve_patiently(wanted, target)).await;
+        // Boxed: it is large, and whoever waits for it should not be compiled together with it.
+        let resolving: Boxed<'_, Result<Resolved, ResolveError>> = Box::pin(self.resolve_patiently(wanted, target));
+        let resolved = timeout(patience, resolving).await;
         resolved.map_err(|_| ResolveError::Deadline { seconds: patience.as_secs() })?
     }
 
@@ -167,7 +172,7 @@ impl<'s> Index<'s> {
             present,
         );
         match resolver.resolve().await {
-            Ok(output) => self.resolved(&Resolution::from(output), target),
+            Ok(output) => resolved_by(&Resolution::from(output)),
             Err(error) => {
                 let unknown = unknown.lock().map(|names| names.clone()).unwrap_or_default();
                 Err(refusal::of(error, unknown, wanted, target, self.settings))
@@ -175,29 +180,15 @@ impl<'s> Index<'s> {
         }
     }
 
-    fn resolved(&self, resolution: &Resolution, target: &Target) -> Result<Resolved, ResolveError> {
-        let mut resolved = Resolved::default();
-        for dist in resolution.distributions() {
-            match dist {
-                ResolvedDist::Installed { dist } => {
-                    resolved.built_in.push((dist.name().to_string(), dist.version().to_string()));
-                }
-                ResolvedDist::Installable { dist, .. } => match &**dist {
-                    Dist::Built(BuiltDist::Registry(built)) => resolved.wheels.push(wheel(built.best_wheel())?),
-                    other => return Err(ResolveError::Unlocked { file: other.to_string() }),
-                },
-            }
-        }
-        let _ = target;
-        resolved.wheels.sort_by(|one, other| one.name.cmp(&other.name));
-        resolved.built_in.sort();
-        Ok(resolved)
-    }
-
     /// The newest version that an index has wheels of for this version of Python, whatever their platform.
     ///
     /// Nothing where no index tells.
     pub async fn newest(&self, wanted: &Requirement, python: &str) -> Option<String> {
+        let asked: Boxed<'_, Option<String>> = Box::pin(self.newest_listed(wanted, python));
+        asked.await
+    }
+
+    async fn newest_listed(&self, wanted: &Requirement, python: &str) -> Option<String> {
         let name: PackageName = wanted.name().parse().ok()?;
         let python: Version = python.parse().ok()?;
         let (abilities, turns) = (IndexCapabilities::default(), Semaphore::new(1));
@@ -238,6 +229,16 @@ impl<'s> Index<'s> {
         let sha256: Sha256 = wheel.sha256.parse().map_err(|_| FetchError::Name(wheel.file.clone()))?;
         let Wheel { name, version, file, url, size, .. } = wheel;
         let pin = Pin { name: name.clone(), version: version.clone(), sha256, size: *size };
+        let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
+        let late = |index: String| {
+            let source = format!("{file} did not arrive within {} s", patience.as_secs()).into();
+            FetchError::Answer { index, package: name.clone(), source }
+        };
+        if url.is_empty() {
+            let found: Boxed<'_, Result<(), FetchError>> =
+                Box::pin(fetch_by(&self.registry, &pin, self.settings, into, progress));
+            return timeout(patience, found).await.unwrap_or_else(|_| Err(late("of the user's".to_owned())));
+        }
         let candidate = Candidate {
             index: host_of(url),
             file: uv_distribution_types::File {
@@ -252,12 +253,9 @@ impl<'s> Index<'s> {
                 zstd: None,
             },
         };
-        let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
-        let moved = transfer(&candidate, &pin, self.settings, &self.registry, into, progress);
-        timeout(patience, moved).await.unwrap_or_else(|_| {
-            let source = format!("{file} did not arrive within {} s", patience.as_secs()).into();
-            Err(FetchError::Answer { index: host_of(url), package: name.clone(), source })
-        })
+        let moved: Boxed<'_, Result<(), FetchError>> =
+            Box::pin(transfer(&candidate, &pin, self.settings, &self.registry, into, progress));
+        timeout(patience, moved).await.unwrap_or_else(|_| Err(late(host_of(url))))
     }
 
     /// The addresses of the indexes that are asked, without credentials.
@@ -266,6 +264,25 @@ impl<'s> Index<'s> {
         let simple = |index: &&uv_distribution_types::Index| index.format == IndexFormat::Simple;
         self.settings.in_order().filter(simple).map(address).collect()
     }
+}
+
+/// What a resolution comes to.
+fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
+    let mut resolved = Resolved::default();
+    for dist in resolution.distributions() {
+        match dist {
+            ResolvedDist::Installed { dist } => {
+                resolved.built_in.push((dist.name().to_string(), dist.version().to_string()));
+            }
+            ResolvedDist::Installable { dist, .. } => match &**dist {
+                Dist::Built(BuiltDist::Registry(built)) => resolved.wheels.push(wheel(built.best_wheel())?),
+                other => return Err(ResolveError::Unlocked { file: other.to_string() }),
+            },
+        }
+    }
+    resolved.wheels.sort_by(|one, other| one.name.cmp(&other.name));
+    resolved.built_in.sort();
+    Ok(resolved)
 }
 
 /// A wheel of an index as it is kept: only with its hash.

@@ -1,14 +1,12 @@
 //! `codebox lock` and `codebox packages`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use codebox_core::ResultKind;
-use codebox_service::{Program, admit};
+use codebox_service::{Program, Request, admit};
 
-use super::run::request;
 use crate::answer;
-use crate::args::{PackagesCommand, RunArgs};
+use crate::args::{LockArgs, PackagesCommand};
 use crate::failure::Failure;
 use crate::host::{Host, KeptPackage};
 use crate::progress::progress;
@@ -16,15 +14,9 @@ use crate::render::{Escaped, bytes};
 use crate::voice::Voice;
 
 /// Writes the lock of a script.
-pub(super) fn lock(args: RunArgs, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
-    let request = request(args, None)?;
-    let script: PathBuf = match &request.program {
-        Program::File(path) => path.clone(),
-        Program::Inline(_) | Program::Stdin(_) | Program::Command(_) => {
-            let line = "cannot lock the packages of a program that is in no file";
-            return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("put it into a file and name that"));
-        }
-    };
+pub(super) fn lock(args: LockArgs, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
+    let LockArgs { file: script, with: packages, requirements, image } = args;
+    let request = Request { packages, requirements, image, ..Request::new(Program::File(script.clone())) };
     let admitted = admit(request, &host.policy()?, host.surroundings())?;
     let written = host.lock(&admitted, &script, progress(voice).as_ref())?;
     answer::print(&format!("wrote {}\n", Escaped(&written.display().to_string())))

@@ -39,7 +39,12 @@ impl Index<'_> {
             // Also in a container it is not to be had, or nobody can tell.
             Err(_) => return in_wasm.map(Decision::Pure),
         };
-        let (resolved, container) = match (in_wasm, self.resolve(wanted, &Target::usual()).await) {
+        let mut in_container = self.resolve(wanted, &Target::usual()).await;
+        if let Err(ResolveError::NoSolution { .. }) = in_container {
+            // What is no longer made for that one; the image that is chosen has the last word.
+            in_container = self.resolve(wanted, &Target::older()).await;
+        }
+        let (resolved, container) = match (in_wasm, in_container) {
             (Ok(resolved), Ok(container)) => (Some(resolved), container),
             (Err(_), Ok(container)) => (None, container),
             (Ok(resolved), Err(_)) => return Ok(Decision::Pure(resolved)),

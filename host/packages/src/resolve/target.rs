@@ -81,8 +81,17 @@ impl Target {
     /// The image that stands for any container while none was chosen: what most indexes have wheels for.
     #[must_use]
     pub fn usual() -> Self {
+        Self::any("3.13.0")
+    }
+
+    /// The same with an interpreter that older wheels are for.
+    pub(super) fn older() -> Self {
+        Self::any("3.11.0")
+    }
+
+    fn any(python: &str) -> Self {
         Self::Container(Image {
-            python: "3.13.0".to_owned(),
+            python: python.to_owned(),
             machine: if cfg!(target_arch = "aarch64") { "aarch64" } else { "x86_64" }.to_owned(),
             libc: "glibc".to_owned(),
             libc_version: (2, 36),

@@ -140,6 +140,8 @@ pub(super) fn attempt(
             needs.command.clear();
         }
         done.report.id = Some(entry.id().to_owned());
+        let reason = &mut done.report.provenance.reason;
+        packages.notes.iter().for_each(|note| *reason = format!("{reason}; {note}"));
     }
     match &attempt {
         Ok(Attempt::Done(done)) => entry.end(done.report.result_kind(), done.report.exit_status()),
