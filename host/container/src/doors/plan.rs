@@ -44,6 +44,8 @@ pub(crate) struct Doors {
     names: BTreeMap<String, Ipv4Addr>,
     /// The program's own loopback is not to be reached through the proxy.
     spares_loopback: bool,
+    /// Something is reached through the proxy alone.
+    takes_proxy: bool,
 }
 
 impl Doors {
@@ -99,6 +101,9 @@ impl Doors {
             local && !has_door
         });
         all.spares_loopback = !beyond;
+        let local =
+            |grant: &NetGrant| grant.exact_address() == Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) && grant.port().is_some();
+        all.takes_proxy = grants.iter().any(|grant| grant.exact_name().is_none() && !local(grant));
         all
     }
 
@@ -137,7 +142,10 @@ impl Doors {
         if self.spares_loopback {
             settings.push((SPARING_PROXY, format!("{LOCALHOST},127.0.0.1,::1")));
         }
-        settings.push((&[NODE], "1".to_owned()));
+        // Node 22 warns of it, so that it is said only where it matters.
+        if self.takes_proxy {
+            settings.push((&[NODE], "1".to_owned()));
+        }
         if let Some(file) = authorities {
             settings.extend(NAMING_AUTHORITIES.chunks(1).map(|name| (name, file.to_owned())));
         }
@@ -197,6 +205,13 @@ mod tests {
         assert!(set.contains(&("SSL_CERT_FILE".to_owned(), "/f".to_owned())));
         assert!(set.iter().all(|(name, _)| !name.eq_ignore_ascii_case("https_proxy")));
         assert!(set.contains(&("HTTP_PROXY".to_owned(), "http://127.77.0.1:3128".to_owned())));
+    }
+
+    #[test]
+    fn node_is_told_of_the_proxy_where_it_needs_it() {
+        let told = |all: Doors| all.environment(&Job::python(""), None).iter().any(|(name, _)| name == NODE);
+        assert!(told(doors(&["a.org", "*.b.org"])) && told(doors(&["10.0.0.0/8"])));
+        assert!(!told(doors(&["a.org", "b.org:5432", "127.0.0.1:80"])));
     }
 
     #[test]
