@@ -1,7 +1,7 @@
 //! A process that confines itself, says what held, and then tries one thing: the subject of the tests.
 //!
 //! Arguments: `allowed|denied` (executable mappings), `alone|threaded` (whether a thread runs before), the
-//! action and what it takes; `+r PATH` and `+w PATH` among them are grants. Each wall is printed as
+//! action and what it takes; `+net` among them keeps connections, `+r PATH` and `+w PATH` among them are grants. Each wall is printed as
 //! `wall NAME STATE DETAIL`, the time it took as `took NANOSECONDS`, and the attempt as `ok ANSWER` or
 //! `errno NUMBER`.
 
@@ -12,7 +12,7 @@ mod raw;
 
 #[cfg(target_os = "linux")]
 fn main() {
-    use codebox_confine::{ExecMappings, Rules};
+    use codebox_confine::{ExecMappings, Network, Rules};
 
     let mut rules = Rules::default();
     let mut rest = Vec::new();
@@ -27,6 +27,12 @@ fn main() {
             }
         };
         list.push(arguments.next().expect("a grant has a path").into());
+    }
+    // Connections, and a line over which more would come: what an embedder hands to itself before it confines itself.
+    let handed = rest.iter().any(|word| word == "+net").then(|| attempts::Handed::make().expect("loopback sockets"));
+    rest.retain(|word| word != "+net");
+    if let Some(handed) = &handed {
+        rules.network = Network::Handed(handed.line());
     }
     let [exec, threads, action, operands @ ..] = rest.as_slice() else {
         panic!("usage: allowed|denied alone|threaded ACTION [OPERAND …] [+r PATH] [+w PATH]");
@@ -56,7 +62,7 @@ fn main() {
         }
     }
     println!("took {took}");
-    match attempts::attempt(action, operands, pagemap.as_ref()) {
+    match attempts::attempt(action, operands, pagemap.as_ref(), handed.as_ref()) {
         Ok(answer) => println!("ok {answer}"),
         Err(error) => match error.raw_os_error() {
             Some(number) => println!("errno {number}"),

@@ -19,6 +19,19 @@ pub struct Rules {
     pub retire: Vec<Place>,
     /// Whether memory can still be mapped or made executable.
     pub exec_mappings: ExecMappings,
+    /// What it keeps of the network.
+    pub network: Network,
+}
+
+/// What a confined process keeps of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Network {
+    /// Nothing: no socket is made, and none that was inherited is spoken to as one.
+    #[default]
+    Denied,
+    /// It speaks over sockets that are connected, and is handed more of them over the socket of this number. It makes
+    /// none, and connects, binds and listens with none.
+    Handed(i32),
 }
 
 /// A file or directory, with all that is below it.

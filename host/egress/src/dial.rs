@@ -110,6 +110,8 @@ async fn look_up(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
     thread::Builder::new().name("look-up".to_owned()).spawn(move || {
         let found = (host.as_str(), port).to_socket_addrs();
         drop(permit);
+        // The resolver's errors have no kind of their own.
+        let found = found.map_err(|error| io::Error::new(io::ErrorKind::NotFound, error));
         let _ = sender.send(found.map(|found| found.map(|address| address.ip()).collect()));
     })?;
     receiver.await.unwrap_or_else(|_gone| Err(io::Error::other("the resolver is gone")))

@@ -2,6 +2,7 @@ use std::io;
 
 use codebox_core::Refusal;
 use thiserror::Error;
+use tokio_rustls::rustls;
 
 /// Why there is no connection.
 #[derive(Debug, Error)]
@@ -27,4 +28,20 @@ pub enum EgressError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl EgressError {
+    /// Whether it is the other side's certificate that does not hold.
+    #[must_use]
+    pub fn is_certificate(&self) -> bool {
+        let Self::Tls { source, .. } = self else { return false };
+        let cause = source.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        matches!(cause, Some(rustls::Error::InvalidCertificate(_)))
+    }
+
+    /// Whether the host's name leads nowhere.
+    #[must_use]
+    pub fn is_unknown_name(&self) -> bool {
+        matches!(self, Self::Failed { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
 }

@@ -13,6 +13,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(target_os = "linux")]
+pub mod broker;
 mod connection;
 mod dial;
 mod egress;

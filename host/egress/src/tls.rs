@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ProtocolVersion};
 
 use crate::connection::Connection;
 use crate::roots::TlsRoots;
@@ -30,6 +30,29 @@ impl TlsConnection {
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         let stream = TlsConnector::from(Arc::new(config)).connect(server, over).await?;
         Ok(Self(Box::new(stream)))
+    }
+
+    /// The version of TLS that is spoken, as OpenSSL writes it.
+    #[must_use]
+    pub fn version(&self) -> &'static str {
+        match self.0.get_ref().1.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLSv1.3",
+        }
+    }
+
+    /// The cipher suite that is used.
+    #[must_use]
+    pub fn cipher(&self) -> &'static str {
+        let suite = self.0.get_ref().1.negotiated_cipher_suite();
+        suite.and_then(|suite| suite.suite().as_str()).unwrap_or("unknown")
+    }
+
+    /// The other side's own certificate, as DER.
+    #[must_use]
+    pub fn certificate(&self) -> &[u8] {
+        let chain = self.0.get_ref().1.peer_certificates();
+        chain.and_then(|chain| chain.first()).map_or(&[], |certificate| certificate.as_ref())
     }
 
     /// The protocol that was agreed on, of those that were offered.

@@ -58,6 +58,22 @@ fn there_is_no_network() {
 }
 
 #[test]
+fn a_process_that_is_handed_connections_makes_none() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback listener");
+    let address = [listener.local_addr().expect("its address").to_string()];
+    let tried = |action: &str| Probe::new(action).operands(&address).handed().run().ending;
+    assert_eq!(tried("speak"), ok("word0"));
+    // The system looks at the message, and finds none.
+    assert_eq!(tried("take-over-the-line"), Ending::Errno(libc::EFAULT));
+    for action in ["speak-to", "take-over-another", "set-option"] {
+        assert_eq!(tried(action), EPERM, "{action}");
+    }
+    for action in ["tcp", "udp", "unix", "netlink", "connect-again", "bind", "listen", "accept", "give"] {
+        assert_eq!(tried(action), EACCES, "{action}");
+    }
+}
+
+#[test]
 fn there_is_no_other_process() {
     check(&[
         (&["spawn"], EPERM),

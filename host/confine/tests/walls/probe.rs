@@ -54,6 +54,10 @@ impl Probe {
         self.operands(&["+w".to_owned(), path.to_owned()])
     }
 
+    pub fn handed(&mut self) -> &mut Self {
+        self.operands(&["+net".to_owned()])
+    }
+
     pub fn with_executable_mappings(&mut self) -> &mut Self {
         self.exec_mappings = "allowed";
         self

@@ -5,7 +5,7 @@ use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{BackendError, SeccompCmpArgLen, SeccompCondition, SeccompRule};
 
-use crate::ExecMappings;
+use crate::{ExecMappings, Network};
 
 /// A system call with the alternatives under which it is allowed.
 pub(super) type Restricted = (c_long, Vec<SeccompRule>);
@@ -77,6 +77,19 @@ pub(super) fn restricted(exec: ExecMappings) -> Result<Vec<Restricted>, BackendE
         (libc::SYS_prlimit64, vec![no_new_limit]),
         (libc::SYS_mmap, protection(exec)?),
         (libc::SYS_mprotect, protection(exec)?),
+    ])
+}
+
+/// The calls on sockets that a process makes which is handed connections: none of them names an address, and descriptors
+/// come in over one socket alone.
+pub(super) fn handed(network: Network) -> Result<Vec<Restricted>, BackendError> {
+    let Network::Handed(line) = network else { return Ok(Vec::new()) };
+    let connected = || when(4, Qword, Eq, 0).map(|rule| vec![rule]);
+    Ok(vec![
+        (libc::SYS_sendto, connected()?),
+        (libc::SYS_recvfrom, connected()?),
+        (libc::SYS_recvmsg, one_of(0, [bits(line)])?),
+        (libc::SYS_shutdown, one_of(1, [bits(libc::SHUT_WR), bits(libc::SHUT_RDWR)])?),
     ])
 }
 

@@ -8,17 +8,17 @@ use seccompiler::{BpfProgram, SeccompAction, TargetArch};
 
 use super::program::{Answer, Table, assemble};
 use super::{arguments, calls};
-use crate::{ConfineError, ExecMappings, Wall, WallState};
+use crate::{ConfineError, ExecMappings, Network, Wall, WallState};
 
 /// Builds the filter of this process without applying it, or nothing where no list was made for the
 /// architecture.
-pub(super) fn build(exec: ExecMappings) -> Result<Option<BpfProgram>, ConfineError> {
+pub(super) fn build(exec: ExecMappings, network: Network) -> Result<Option<BpfProgram>, ConfineError> {
     let arch = match std::env::consts::ARCH {
         "x86_64" => TargetArch::x86_64,
         "aarch64" => TargetArch::aarch64,
         _ => return Ok(None),
     };
-    assemble(&table(exec)?, &errno(libc::EPERM), arch).map(Some)
+    assemble(&table(exec, network)?, &errno(libc::EPERM), arch).map(Some)
 }
 
 /// Applies a filter to every thread of the process.
@@ -39,7 +39,7 @@ pub(super) fn apply(filter: Option<BpfProgram>) -> Result<Wall, ConfineError> {
     }
 }
 
-fn table(exec: ExecMappings) -> Result<Table, ConfineError> {
+fn table(exec: ExecMappings, network: Network) -> Result<Table, ConfineError> {
     let always = [
         (calls::ALLOWED, Allow),
         (calls::ALLOWED_LEGACY, Allow),
@@ -52,7 +52,10 @@ fn table(exec: ExecMappings) -> Result<Table, ConfineError> {
         .flat_map(|(calls, action)| calls.iter().map(move |&call| (number(call), Answer::Always(action.clone()))));
     let restricted = arguments::restricted(exec)?.into_iter();
     let restricted = restricted.map(|(call, rules)| (number(call), Answer::AllowedIf(rules)));
-    Ok(always.chain(restricted).collect())
+    let handed = arguments::handed(network)?.into_iter();
+    let handed = handed.map(|(call, rules)| (number(call), Answer::AllowedIf(rules)));
+    // What is handed comes last, and takes the place of a refusal.
+    Ok(always.chain(restricted).chain(handed).collect())
 }
 
 /// The kernel shows a filter the low half of the register.
@@ -82,6 +85,6 @@ mod tests {
         let lists = [calls::ALLOWED, calls::ALLOWED_LEGACY, calls::HOSTILE, calls::SOCKETS, calls::ABSENT];
         let restricted = arguments::restricted(ExecMappings::Denied).expect("the lists make rules");
         let listed = lists.iter().map(|list| list.len()).sum::<usize>() + restricted.len();
-        assert_eq!(table(ExecMappings::Denied).expect("a table").len(), listed);
+        assert_eq!(table(ExecMappings::Denied, Network::Denied).expect("a table").len(), listed);
     }
 }

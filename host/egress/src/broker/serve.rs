@@ -1,0 +1,85 @@
+//! The broker's end.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use codebox_core::NetRules;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::{Answer, Found, MOST, Terms, Wanted};
+use crate::dial::{DialError, Dialed, direct};
+use crate::egress::CONNECT_TIME;
+
+/// Most connections that are on their way at once.
+const AT_ONCE: usize = 64;
+
+/// Connects as it is asked over `line`, until the other end is gone; in a process of its own.
+///
+/// # Errors
+/// When the line fails, or what comes over it is no question: it may be a broken process at the other end.
+pub async fn serve(line: OwnedFd) -> io::Result<()> {
+    let line = Arc::new(UnixStream::from_std(line.into())?);
+    let Some(terms) = next(&line).await? else { return Ok(()) };
+    let terms: Terms = serde_json::from_slice(&terms)?;
+    let rules = Arc::new(terms.rules()?);
+    let mut left = terms.connections.unwrap_or(u64::MAX);
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    while let Some(wanted) = next(&line).await? {
+        let wanted: Wanted = serde_json::from_slice(&wanted)?;
+        // Whoever asks keeps to the limit itself; one that does not was broken into.
+        left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are to be no more connections"))?;
+        let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let (line, rules) = (line.clone(), rules.clone());
+        tokio::spawn(async move {
+            // Whoever asked may be gone; the next question tells.
+            let _told = tell(&line, &rules, wanted).await;
+            drop(place);
+        });
+    }
+    Ok(())
+}
+
+/// The next message, or nothing when the other end is gone.
+async fn next(line: &UnixStream) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = vec![0; MOST];
+    let count = line.async_io(Interest::READABLE, || Ok(rustix::io::read(line, &mut bytes[..])?)).await?;
+    bytes.truncate(count);
+    Ok((count > 0).then_some(bytes))
+}
+
+async fn tell(line: &UnixStream, rules: &NetRules, wanted: Wanted) -> io::Result<()> {
+    let Wanted { id, host, port } = wanted;
+    let dialed = match timeout(CONNECT_TIME, direct(rules, &host, port)).await {
+        Ok(dialed) => dialed,
+        Err(_late) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+    };
+    let (found, stream) = match dialed {
+        Ok(Dialed { stream, address }) => {
+            // The process at the other end may not set it.
+            let _ = stream.set_nodelay(true);
+            (Found::Connected(address), Some(stream))
+        }
+        Err(DialError::Refused(refusal)) => (Found::Refused(refusal.address()), None),
+        Err(DialError::Failed(error)) => (Found::Failed((&error).into()), None),
+    };
+    let answer = serde_json::to_vec(&Answer { id, found })?;
+    let passed = stream.as_ref().map(|stream| stream.as_fd());
+    line.async_io(Interest::WRITABLE, || send(line.as_fd(), &answer, passed)).await
+}
+
+fn send(line: BorrowedFd<'_>, answer: &[u8], passed: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors: Vec<BorrowedFd<'_>> = passed.into_iter().collect();
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    sendmsg(line, &[IoSlice::new(answer)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
