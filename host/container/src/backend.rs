@@ -375,6 +375,7 @@ impl Backend for ContainerBackend {
                 snapshot: Support::No,
                 fork: Support::No,
                 network_filter: Support::Yes,
+                offline: Vec::new(),
                 fuel: Support::No,
                 engine: Some(facts.phrase()),
             })

@@ -110,6 +110,8 @@ pub struct Capabilities {
     pub fork: Support,
     /// Whether network grants can name single hosts.
     pub network_filter: Support,
+    /// Of the languages those whose programs have no network at all here, whatever is granted.
+    pub offline: Vec<Language>,
     /// Whether instructions are counted.
     pub fuel: Support,
     /// The engine and its version, for people.

@@ -256,7 +256,8 @@ pub(crate) fn weigh(
             format!("leave the {limit} limit out, or set it to unlimited"),
         );
     }
-    if *network == Network::Hosts && able.network_filter == Support::No {
+    let offline = able.network_filter == Support::No || able.offline.contains(language);
+    if *network == Network::Hosts && offline {
         return against(
             ResultKind::InvalidRequest,
             "it has no network".to_owned(),

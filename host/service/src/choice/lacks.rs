@@ -17,7 +17,8 @@ pub const fn has(isolation: Isolation) -> bool {
 /// What a backend lacks of what could be asked of it, each in a few words, what the program needs first.
 #[must_use]
 pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String> {
-    let Capabilities { languages, isolation, limits: _, snapshot, fork, network_filter, fuel: _, engine: _ } = able;
+    let Capabilities { languages, isolation, limits: _, snapshot, fork, network_filter, offline, fuel: _, engine: _ } =
+        able;
     let mut lacks = Vec::new();
     let mut add = |what: String| {
         if !lacks.contains(&what) {
@@ -36,8 +37,9 @@ pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String
             add(format!("the {kind} limit"));
         }
     }
+    let network_filter = if offline.contains(&demand.language) { Support::No } else { *network_filter };
     let support = [
-        (*network_filter, if demand.network == Network::Hosts { "the granted hosts" } else { "network grants" }),
+        (network_filter, if demand.network == Network::Hosts { "the granted hosts" } else { "network grants" }),
         (*snapshot, "snapshots"),
         (*fork, "forks"),
     ];

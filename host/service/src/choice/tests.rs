@@ -17,6 +17,7 @@ fn able(isolation: Isolation) -> Capabilities {
         snapshot: Support::No,
         fork: Support::No,
         network_filter: Support::No,
+        offline: Vec::new(),
         fuel: Support::No,
         engine: None,
     }

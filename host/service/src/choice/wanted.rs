@@ -4,7 +4,7 @@ use codebox_core::{Isolation, IsolationSet, ResultKind};
 
 use super::{Candidate, has};
 use crate::needs::{Ask, Need, Needs};
-use crate::router::{Bound, Demand, Rejected};
+use crate::router::{Bound, Demand, Network, Rejected};
 
 /// Whether the policy lets a program's needs lead it from WebAssembly to a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -61,7 +61,10 @@ impl Wanted {
     #[must_use]
     pub fn of(demand: Demand, needs: &Needs, terms: &Terms) -> Self {
         let Terms { acceptable, escalation, ask } = *terms;
-        let needs: Vec<Need> = needs.required().cloned().collect();
+        // A guest of WebAssembly that was granted hosts reaches them.
+        let has_hosts = demand.network == Network::Hosts;
+        let lacking = |need: &&Need| !(has_hosts && need.is_met_by_hosts());
+        let needs: Vec<Need> = needs.required().filter(lacking).cloned().collect();
         let asked = |isolation| ask.filter(|ask| ask.isolation == isolation).map(|ask| ask.line);
         let forbidden = escalation == Escalation::Forbidden;
         let single = acceptable.iter().count() == 1;

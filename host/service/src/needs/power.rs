@@ -70,6 +70,46 @@ pub struct Need {
     pub words: String,
 }
 
+/// What shows a need of sockets that is a client's, and is met by connections to granted hosts; the rest serves others, or
+/// is no connection.
+const CLIENTS: [&str; 26] = [
+    "asyncio.open_connection",
+    "asyncio.streams.open_connection",
+    "fetch",
+    "ftplib.FTP",
+    "ftplib.FTP_TLS",
+    "http.client.HTTPConnection",
+    "http.client.HTTPSConnection",
+    "imaplib.IMAP4",
+    "imaplib.IMAP4_SSL",
+    "import httpcore",
+    "import httpx",
+    "import requests",
+    "import ssl",
+    "import urllib3",
+    "poplib.POP3",
+    "poplib.POP3_SSL",
+    "smtplib.SMTP",
+    "smtplib.SMTP_SSL",
+    "socket.create_connection",
+    "socket.getaddrinfo",
+    "socket.socket",
+    "urllib.request.URLopener",
+    "urllib.request.urlopen",
+    "urllib.request.urlretrieve",
+    "xmlrpc.client.Server",
+    "xmlrpc.client.ServerProxy",
+];
+
+impl Need {
+    /// Whether a guest of WebAssembly has it as soon as it was granted hosts.
+    #[must_use]
+    pub fn is_met_by_hosts(&self) -> bool {
+        let network = matches!(&self.power, Power::Sockets) || self.power == Power::Module("ssl".to_owned());
+        network && CLIENTS.binary_search(&self.words.as_str()).is_ok()
+    }
+}
+
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} needs {} ({})", self.line, self.power, self.words)
@@ -111,5 +151,26 @@ impl Gathered {
             needs.push(need);
         }
         needs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_met_by_hosts_and_servers_are_not() {
+        assert!(CLIENTS.is_sorted());
+        let met = |power: Power, words: &str| {
+            Need { power, weight: Weight::Required, line: 1, words: words.to_owned() }.is_met_by_hosts()
+        };
+        assert!(CLIENTS.iter().all(|words| met(Power::Sockets, words)));
+        assert!(met(Power::Module("ssl".to_owned()), "import ssl"));
+        for words in
+            ["http.server.HTTPServer", "socketserver.TCPServer", "socket.create_server", "asyncio.start_server"]
+        {
+            assert!(!met(Power::Sockets, words), "{words}");
+        }
+        assert!(!met(Power::Module("numba".to_owned()), "import numba") && !met(Power::Threads, "fetch"));
     }
 }

@@ -53,6 +53,7 @@ impl Backend for Fake {
                 snapshot: Support::No,
                 fork: Support::No,
                 network_filter: Support::No,
+                offline: Vec::new(),
                 fuel: Support::No,
                 engine: None,
             })

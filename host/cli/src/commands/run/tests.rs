@@ -92,6 +92,10 @@ impl Host for Fake {
         unreachable!("only a keeper asks for it")
     }
 
+    fn connect_for_others(&self) -> Result<(), Failure> {
+        unreachable!("only a broker is asked for it")
+    }
+
     fn end_keepers(&self) -> Result<(), Failure> {
         Ok(())
     }
@@ -143,6 +147,7 @@ impl Backend for Fake {
                 snapshot: Support::No,
                 fork: Support::No,
                 network_filter: Support::No,
+                offline: Vec::new(),
                 fuel: Support::No,
                 engine: None,
             })
