@@ -29,11 +29,13 @@ static JSValue ask(JSContext *ctx, JSValueConst self, int argc, JSValueConst *ar
 {
     size_t length, answer_length;
     uint8_t *answer;
-    const char *text = text_of(ctx, &length, argv[0]);
-    if (!text)
+    const char *text;
+    const uint8_t *request = bytes_or_text(ctx, &length, &text, argv[0]);
+    if (!request)
         return JS_EXCEPTION;
-    int status = host_ask(text, length, &answer, &answer_length);
-    JS_FreeCString(ctx, text);
+    int status = host_ask((const char *)request, length, &answer, &answer_length);
+    if (text)
+        JS_FreeCString(ctx, text);
     if (status == HOST_NOBODY)
         return JS_NULL;
     if (status != HOST_OK)

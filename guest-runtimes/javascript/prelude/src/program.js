@@ -7,6 +7,7 @@ import { connect as connectConsole, useColours } from './console.js';
 import * as processPart from './process.js';
 import * as loop from './loop/loop.js';
 import * as timers from './loop/timers.js';
+import { grant as grantNet } from './loop/net.js';
 import { letPromisesGoFirst, nextTick, onUncaught, ticks } from './loop/ticks.js';
 import * as webEvents from './web/events.js';
 import * as performance from './web/performance.js';
@@ -90,6 +91,7 @@ function main(head, source) {
   const job = JSON.parse(head);
   processPart.begin(job);
   loop.begin();
+  grantNet(job.net === true);
   performance.begin();
   uncaught.begin();
   const { env } = process;

@@ -1,11 +1,15 @@
 // One turn of the event loop after another, a callback at a time: timers, finished operations and stdin, immediates.
 import { native } from '../native.js';
 import * as context from '../engine/context.js';
+import * as net from './net.js';
 import * as timers from './timers.js';
 import { uncurry } from '../engine/uncurry.js';
 
 const push = uncurry(Array.prototype.push);
 const shift = uncurry(Array.prototype.shift);
+
+// How long an answer may keep standard input from being looked at.
+const TURN = 20;
 
 let phase = 'timers';
 let round = 0;
@@ -25,7 +29,7 @@ export function awaitStdin(callback, holdsLoop = true) {
 }
 
 const busy = () =>
-  timers.pendingTimers() > 0 || timers.pendingImmediates() > 0 || operations.length > 0 || ready.length > 0 || (stdin !== null && stdin.holdsLoop);
+  timers.pendingTimers() > 0 || timers.pendingImmediates() > 0 || operations.length > 0 || ready.length > 0 || net.awaited() || (stdin !== null && stdin.holdsLoop);
 
 function run(operation) {
   try {
@@ -73,6 +77,20 @@ export function tick() {
       }
       const idle = operations.length === 0 && timers.pendingImmediates() === 0 && busy();
       const wait = idle ? timers.untilNext() : 0;
+      if (net.awaited()) {
+        if (stdin !== null && hearStdin(0)) return true;
+        // The host waits for one or the other, so that both are looked at in turns.
+        const longest = stdin !== null && (wait < 0 || wait > TURN) ? TURN : wait;
+        for (const each of net.wait(longest)) push(ready, each);
+        const heard = shift(ready);
+        if (heard !== undefined) {
+          run(heard);
+          return true;
+        }
+        phase = 'check';
+        entered = false;
+        continue;
+      }
       phase = 'check';
       entered = false;
       if (stdin !== null) {
@@ -93,5 +111,6 @@ export function begin() {
   phase = 'timers';
   round = 0;
   entered = false;
+  net.begin();
   timers.begin();
 }

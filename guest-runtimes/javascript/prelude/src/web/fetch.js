@@ -1,9 +1,9 @@
-// fetch, which has no network here, and the objects around it, which need none. Bodies are what is there already; there are no streams.
+// The objects around fetch, which need no network.
 import { native } from '../native.js';
-import { refuse } from '../missing.js';
 import { inspect } from '../inspect/index.js';
 import { hidden } from '../engine/uncurry.js';
 import { Blob } from './blob.js';
+import { ReadableStream, isDisturbed } from './streams.js';
 import { URL, URLSearchParams } from './url.js';
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
@@ -95,6 +95,10 @@ Object.defineProperty(FormData.prototype, Symbol.toStringTag, { value: 'FormData
 // The bytes of a body and the type that goes with it.
 function bodyOf(given) {
   if (given === undefined || given === null) return { bytes: null, type: null };
+  if (given instanceof ReadableStream) {
+    if (given.locked || isDisturbed(given)) throw new TypeError('Response body object should not be disturbed or locked');
+    return { bytes: null, stream: given, type: null };
+  }
   if (given instanceof URLSearchParams) return { bytes: native.utf8Encode(`${given}`), type: 'application/x-www-form-urlencoded;charset=UTF-8' };
   if (given instanceof Blob) return { blob: given, bytes: null, type: given.type || null };
   if (ArrayBuffer.isView(given)) return { bytes: new Uint8Array(given.buffer, given.byteOffset, given.byteLength).slice(), type: null };
@@ -103,21 +107,60 @@ function bodyOf(given) {
     const text = new URLSearchParams([...given].map(([name, value]) => [name, typeof value === 'string' ? value : value.name]));
     return { bytes: native.utf8Encode(`${text}`), type: 'application/x-www-form-urlencoded;charset=UTF-8', form: given };
   }
+  if (typeof given === 'object' && typeof given[Symbol.asyncIterator] === 'function') return { bytes: null, stream: ReadableStream.from(given), type: null };
   return { bytes: native.utf8Encode(`${given}`), type: 'text/plain;charset=UTF-8' };
 }
+
+// All that a stream gives, in one piece.
+export async function collected(stream) {
+  const parts = [];
+  let length = 0;
+  for await (const each of stream) {
+    if (!(each instanceof Uint8Array)) throw new TypeError('Received non-Uint8Array chunk');
+    parts.push(each);
+    length += each.length;
+  }
+  if (parts.length === 1) return parts[0];
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const each of parts) {
+    whole.set(each, at);
+    at += each.length;
+  }
+  return whole;
+}
+
+// Bodies as they are kept, to be told from what programs give.
+const shared = new WeakSet();
 
 class Body {
   #body;
   #used = false;
   constructor(given, headers) {
-    this.#body = given instanceof Body ? given.#body : bodyOf(given);
+    this.#body = given !== null && typeof given === 'object' && shared.has(given) ? given : bodyOf(given);
+    shared.add(this.#body);
     if (this.#body.type !== null && !headers.has('content-type')) headers.set('content-type', this.#body.type);
   }
-  get bodyUsed() { return this.#used; }
-  get body() { return null; }
+  get bodyUsed() { return this.#used || (this.#body.stream !== undefined && isDisturbed(this.#body.stream)); }
+  get body() {
+    const body = this.#body;
+    if (body.stream === undefined && (body.bytes !== null || body.blob !== undefined)) {
+      const used = this.#used;
+      body.stream = new ReadableStream({
+        async pull(controller) {
+          const bytes = body.blob ? await body.blob.bytes() : body.bytes.slice();
+          if (bytes.length > 0 && !used) controller.enqueue(bytes);
+          controller.close();
+        },
+      }, { highWaterMark: 0 });
+    }
+    return body.stream ?? null;
+  }
   async #take() {
-    if (this.#used) throw new TypeError('Body is unusable: Body has already been read');
-    this.#used = this.#body.bytes !== null || this.#body.blob !== undefined;
+    if (this.bodyUsed) throw new TypeError('Body is unusable: Body has already been read');
+    if (this.#body.stream?.locked) throw new TypeError('Body is unusable: Body is locked');
+    this.#used = this.#body.bytes !== null || this.#body.blob !== undefined || this.#body.stream !== undefined;
+    if (this.#body.stream) return collected(this.#body.stream);
     if (this.#body.blob) return this.#body.blob.bytes();
     return this.#body.bytes ?? new Uint8Array(0);
   }
@@ -132,12 +175,24 @@ class Body {
     for (const [name, value] of new URLSearchParams(await this.text())) form.append(name, value);
     return form;
   }
+  // The body for another object: what is there already is shared, a stream is split.
   whole() {
-    if (this.#used) throw new TypeError('Response.clone: Body has already been consumed.');
-    return this;
+    if (this.bodyUsed || this.#body.stream?.locked) throw new TypeError('Response.clone: Body has already been consumed.');
+    if (this.#body.stream === undefined || this.#body.bytes !== null || this.#body.blob) return this.#body;
+    const [own, other] = this.#body.stream.tee();
+    this.#body = { ...this.#body, stream: own };
+    const split = { ...this.#body, stream: other };
+    shared.add(split);
+    return split;
+  }
+  // What a request sends: bytes, a stream, or null.
+  async sent() {
+    if (this.#body.blob && !this.#body.stream) return this.#body.blob.bytes();
+    return this.#body.stream ?? this.#body.bytes;
   }
 }
 hidden(Body.prototype, 'whole', Body.prototype.whole);
+hidden(Body.prototype, 'sent', Body.prototype.sent);
 
 const NO_BODY = new Set([101, 103, 204, 205, 304]);
 
@@ -149,7 +204,7 @@ export class Response extends Body {
     if (body !== null && body !== undefined && NO_BODY.has(status)) throw new TypeError(`Response constructor: Invalid response status code ${status}`);
     const headers = new Headers(init.headers);
     super(body, headers);
-    this.#given = { status, statusText: `${init.statusText ?? ''}`, headers, url: init.url ?? '', kind: init.kind ?? 'default' };
+    this.#given = { status, statusText: `${init.statusText ?? ''}`, headers, url: init.url ?? '', kind: init.kind ?? 'default', redirected: init.redirected ?? false };
   }
   get status() { return this.#given.status; }
   get ok() { return this.#given.status >= 200 && this.#given.status <= 299; }
@@ -157,8 +212,8 @@ export class Response extends Body {
   get headers() { return this.#given.headers; }
   get url() { return this.#given.url; }
   get type() { return this.#given.kind; }
-  get redirected() { return false; }
-  clone() { return new Response(this.whole(), { status: this.status, statusText: this.statusText, headers: this.headers, url: this.url }); }
+  get redirected() { return this.#given.redirected; }
+  clone() { return new Response(this.whole(), { status: this.status, statusText: this.statusText, headers: this.headers, url: this.url, kind: this.type, redirected: this.redirected }); }
   static json(data, init = {}) {
     const text = JSON.stringify(data);
     if (text === undefined) throw new TypeError('Value is not JSON serializable');
@@ -197,6 +252,7 @@ export class Request extends Body {
       } catch (cause) {
         throw new TypeError(`Failed to parse URL from ${input}`, { cause });
       }
+      if (/^[a-z]+:\/\/[^/?#]*@/i.test(url)) throw new TypeError(`Request cannot be constructed from a URL that includes credentials: ${input}`);
     }
     super(init.body ?? from?.whole() ?? null, headers);
     this.#given = { url, method: NORMAL.has(usual) ? usual : method, headers, signal: init.signal ?? from?.signal ?? new globalThis.AbortController().signal, redirect: init.redirect ?? 'follow', credentials: init.credentials ?? 'same-origin', mode: init.mode ?? 'cors', cache: init.cache ?? 'default' };
@@ -212,10 +268,3 @@ export class Request extends Body {
   clone() { return new Request(this); }
 }
 Object.defineProperty(Request.prototype, Symbol.toStringTag, { value: 'Request', configurable: true });
-
-export async function fetch(input, init) {
-  const { url, signal } = new Request(input, init);
-  if (signal.aborted) throw signal.reason;
-  const cause = refuse('sockets', 'EACCES', `connect ${new URL(url).host || url}`);
-  throw new TypeError('fetch failed', { cause });
-}

@@ -1,0 +1,202 @@
+// fetch: requests that the host makes, redirects that are followed here, so that the host judges each of them.
+import { native } from '../native.js';
+import { Decompress } from 'fflate/browser';
+import { refuse } from '../missing.js';
+import * as net from '../loop/net.js';
+import { Headers, Request, Response } from './fetch.js';
+import { ReadableStream } from './streams.js';
+import { URL } from './url.js';
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+const MOST_REDIRECTS = 20;
+const NO_BODY = new Set([101, 103, 204, 205, 304]);
+
+// What a request says where the program does not.
+const USUAL = [['accept', '*/*'], ['accept-language', '*'], ['sec-fetch-mode', 'cors'], ['user-agent', 'node'], ['accept-encoding', 'gzip, deflate']];
+
+// What is not carried over to another origin.
+const OWN = ['authorization', 'proxy-authorization', 'cookie', 'host'];
+const OF_BODY = ['content-encoding', 'content-language', 'content-length', 'content-location', 'content-type'];
+
+const NUMBERS = { ECONNREFUSED: -111, ECONNRESET: -104, EACCES: -13, EPIPE: -32, ETIMEDOUT: -110, EHOSTUNREACH: -113, ENETUNREACH: -101, EMFILE: -24 };
+
+const CERTIFICATE = [
+  ['NotValidForName', 'ERR_TLS_CERT_ALTNAME_INVALID'], ['Expired', 'CERT_HAS_EXPIRED'], ['NotValidYet', 'CERT_NOT_YET_VALID'],
+  ['UnknownIssuer', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'], ['CaUsedAsEndEntity', 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+];
+
+function failed(cause) {
+  return new TypeError('fetch failed', { cause });
+}
+
+// The error that Node would have for what the host says.
+function causeOf(error, url) {
+  if (!(error instanceof net.NetFailure)) return error;
+  const { kind, errno, text } = error.told;
+  const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+  const at = `${url.hostname}:${port}`;
+  if (kind === 'name') return Object.assign(new Error(`getaddrinfo ENOTFOUND ${url.hostname}`), { errno: -3008, code: 'ENOTFOUND', syscall: 'getaddrinfo', hostname: url.hostname });
+  if (kind === 'certificate') {
+    const known = CERTIFICATE.find(([word]) => text.includes(word));
+    return Object.assign(new Error(text), { code: known?.[1] ?? 'ERR_TLS_CERT' });
+  }
+  if (kind === 'closed') return Object.assign(new Error('other side closed'), { name: 'SocketError', code: 'UND_ERR_SOCKET' });
+  if (kind === 'io' && errno !== 'EIO') return Object.assign(new Error(`connect ${errno} ${at}`), { errno: NUMBERS[errno], code: errno, syscall: 'connect', address: url.hostname, port });
+  return Object.assign(new Error(text), { code: errno });
+}
+
+const event = (handle) => new Promise((resolve) => net.next(handle, resolve));
+
+// Sends a body that comes piece by piece.
+async function pump(handle, stream, broken) {
+  try {
+    for await (const chunk of stream) {
+      if (!(chunk instanceof Uint8Array)) throw new TypeError('Received non-Uint8Array chunk');
+      for (let at = 0; at < chunk.length; at += net.MOST) {
+        const piece = chunk.subarray(at, at + net.MOST);
+        while (!net.give(handle, piece, false)) await new Promise((resolve) => net.room(handle, resolve));
+      }
+    }
+    net.give(handle, new Uint8Array(0), true);
+  } catch (error) {
+    // An exchange that has ended tells why by itself.
+    if (!(error instanceof net.NetFailure)) broken(error);
+  }
+}
+
+// The body of an answer, as it comes; taken out of what it is packed in.
+function bodyStream(handle, headers, { url, over, done }) {
+  const packed = (headers.get('content-encoding') ?? '').trim().toLowerCase();
+  let unpacked = [];
+  const opened = packed === 'gzip' || packed === 'x-gzip' || packed === 'deflate' ? new Decompress((chunk) => void (chunk.length > 0 && unpacked.push(chunk))) : null;
+  const open = (bytes, last) => {
+    if (opened === null) return [bytes];
+    opened.push(bytes, last);
+    const chunks = unpacked;
+    unpacked = [];
+    return chunks;
+  };
+  let control;
+  let any = false;
+  const stream = new ReadableStream({
+    start(controller) { control = controller; },
+    async pull(controller) {
+      for (;;) {
+        const { kind, bytes, error } = await event(handle);
+        if (over()) return;
+        try {
+          if (kind === 'd') {
+            any = true;
+            const chunks = open(bytes, false);
+            chunks.forEach((chunk) => controller.enqueue(chunk));
+            if (chunks.length > 0) return;
+          } else if (kind === 'e') {
+            done();
+            if (opened !== null && any) open(new Uint8Array(0), true).forEach((chunk) => controller.enqueue(chunk));
+            controller.close();
+            return;
+          } else throw error;
+        } catch (reason) {
+          done();
+          if (kind === 'd') net.abort(handle);
+          controller.error(new TypeError('terminated', { cause: causeOf(reason, url) }));
+          return;
+        }
+      }
+    },
+    cancel() {
+      done();
+      net.abort(handle);
+    },
+  }, { highWaterMark: 0 });
+  return { stream, fail: (reason) => control.error(reason) };
+}
+
+export async function fetch(input, init) {
+  const request = new Request(input, init);
+  const { signal } = request;
+  if (signal.aborted) throw signal.reason;
+  if (!net.isGranted()) throw failed(refuse('sockets', 'EACCES', `connect ${new URL(request.url).host || request.url}`));
+  let { method } = request;
+  let body = await request.sent();
+  const headers = new Headers(request.headers);
+  for (const [name, value] of USUAL) if (!headers.has(name)) headers.set(name, value);
+  let url = new URL(request.url);
+  for (let followed = 0; ; followed++) {
+    const response = await exchange({ url, method, headers, body, signal, followed });
+    if (!REDIRECTS.has(response.status) || request.redirect === 'manual' || !response.headers.has('location')) return response;
+    if (request.redirect === 'error') throw failed(new Error('unexpected redirect'));
+    if (followed === MOST_REDIRECTS) throw failed(new Error('redirect count exceeded'));
+    await response.body?.cancel();
+    const from = url;
+    try {
+      url = new URL(response.headers.get('location'), from);
+    } catch (error) {
+      throw failed(error);
+    }
+    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw failed(new Error('URL scheme must be a HTTP(S) scheme'));
+    if (!url.hash) url.hash = from.hash;
+    if (response.status === 303 ? method !== 'GET' && method !== 'HEAD' : response.status < 303 && method === 'POST') {
+      method = 'GET';
+      body = null;
+      for (const name of OF_BODY) headers.delete(name);
+    }
+    if (body instanceof ReadableStream) throw failed(new Error('a body that was streamed cannot be sent again'));
+    if (url.origin !== from.origin) for (const name of OWN) headers.delete(name);
+  }
+}
+
+async function exchange({ url, method, headers, body, signal, followed }) {
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw failed(new Error('unknown scheme'));
+  const streams = body instanceof ReadableStream;
+  const bare = new URL(url.href);
+  bare.hash = '';
+  let whole = streams || body === null ? new Uint8Array(0) : body;
+  // What does not fit into one request to the host goes piece by piece.
+  const pieces = streams ? body : whole.length > net.MOST ? ReadableStream.from([whole]) : null;
+  if (pieces !== null) whole = new Uint8Array(0);
+  const sent = [...headers];
+  const length = pieces !== null && !streams ? body.length : null;
+  let handle;
+  try {
+    handle = net.start({ method, url: bare.href, headers: sent, streams: pieces !== null, length }, whole);
+  } catch (error) {
+    throw failed(causeOf(error, url));
+  }
+  let ended = false;
+  let fail;
+  const stopped = new Promise((_, reject) => {
+    fail = reject;
+  });
+  native.markHandled(stopped);
+  const stop = (reason) => {
+    if (ended) return;
+    ended = true;
+    net.abort(handle);
+    fail(reason);
+  };
+  const onAbort = () => stop(signal.reason);
+  const done = () => {
+    ended = true;
+    signal.removeEventListener('abort', onAbort);
+  };
+  signal.addEventListener('abort', onAbort);
+  if (pieces !== null) pump(handle, pieces, (error) => stop(failed(error)));
+  const { kind, bytes, error } = await Promise.race([event(handle), stopped]);
+  if (kind !== 'h') {
+    done();
+    throw failed(causeOf(error ?? new Error('other side closed'), url));
+  }
+  const head = JSON.parse(native.utf8Decode(bytes, false));
+  const answer = new Headers();
+  for (const [name, value] of head.headers) answer.append(name, value);
+  const given = { status: head.status, statusText: head.text, headers: answer, url: bare.href, kind: 'basic', redirected: followed > 0 };
+  if (method === 'HEAD' || NO_BODY.has(head.status)) {
+    done();
+    net.abort(handle);
+    return new Response(null, given);
+  }
+  const made = bodyStream(handle, answer, { url, over: () => ended, done });
+  stopped.catch((reason) => made.fail(reason));
+  return new Response(made.stream, given);
+}
