@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use codebox_cli::{Confinement, EngineImage, Failure, Host, Leftover, Sweep};
-use codebox_confine::{Place, Rules};
+use codebox_confine::{Network, Place, Rules};
 use codebox_container::ContainerBackend;
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
@@ -34,6 +34,8 @@ pub(crate) struct Process {
     scratch: OnceLock<Arc<Scratch>>,
     journal: OnceLock<Journal>,
     containers: OnceLock<Vec<ContainerBackend>>,
+    /// The descriptor over which a confined process is handed its connections, if its job was granted any.
+    line: Arc<OnceLock<i32>>,
 }
 
 fn internal(error: &(dyn std::error::Error + 'static)) -> Failure {
@@ -59,8 +61,18 @@ impl Process {
         }
         let stores = self.shelf()?.stores().iter().cloned();
         // One process of the command line runs one job.
-        let wasm = WasmBackend::new(stores, self.scratch()?.clone(), 0);
+        let wasm = WasmBackend::new(stores, self.scratch()?.clone(), 0).reaching(self.ways());
         Ok(self.wasm.get_or_init(|| wasm))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn ways(&self) -> codebox_wasm::Ways {
+        crate::network::brokered(Arc::clone(&self.line))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn ways(&self) -> codebox_wasm::Ways {
+        crate::network::direct()
     }
 
     /// The private directory of this process.
@@ -172,6 +184,10 @@ impl Host for Process {
         crate::keeper::keep(self.containers()?, engine, asked)
     }
 
+    fn connect_for_others(&self) -> Result<(), Failure> {
+        crate::network::serve()
+    }
+
     fn end_keepers(&self) -> Result<(), Failure> {
         let Some(any) = self.containers()?.first() else { return Ok(()) };
         crate::containers::block(any.end_keepers())
@@ -217,7 +233,8 @@ impl Process {
     /// The job's grants, the runtime's folder and the job's private directories; nothing else.
     fn rules(&self, admitted: &Admitted, language: &Language) -> Result<Rules, Failure> {
         let wasm = self.wasm()?;
-        let mut rules = Rules::default();
+        let network = self.line.get().map_or(Network::Denied, |line| Network::Handed(*line));
+        let mut rules = Rules { network, ..Rules::default() };
         let store = wasm.store(language);
         rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(Place::from));
         rules.read_write.push(wasm.scratch_dir().to_owned().into());

@@ -25,6 +25,7 @@ mod containers;
 mod doctor;
 mod host;
 mod keeper;
+mod network;
 mod places;
 mod prelude;
 mod runner;

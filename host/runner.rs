@@ -55,7 +55,7 @@ const IDLE_REGIONS: usize = 16;
 /// # Examples
 /// ```
 /// # let home = codebox_testkit::shared_home(env!("CARGO_MANIFEST_DIR"));
-/// # let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// # let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
 /// # executor.block_on(async {
 /// use codebox::{ByteSize, Job, Limit, Limits, Runner};
 ///
@@ -156,7 +156,8 @@ impl Runner {
         }
         let settings = settings::read(&places.config_file())?;
         let scratch = Arc::new(Scratch::new(&places.scratch())?);
-        let wasm = Arc::new(WasmBackend::new(stores, Arc::clone(&scratch), IDLE_REGIONS));
+        let wasm = WasmBackend::new(stores, Arc::clone(&scratch), IDLE_REGIONS).reaching(crate::network::direct());
+        let wasm = Arc::new(wasm);
         let candidate = Candidate { found: Some(Ok(wasm.capabilities())), ..Candidate::of(&*wasm) };
         let isolations = settings.isolations.unwrap_or_default();
         let escalation = settings.escalation.unwrap_or_default();
@@ -182,7 +183,7 @@ impl Runner {
         }
         EXECUTOR.with(|cell| {
             if cell.get().is_none() {
-                let _ = cell.set(tokio::runtime::Builder::new_current_thread().enable_time().build()?);
+                let _ = cell.set(tokio::runtime::Builder::new_current_thread().enable_all().build()?);
             }
             match cell.get() {
                 Some(executor) => executor.block_on(self.run_async_with(job, io)),

@@ -6,7 +6,7 @@ import platform
 import sys
 import warnings
 
-from _codebox import door, errors, loop, mend, missing, rehearse, seeds, start
+from _codebox import door, errors, loop, mend, missing, online, rehearse, seeds, start
 
 # Free memory that an image leaves in the guest's heap, so that a short program need not grow it.
 _HEADROOM = 4 << 20
@@ -19,6 +19,7 @@ def prepare(modules):
     # A library's warning about its own import is nobody's who starts from the image.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        online.prepare()
         for name in modules:
             importlib.import_module(name)
     mend.install()

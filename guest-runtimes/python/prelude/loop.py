@@ -4,15 +4,20 @@ The pipe is there to wake a loop from another thread or from a signal handler; t
 """
 import asyncio
 import selectors
+import socket
 import subprocess
 from asyncio import base_events, events, selector_events
+
+
+# What waits for files and connections, where a job has any of the latter.
+selector = None
 
 
 class EventLoop(selector_events.BaseSelectorEventLoop):
     """asyncio's selector loop; `asyncio.run` and everything on top of it work as elsewhere."""
 
     def __init__(self, selector=None):
-        super().__init__(selector or selectors.SelectSelector())
+        super().__init__(selector or _selector())
 
     def _make_self_pipe(self):
         self._internal_fds += 1
@@ -26,9 +31,33 @@ class EventLoop(selector_events.BaseSelectorEventLoop):
     def _process_self_data(self, data):
         pass
 
+    async def getaddrinfo(self, host, port, *, family=0, type=0, proto=0, flags=0):
+        if selector is None:
+            return await super().getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
+        return socket.getaddrinfo(host, port, family, type, proto, flags)
+
+    def _make_ssl_transport(
+        self, rawsock, protocol, sslcontext, waiter=None, *, server_side=False, server_hostname=None, extra=None,
+        server=None, ssl_handshake_timeout=None, **_more
+    ):
+        """TLS is the host's on the connection itself, so that what is above it is a plain transport."""
+        import ssl
+
+        context = sslcontext or ssl.create_default_context()
+        tls = context._wrap_socket(rawsock, server_side, server_hostname)
+        rawsock.settimeout(ssl_handshake_timeout or 60)
+        tls.do_handshake()
+        rawsock.setblocking(False)
+        known = {"sslcontext": context, "ssl_object": tls, "peercert": tls.getpeercert(), "cipher": tls.cipher()}
+        return self._make_socket_transport(rawsock, protocol, waiter, extra={**(extra or {}), **known}, server=server)
+
     async def _make_subprocess_transport(self, protocol, args, shell, *others, **options):
         # Refused, like any other.
         return subprocess.Popen(args, shell=shell)
+
+
+def _selector():
+    return (selector or selectors.SelectSelector)()
 
 
 EventLoop.__module__ = "asyncio"

@@ -11,7 +11,7 @@ import time
 import types
 
 import _reactor
-from _codebox import door, errors, missing
+from _codebox import door, errors, missing, online
 
 # What every program finds in its environment; the grants of a job are laid over it.
 ENVIRONMENT = {
@@ -69,6 +69,8 @@ def renew(job):
         os.environ[name] = value
     sys.argv = list(job["argv"])
     sys.orig_argv = ["python", *sys.argv]
+    if "net" in job:
+        online.enter()
     if job["cwd"] != "/work":
         os.chdir(job["cwd"])
 

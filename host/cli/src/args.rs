@@ -15,6 +15,9 @@ pub(crate) use run::{ProgramAt, RunArgs, marked};
 /// The command of a process that keeps containers ready.
 pub const KEEP_COMMAND: &str = "keep-warm";
 
+/// The name of the command that connects for a process that has confined itself.
+pub const BROKER_COMMAND: &str = "net-broker";
+
 /// The runtime that commands speak of when the user names none.
 const DEFAULT_RUNTIME: &str = "python";
 
@@ -93,6 +96,9 @@ pub(crate) enum Command {
         #[arg(value_parser = values::engine())]
         engine: String,
     },
+    /// Connect to granted hosts for the process at the other end of standard input; `run --net` starts it
+    #[command(name = BROKER_COMMAND, hide = true)]
+    NetBroker,
     /// Print the reference of this command line as Markdown
     #[command(hide = true)]
     HelpMarkdown,

@@ -41,6 +41,7 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, host),
         Command::Gc { dry_run: true } => gc::gc(Sweep::NameOnly, host),
         Command::KeepWarm { engine } => keep(&engine, host),
+        Command::NetBroker => host.connect_for_others().map(|()| 0),
         Command::Completions { shell } => completions(shell),
         Command::HelpMarkdown => answer::print(&reference()),
     };

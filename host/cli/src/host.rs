@@ -76,6 +76,12 @@ pub trait Host {
     /// When the engine does not answer, or nothing can be made of what was asked.
     fn keep(&self, engine: &str, asked: &str) -> Result<(), Failure>;
 
+    /// Connects for the process at the other end of standard input, until that is gone.
+    ///
+    /// # Errors
+    /// When standard input is no such line, or fails.
+    fn connect_for_others(&self) -> Result<(), Failure>;
+
     /// Ends every process that keeps containers ready for this user.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ mod streams;
 mod usage;
 mod voice;
 
-pub use args::KEEP_COMMAND;
+pub use args::{BROKER_COMMAND, KEEP_COMMAND};
 pub use failure::Failure;
 pub use host::{Confinement, EngineImage, Host, Leftover, Sweep};
 pub use reference::reference;

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use codebox_core::{CancelToken, LimitKind};
+use codebox_egress::Egress;
 
 use crate::sys::thread_cpu_time;
 
@@ -39,6 +40,8 @@ pub(crate) struct Interrupt {
     pub cpu: Option<Duration>,
     /// The caller's way to cancel.
     pub cancel: CancelToken,
+    /// The job's way to the network, whose limits end it too.
+    pub egress: Option<Egress>,
 }
 
 impl Interrupt {
@@ -52,8 +55,16 @@ impl Interrupt {
             end = metered => end,
             () = self.cancel.cancelled() => Err(Stop::Cancelled),
             () = sleep_until(deadline) => Err(Stop::Limit(LimitKind::Wall)),
+            kind = until_over(self.egress.as_ref()) => Err(Stop::Limit(kind)),
         };
         (end, used)
+    }
+}
+
+async fn until_over(egress: Option<&Egress>) -> LimitKind {
+    match egress {
+        Some(egress) => egress.until_over().await,
+        None => std::future::pending().await,
     }
 }
 

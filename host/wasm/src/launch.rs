@@ -14,7 +14,7 @@ use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
 use crate::code::CodeImage;
 use crate::error::WasmError;
-use crate::guest::{Channel, Guest, Listings, MemoryLimiter, Quota};
+use crate::guest::{Channel, Guest, Listings, MemoryLimiter, Net, Quota};
 use crate::image::{GlobalValue, ImageFacts};
 use crate::interrupt::Running;
 use crate::mounts::{Mount, MountTable};
@@ -39,6 +39,7 @@ pub(crate) struct Setup<'a> {
     pub stderr: Output,
     pub sinks: Sinks,
     pub channel: Channel,
+    pub net: Option<Net>,
 }
 
 /// A guest between calls.
@@ -170,7 +171,7 @@ impl Live {
 }
 
 fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
-    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel } = setup;
+    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net } = setup;
     let mut builder = WasiCtxBuilder::new();
     builder.max_random_size(MAX_RANDOM);
     let preopen = |builder: &mut WasiCtxBuilder, host: &Path, guest: &str, perms| {
@@ -199,6 +200,7 @@ fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
         streams: [true; 3],
         listings: Listings::default(),
         channel,
+        net,
     })
 }
 

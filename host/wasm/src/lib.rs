@@ -16,7 +16,7 @@ mod sys;
 
 pub use engine::Engine;
 pub use error::WasmError;
-pub use run::WasmBackend;
+pub use run::{WasmBackend, Way, Ways};
 pub use store::{
     BuiltIn, ComponentFile, DataArchive, ImageEntry, ImageRecipe, Package, Registry, RuntimeParts, RuntimeSpec,
     RuntimeState, Steps, Store, StoreDirs, sha256_of, sha256_of_file,

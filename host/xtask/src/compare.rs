@@ -13,6 +13,7 @@ mod imports;
 mod interpreter;
 mod javascript;
 mod machine;
+mod network;
 mod node;
 mod python;
 mod qjs;
@@ -87,6 +88,7 @@ pub fn run(options: &Options) -> Result<()> {
         start::compare,
         imports::compare,
         cpu::compare,
+        network::compare,
         javascript::smallest,
         javascript::typed,
         interpreter::compare,

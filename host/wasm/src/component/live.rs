@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use codebox_core::{Access, Job};
+use codebox_core::{Access, Job, NetUse};
 use codebox_streams::Delivery;
 use wasmtime::Store;
 use wasmtime::component::ResourceTable;
@@ -62,12 +62,12 @@ impl Live {
     pub(crate) fn end(self) -> Told {
         let State { channel, limiter, quota, stdio, .. } = self.store.into_data();
         let quota = std::mem::take(&mut *quota.lock().unwrap_or_else(PoisonError::into_inner));
-        Told { channel, limiter, quota, captured: stdio.captured() }
+        Told { channel, limiter, quota, captured: stdio.captured(), network: NetUse::default() }
     }
 }
 
 fn state(setup: Setup<'_>, job: &Job) -> Result<State, WasmError> {
-    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel } = setup;
+    let Setup { root, mounts, memory, quota, stdin, stdout, stderr, sinks, channel, net: _ } = setup;
     let stdio = Stdio::new(stdin, [stdout, stderr], Delivery::new(sinks));
     let mut builder = WasiCtx::builder();
     builder

@@ -11,6 +11,7 @@ use wasmtime::{Caller, Extern, Linker};
 
 use crate::guest::Guest;
 use crate::guest::memory::{memory, range};
+use crate::guest::net;
 use crate::guest::strip;
 
 /// Longest request taken, in bytes.
@@ -152,7 +153,15 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
     let answer = {
         let (bytes, guest) = memory(caller)?.data_and_store_mut(&mut *caller);
         match range(bytes, ptr, len) {
-            Some(request) if (0..=MAX_REQUEST).contains(&len) => guest.channel.answer(&bytes[request]),
+            Some(request) if (0..=MAX_REQUEST).contains(&len) => {
+                let request = &bytes[request];
+                match &mut guest.net {
+                    Some(net) if request.first() == Some(&net::MARK) => {
+                        net.answer(request).await.map(Answer::Ready).ok_or(FAULT)
+                    }
+                    _ => guest.channel.answer(request),
+                }
+            }
             _ => Err(FAULT),
         }
     };

@@ -6,6 +6,7 @@ mod limiter;
 mod linker;
 mod listing;
 mod memory;
+mod net;
 mod paths;
 mod quota;
 mod strip;
@@ -14,9 +15,10 @@ pub(crate) use channel::{Channel, Missing, SeedHint, Uncaught};
 pub(crate) use limiter::MemoryLimiter;
 pub(crate) use linker::{Flood, linker};
 pub(crate) use listing::Listings;
+pub(crate) use net::Net;
 pub(crate) use quota::Quota;
 
-use codebox_core::Captured;
+use codebox_core::{Captured, NetUse};
 use codebox_streams::{Delivery, Output, Stdin};
 use wasmtime_wasi::p1::WasiP1Ctx;
 
@@ -41,6 +43,8 @@ pub(crate) struct Guest {
     pub listings: Listings,
     /// Messages between the guest's prelude and the host.
     pub channel: Channel,
+    /// The network, if it was granted any of it.
+    pub net: Option<Net>,
 }
 
 /// What a guest left behind.
@@ -50,13 +54,16 @@ pub(crate) struct Told {
     pub quota: Quota,
     /// Its standard output and error.
     pub captured: [Captured; 2],
+    /// What it tried on the network, and what went through.
+    pub network: NetUse,
 }
 
 impl Guest {
     /// What it left behind.
     pub(crate) fn told(self) -> Told {
-        let Self { channel, limiter, quota, stdout, stderr, .. } = self;
-        Told { channel, limiter, quota, captured: [stdout.finish(), stderr.finish()] }
+        let Self { channel, limiter, quota, stdout, stderr, net, .. } = self;
+        let network = net.map(|net| net.used()).unwrap_or_default();
+        Told { channel, limiter, quota, captured: [stdout.finish(), stderr.finish()], network }
     }
 
     /// Whether a descriptor is one of the standard streams, which the host serves itself.

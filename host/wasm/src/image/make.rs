@@ -69,6 +69,7 @@ impl Maker<'_> {
             stderr: Output::new(Limit::Unlimited),
             sinks: [None, None],
             channel: Channel::imaging(),
+            net: None,
         };
         let mut live = Live::start(self.code, &pool, setup)?;
         let failed = |e: wasmtime::Error| WasmError::Prelude(format!("{e:#}"));

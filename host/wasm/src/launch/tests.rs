@@ -51,10 +51,12 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
         stderr: Output::new(Limit::Unlimited),
         sinks: [None, None],
         channel: Channel::default(),
+        net: None,
     };
     let mut live = Live::start(&code, &pool, setup)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor");
-    let interrupt = Interrupt { wall: Some(Duration::from_secs(2)), cpu: None, cancel: CancelToken::new() };
+    let interrupt =
+        Interrupt { wall: Some(Duration::from_secs(2)), cpu: None, cancel: CancelToken::new(), egress: None };
     let (end, _) = executor.block_on(async { interrupt.watch(live.turn((0, 0))).await });
     Ok((end, live.end().limiter.peak()))
 }

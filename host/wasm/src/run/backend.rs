@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, Instance, InstanceSpec, Isolation, Language,
-    LimitKind, Support, Unavailable,
+    LimitKind, NetRules, Support, Unavailable,
 };
 use codebox_files::Scratch;
 
@@ -15,6 +15,7 @@ use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::region::RegionPool;
 use crate::run::exec::WasmInstance;
+use crate::run::way::{Way, Ways};
 use crate::store::Store;
 
 /// The name of this backend.
@@ -30,6 +31,7 @@ pub struct WasmBackend {
     /// By runtime and image.
     images: Mutex<BTreeMap<(String, String), Arc<Loaded>>>,
     idle_regions: usize,
+    ways: Ways,
 }
 
 /// A language's runtime and, once a guest was started from it, its code.
@@ -77,7 +79,13 @@ impl WasmBackend {
         let _ = crate::sys::Pagemap::get();
         let runtime = |(language, store)| Runtime { language, store, code: OnceLock::new() };
         let runtimes = stores.into_iter().map(runtime).collect();
-        Self { runtimes, scratch, images: Mutex::default(), idle_regions }
+        Self { runtimes, scratch, images: Mutex::default(), idle_regions, ways: Arc::new(|_| Ok(Way::default())) }
+    }
+
+    /// The same, whose jobs reach the network in the way that `ways` gives for their rules.
+    #[must_use]
+    pub fn reaching(self, ways: Ways) -> Self {
+        Self { ways, ..self }
     }
 
     /// The directory that holds everything this backend writes while jobs run.
@@ -101,6 +109,12 @@ impl WasmBackend {
         own.chain(stripped).collect()
     }
 
+    /// The languages whose runtime is a component: those have no network.
+    fn offline(&self) -> Vec<Language> {
+        let components = self.runtimes.iter().filter(|runtime| runtime.store.spec().component.is_some());
+        components.map(|runtime| runtime.language.clone()).collect()
+    }
+
     /// What this backend can do. What is not installed yet is installed on first use, and what is damaged is told of then.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -109,7 +123,8 @@ impl WasmBackend {
             limits: held(),
             snapshot: Support::No,
             fork: Support::No,
-            network_filter: Support::No,
+            network_filter: Support::Yes,
+            offline: self.offline(),
             fuel: Support::No,
             engine: Some(ENGINE.to_owned()),
         }
@@ -167,7 +182,7 @@ pub(crate) fn held() -> BTreeMap<LimitKind, Held> {
         .into_iter()
         .map(|kind| {
             let held = match kind {
-                // A guest has no processes and no network at all.
+                // A guest has no processes at all.
                 LimitKind::Wall
                 | LimitKind::Cpu
                 | LimitKind::Memory
@@ -211,7 +226,15 @@ impl Backend for WasmBackend {
             let image = spec.image.as_deref().unwrap_or(first);
             let loaded = self.load(runtime, image).map_err(failed)?;
             let scratch = self.scratch.instance().map_err(|e| failed(e.into()))?;
-            let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone());
+            let network = match spec.grants.net.as_slice() {
+                [] => None,
+                granted => {
+                    let rules = NetRules(granted.to_vec());
+                    let way = (self.ways)(&rules).map_err(|e| BackendError::io("reach the network", e))?;
+                    Some((rules, way))
+                }
+            };
+            let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone(), network);
             Ok(Box::new(instance.map_err(failed)?) as Box<dyn Instance>)
         })();
         Box::pin(std::future::ready(opened))

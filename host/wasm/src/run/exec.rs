@@ -9,19 +9,22 @@ use cap_std::fs::Dir;
 use codebox_core::path::{MappedPath, settle};
 use codebox_core::{
     Access, BackendError, BoxFuture, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
-    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, Outcome, Provenance, RunReport, Usage,
+    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, NetRules, Outcome, Provenance, RunReport,
+    Usage,
 };
+use codebox_egress::{Egress, EgressLimits};
 use codebox_files::{Before, Budget, InstanceScratch, Left, Owner, collect, put_file};
 use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
-use crate::guest::{Channel, Quota, Told};
+use crate::guest::{Channel, Net, Quota, Told};
 use crate::interrupt::Interrupt;
 use crate::launch::Setup;
 use crate::mounts::Mount;
 use crate::run::backend::{ENGINE, ID, Loaded, Start, backend_error, held};
 use crate::run::message::message;
 use crate::run::turn::{self, Turn};
+use crate::run::way::Way;
 use crate::store::{ROOT_PLACES, Store};
 
 /// Where a program that is in no granted directory is put when /work is the user's.
@@ -38,6 +41,7 @@ pub(crate) struct WasmInstance {
     root: PathBuf,
     mounts: Vec<Mount>,
     scratch: InstanceScratch,
+    network: Option<(NetRules, Way)>,
 }
 
 impl WasmInstance {
@@ -46,9 +50,10 @@ impl WasmInstance {
         loaded: Arc<Loaded>,
         mut scratch: InstanceScratch,
         spec: InstanceSpec,
+        network: Option<(NetRules, Way)>,
     ) -> Result<Self, WasmError> {
-        // Network, environment and tools are not directories: the environment comes with each job as values, and the
-        // other two are granted by nobody yet, which the front end has refused before.
+        // Neither environment nor tools are directories: the environment comes with each job as values, and tools are
+        // granted by nobody yet, which the front end has refused before.
         let Grants { dirs, net: _, env: _, tools: _ } = spec.grants;
         let settled = settle(&dirs).map_err(|e| WasmError::Limit(e.to_string()))?;
         let mut mounts = store.library_mounts()?;
@@ -64,7 +69,7 @@ impl WasmInstance {
             host: grant.host.to_path_buf(),
             access: grant.access,
         }));
-        Ok(Self { store, loaded, root, mounts, scratch })
+        Ok(Self { store, loaded, root, mounts, scratch, network })
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, WasmError> {
@@ -84,6 +89,7 @@ impl WasmInstance {
             net_bytes: _,
             net_connections: _,
         } = job.limits;
+        let egress = self.egress(&job.limits);
         let setup = Setup {
             root: &self.root,
             mounts: &self.mounts,
@@ -98,8 +104,12 @@ impl WasmInstance {
             stderr: Output::new(output),
             sinks: [io.stdout.take(), io.stderr.take()],
             channel: Channel::new(text),
+            net: egress
+                .as_ref()
+                .zip(self.network.as_ref())
+                .map(|(egress, (rules, _))| Net::new(egress.clone(), rules.clone())),
         };
-        let interrupt = Interrupt { wall: wall.at(), cpu: cpu.at(), cancel: io.cancel.clone() };
+        let interrupt = Interrupt { wall: wall.at(), cpu: cpu.at(), cancel: io.cancel.clone(), egress };
         let turn = match &self.loaded.start {
             Start::Image { code, pool } => turn::of_image(code, pool, setup, &interrupt).await?,
             Start::Component(code) => turn::of_component(code, setup, &interrupt, job).await?,
@@ -143,6 +153,16 @@ impl WasmInstance {
     /// Whether a directory is the job's own.
     fn is_private(&self, host: &Path) -> bool {
         host.starts_with(self.scratch.path(""))
+    }
+
+    /// One job's way to what was granted of the network.
+    fn egress(&self, limits: &Limits) -> Option<Egress> {
+        let (rules, Way { dialer, roots }) = self.network.as_ref()?;
+        let egress = Egress::new(rules.clone(), EgressLimits::of(limits), dialer.clone());
+        Some(match roots {
+            Some(roots) => egress.with_roots(roots.clone()),
+            None => egress,
+        })
     }
 
     fn provenance(&self) -> Provenance {
@@ -243,7 +263,7 @@ fn open(path: &PathBuf) -> std::io::Result<Dir> {
 
 /// Moves what the guest said into the report.
 fn tell(report: &mut RunReport, guest: Told) {
-    let Told { channel, quota, captured: [stdout, stderr], limiter: _ } = guest;
+    let Told { channel, quota, captured: [stdout, stderr], limiter: _, network } = guest;
     report.stdout = stdout;
     report.stderr = stderr;
     report.error = channel.error.map(|error| GuestError {
@@ -261,7 +281,12 @@ fn tell(report: &mut RunReport, guest: Told) {
             detail: format!("access: the limit on {kind} was reached"),
             hint: "raise the limit, or let the program write less".to_owned(),
         })
+        .chain(network.denials())
         .collect();
+    if network.reached_anybody() {
+        report.effects = Effects::Possible;
+    }
+    report.network = network;
 }
 
 /// What the program lacked, in words, and how to get it.
@@ -271,9 +296,10 @@ fn lacking(what: &str) -> Missing {
         "processes" => {
             ("processes".to_owned(), "WebAssembly has none: call functions instead, or run it where processes exist")
         }
-        "sockets" => {
-            ("network sockets".to_owned(), "no network reaches this tier: pass data in through files or stdin")
-        }
+        "sockets" => (
+            "network sockets".to_owned(),
+            "grant the hosts with --net if it is a client; servers and other sockets need a container",
+        ),
         other => match other.strip_prefix("module:") {
             Some(module) => (
                 format!("the module {module}"),

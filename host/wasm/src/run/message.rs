@@ -18,6 +18,9 @@ struct Head<'a> {
     /// Whether the program's types are to be taken out before it runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     typescript: bool,
+    /// Whether it was granted any of the network.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    net: bool,
 }
 
 /// The guest's working directory.
@@ -48,8 +51,10 @@ pub(crate) fn message(job: &Job) -> Option<Vec<u8>> {
     let local = kind == "file"
         && GuestPath::new(path0).is_ok_and(|path0| job.grants.dirs.iter().any(|grant| path0.is_within(&grant.guest)));
     let typescript = job.language == Language::TypeScript;
+    let net = !job.grants.net.is_empty();
     let argv = std::iter::once(argv0(job)).chain(job.args.iter().map(String::as_str)).collect();
-    let head = Head { kind, file: job.source.file_name(), argv, env: &job.env, path0, cwd: CWD, local, typescript };
+    let head =
+        Head { kind, file: job.source.file_name(), argv, env: &job.env, path0, cwd: CWD, local, typescript, net };
     let mut message = serde_json::to_vec(&head).ok()?;
     message.push(b'\n');
     message.extend_from_slice(job.source.text()?);

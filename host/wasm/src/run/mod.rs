@@ -5,6 +5,8 @@ mod classify;
 mod exec;
 mod message;
 mod turn;
+mod way;
 
 pub use backend::WasmBackend;
 pub(crate) use message::{CWD, argv0};
+pub use way::{Way, Ways};

@@ -1,0 +1,59 @@
+"""Connections that the host makes, for a job that was granted some: one request to the host an operation.
+
+A request is fourteen bytes (a mark, the operation, a handle, two numbers) and what is sent; an answer is empty or
+begins with a byte that says what it is. JSON would cost more than the rest of a small request.
+"""
+import errno
+import json
+import struct
+
+import _host
+
+OPEN, TLS, SEND, RECV, CLOSE, SHUTDOWN, POLL = 1, 2, 3, 4, 5, 6, 7
+
+# Answers: what was asked for, why not, or that the time ran out.
+_DONE, _FAILED, _LATE = 0, 1, 2
+
+_MARK = 1
+_FOREVER = 0xFFFFFFFF
+# The most that one request carries; what is longer goes in several.
+MOST = 1 << 20
+
+_head = struct.Struct("<BBIII").pack
+_call = _host.call
+
+
+class Late(Exception):
+    """The time ran out before the operation was done."""
+
+
+def ask(op, handle=0, number=0, timeout=None, data=b""):
+    """Asks the host for an operation and returns what came of it, as a view.
+
+    `timeout` is in seconds; without one it waits as long as the job may.
+    """
+    wait = _FOREVER if timeout is None else min(int(timeout * 1000 + 0.999), _FOREVER - 1)
+    answer = _call(_head(_MARK, op, handle, number, wait) + data)
+    if not answer:
+        return answer
+    kind = answer[0]
+    if kind == _DONE:
+        return memoryview(answer)[1:]
+    if kind == _LATE:
+        raise Late
+    raise _error(json.loads(answer[1:]))
+
+
+def _error(told):
+    """The exception that stands for what the host says."""
+    kind, text = told["kind"], told["text"]
+    if kind == "name":
+        import socket
+
+        return socket.gaierror(getattr(socket, "EAI_NONAME", -2), text)
+    if kind in ("certificate", "tls"):
+        from _codebox import tls
+
+        return tls.error(kind, text)
+    number = getattr(errno, told.get("errno") or "EIO", errno.EIO)
+    return OSError(number, text)

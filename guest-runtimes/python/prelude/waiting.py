@@ -1,0 +1,89 @@
+"""`select` over connections that the host makes, beside the descriptors of files."""
+import errno
+import select
+import selectors
+import struct
+
+from _codebox import net, sockets
+
+_select = select.select
+_POLLIN, _POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
+
+
+def ready(fds, timeout):
+    """The numbers among these whose connection can be read, or has come to its end; waits for the first."""
+    handles = {}
+    for fd in fds:
+        handle = sockets.handle_of(fd)
+        if handle is None:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        handles[handle] = fd
+    try:
+        answer = net.ask(net.POLL, 0, 0, timeout, struct.pack(f"<{len(handles)}I", *handles))
+    except net.Late:
+        return []
+    return [handles[handle] for (handle,) in struct.iter_unpack("<I", answer)]
+
+
+def _number(item):
+    return item if isinstance(item, int) else item.fileno()
+
+
+def wait(rlist, wlist, xlist, timeout=None):
+    """As `select.select`. A connection can always be written: the host takes what comes, and waits where it has to."""
+    reads, writes = [(item, _number(item)) for item in rlist], [(item, _number(item)) for item in wlist]
+    ours = [fd for _, fd in reads if sockets.is_ours(fd)]
+    if not ours and not any(sockets.is_ours(fd) for _, fd in writes):
+        return _select(rlist, wlist, xlist, timeout)
+    written = [item for item, fd in writes if sockets.is_ours(fd)]
+    if written:
+        timeout = 0
+    others = [item for item, fd in reads if not sockets.is_ours(fd)], [item for item, fd in writes if not sockets.is_ours(fd)]
+    found = set(ready(ours, timeout)) if ours else set()
+    readable = [item for item, fd in reads if fd in found]
+    if any(others):
+        # Files are always ready, and standard input is looked at when the connections have been.
+        more = _select(*others, [], 0)
+        readable += more[0]
+        written += more[1]
+    return readable, written, []
+
+
+class Poll:
+    """As `select.poll`, for connections and files."""
+
+    def __init__(self):
+        self._events = {}
+
+    def register(self, fd, eventmask=_POLLIN | _POLLOUT):
+        self._events[_number(fd)] = eventmask
+
+    def modify(self, fd, eventmask):
+        if _number(fd) not in self._events:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        self._events[_number(fd)] = eventmask
+
+    def unregister(self, fd):
+        del self._events[_number(fd)]
+
+    def poll(self, timeout=None):
+        reads = [fd for fd, events in self._events.items() if events & _POLLIN]
+        writes = [fd for fd, events in self._events.items() if events & _POLLOUT]
+        waits = None if timeout is None or timeout < 0 else timeout / 1000
+        readable, writable, _ = wait(reads, writes, [], waits)
+        found = dict.fromkeys(readable, _POLLIN)
+        for fd in writable:
+            found[fd] = found.get(fd, 0) | _POLLOUT
+        return list(found.items())
+
+
+class Selector(selectors.SelectSelector):
+    """A selector that knows connections; `selectors` holds `select.select` from before."""
+
+    def _select(self, r, w, x, timeout=None):
+        return wait(r, w, x, timeout)
+
+
+Selector.__module__ = "selectors"
+
+NAMES = {"select": wait, "poll": Poll}

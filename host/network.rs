@@ -1,0 +1,67 @@
+//! How this process's jobs in WebAssembly reach the network that they were granted.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use codebox_core::{NetRules, ResultKind};
+use codebox_egress::TlsRoots;
+use codebox_wasm::{Way, Ways};
+
+use codebox_cli::Failure;
+
+/// Connects itself, in a process that is not confined.
+pub(crate) fn direct() -> Ways {
+    let roots = Arc::new(OnceLock::new());
+    Arc::new(move |_| Ok(Way { roots: roots.get_or_init(roots_to_trust).clone(), ..Way::default() }))
+}
+
+/// The roots that users of OpenSSL name by variables, or the system's; none if there are none, and then no TLS.
+fn roots_to_trust() -> Option<TlsRoots> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    TlsRoots::load(named("SSL_CERT_FILE").as_deref(), named("SSL_CERT_DIR").as_deref()).ok()
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) use brokered::{brokered, serve};
+
+#[cfg(target_os = "linux")]
+mod brokered {
+    use std::os::fd::AsFd as _;
+    use std::process::{Command, Stdio};
+
+    use codebox_cli::BROKER_COMMAND;
+    use codebox_egress::Dialer;
+    use codebox_egress::broker::{self, Broker};
+
+    use super::*;
+
+    /// Has another process connect, since this one will have confined itself by then; `line` is told the number of the
+    /// descriptor that leads there.
+    pub(crate) fn brokered(line: Arc<OnceLock<i32>>) -> Ways {
+        Arc::new(move |rules: &NetRules| {
+            let (ours, theirs) = broker::line()?;
+            let mut command = Command::new(std::env::current_exe()?);
+            command.arg(BROKER_COMMAND).env_remove(codebox_cli::STANDBY_VARIABLE).current_dir("/");
+            // It ends when the line does, which is when this process does.
+            command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+            let broker = Broker::at(ours, rules, None)?;
+            // One process of the command line runs one job.
+            let _ = line.set(broker.descriptor());
+            Ok(Way { dialer: Dialer::Other(Arc::new(broker)), roots: roots_to_trust() })
+        })
+    }
+
+    /// Does what that process is for.
+    pub(crate) fn serve() -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::of(ResultKind::InternalError, &error);
+        let line = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        executor.block_on(broker::serve(line)).map_err(failed)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn serve() -> Result<(), Failure> {
+    Err(Failure::new(ResultKind::InvalidRequest, "processes that connect for others are started on Linux only"))
+}

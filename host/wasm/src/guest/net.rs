@@ -1,0 +1,189 @@
+//! The network of one guest: requests of its prelude in, connections that the allow-list lets through out.
+//!
+//! A request is a head of fixed form ([`request`]) and bytes; an answer is empty or begins with a byte that says what it
+//! is ([`reply`]). Everything a guest says is checked here and nothing of it is believed: what it may reach is decided by
+//! [`Egress`] alone, which opens every connection there is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use codebox_core::{NetRules, NetUse};
+use codebox_egress::Egress;
+use serde::{Deserialize, Serialize};
+
+mod fetch;
+mod reply;
+mod request;
+mod socket;
+
+pub(crate) use request::MARK;
+
+use fetch::Fetches;
+use reply::Reply;
+use request::{Op, Request};
+use socket::Socket;
+
+/// Connections that a guest may hold at once.
+const MAX_OPEN: usize = 64;
+
+/// Bytes that one answer carries at most.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// What a guest was granted of the network, and what it holds of it.
+pub(crate) struct Net {
+    egress: Egress,
+    rules: NetRules,
+    sockets: BTreeMap<u32, Socket>,
+    fetches: Fetches,
+    /// The number of the last handle that was given; none is given twice.
+    last: u32,
+}
+
+/// What a guest says of the TLS that it wants.
+#[derive(Deserialize)]
+struct WantedTls {
+    name: String,
+    alpn: Vec<String>,
+}
+
+/// What it is told of the TLS that it got.
+#[derive(Serialize)]
+struct GotTls {
+    name: String,
+    version: String,
+    cipher: String,
+    alpn: Option<String>,
+    /// The other side's certificate, in hexadecimal digits.
+    certificate: String,
+}
+
+impl Net {
+    /// A network by this allow-list, behind `egress`, which holds to it.
+    pub(crate) fn new(egress: Egress, rules: NetRules) -> Self {
+        let fetches = Fetches::new(egress.clone());
+        Self { egress, rules, sockets: BTreeMap::new(), fetches, last: 0 }
+    }
+
+    /// What was tried and what went through.
+    pub(crate) fn used(&self) -> NetUse {
+        self.egress.used()
+    }
+
+    /// The answer to a request; nothing if it is none.
+    pub(crate) async fn answer(&mut self, request: &[u8]) -> Option<Vec<u8>> {
+        let request = Request::parse(request)?;
+        let wait = request.wait;
+        let serve = self.serve(&request);
+        let reply = match wait {
+            // What is asked not to wait is tried once.
+            Some(Duration::ZERO) => now(serve).await,
+            Some(wait) => tokio::time::timeout(wait, serve).await.unwrap_or(Reply::Late),
+            None => serve.await,
+        };
+        if self.egress.over().is_some() {
+            // The limit ends the job, and not an error that the guest could answer first.
+            std::future::pending().await
+        }
+        Some(reply.into_bytes())
+    }
+
+    async fn serve(&mut self, request: &Request<'_>) -> Reply {
+        let Request { op, handle, number, bytes, wait: _ } = *request;
+        match op {
+            Op::Open => self.open(bytes, number).await,
+            Op::Tls => self.start_tls(handle, bytes).await,
+            Op::Poll => self.poll(bytes).await,
+            Op::Close => {
+                self.sockets.remove(&handle);
+                Reply::Nothing
+            }
+            Op::Send | Op::Receive | Op::Shutdown => {
+                let Some(socket) = self.sockets.get_mut(&handle) else { return Reply::closed() };
+                match op {
+                    Op::Send => socket.send(bytes).await,
+                    Op::Receive => socket.receive(number).await,
+                    _ => socket.shut_down().await,
+                }
+            }
+            Op::Fetch(op) => self.fetches.serve(op, handle, number, bytes).await,
+        }
+    }
+
+    async fn open(&mut self, host: &[u8], port: u32) -> Reply {
+        let (Ok(host), Ok(port)) = (std::str::from_utf8(host), u16::try_from(port)) else {
+            return Reply::failed("other", "EINVAL", "the host or the port is malformed");
+        };
+        if self.sockets.len() >= MAX_OPEN {
+            return Reply::failed(
+                "other",
+                "EMFILE",
+                &format!("no more than {MAX_OPEN} connections may be open at once"),
+            );
+        }
+        match self.egress.connect(host, port).await {
+            Ok(connection) => {
+                let Some(handle) = self.last.checked_add(1) else { return Reply::closed() };
+                self.last = handle;
+                let mut answer = handle.to_le_bytes().to_vec();
+                answer.extend(connection.address().to_string().bytes());
+                self.sockets.insert(handle, Socket::new(connection, host.to_owned(), port));
+                Reply::Done(answer)
+            }
+            Err(error) => Reply::of_egress(&error),
+        }
+    }
+
+    async fn start_tls(&mut self, handle: u32, wanted: &[u8]) -> Reply {
+        let Ok(WantedTls { name, alpn }) = serde_json::from_slice(wanted) else {
+            return Reply::failed("tls", "EINVAL", "the request for TLS is malformed");
+        };
+        let Some(socket) = self.sockets.remove(&handle) else { return Reply::closed() };
+        let (host, port) = socket.place();
+        // A certificate for another host than was connected to leads there only if that one is granted too.
+        if name != host
+            && let Err(refusal) = self.rules.name(&name, port)
+        {
+            return Reply::failed("denied", "EACCES", &refusal.to_string());
+        }
+        let alpn: Vec<&str> = alpn.iter().map(String::as_str).collect();
+        let Some(roots) = self.egress.roots() else {
+            return Reply::failed("tls", "EPROTO", "the host has no certificates to trust");
+        };
+        match socket.start_tls(&name, &alpn, roots).await {
+            Ok((socket, facts)) => {
+                self.sockets.insert(handle, socket);
+                let told = GotTls { name, ..facts };
+                serde_json::to_vec(&told).map_or_else(|_| Reply::closed(), Reply::Done)
+            }
+            Err(error) => Reply::of_egress(&error),
+        }
+    }
+
+    /// Waits until one of these can be read; tells which can.
+    async fn poll(&mut self, handles: &[u8]) -> Reply {
+        let handles: Vec<u32> =
+            handles.chunks_exact(4).map(|each| u32::from_le_bytes([each[0], each[1], each[2], each[3]])).collect();
+        if handles.len() > MAX_OPEN || handles.iter().any(|handle| !self.sockets.contains_key(handle)) {
+            return Reply::closed();
+        }
+        let ready = std::future::poll_fn(|cx| {
+            let mut ready = Vec::new();
+            for handle in &handles {
+                if self.sockets.get_mut(handle).is_some_and(|socket| socket.poll_readable(cx).is_ready()) {
+                    ready.extend(handle.to_le_bytes());
+                }
+            }
+            if ready.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(ready) }
+        });
+        Reply::Done(ready.await)
+    }
+}
+
+/// Polls a future once, after the executor has looked at what the system has for it.
+async fn now(serve: impl Future<Output = Reply>) -> Reply {
+    tokio::select! {
+        biased;
+        reply = serve => reply,
+        () = tokio::task::yield_now() => Reply::Late,
+    }
+}

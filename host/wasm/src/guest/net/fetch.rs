@@ -1,0 +1,298 @@
+//! Whole exchanges of HTTP, for guests whose language has `fetch`: the host speaks it.
+//!
+//! They get on while the guest waits for one of them, and end with the guest: nothing is left to an executor.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use codebox_egress::Egress;
+use futures_util::StreamExt as _;
+use futures_util::future::{AbortHandle, Abortable, BoxFuture};
+use futures_util::stream::FuturesUnordered;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+mod body;
+mod exchange;
+mod idle;
+
+use super::MAX_ANSWER;
+use super::reply::Reply;
+use super::request::FetchOp;
+use idle::Idle;
+
+/// Exchanges that a guest may have at once.
+const MAX_FETCHES: usize = 64;
+
+/// Stands beside an exchange's number for the wish to send more of its body.
+const ROOM: u32 = 1 << 31;
+
+/// Pieces of a body that wait for one side or the other.
+const PIECES: usize = 4;
+
+/// The exchanges of one guest.
+pub(super) struct Fetches {
+    reach: Arc<Reach>,
+    running: BTreeMap<u32, Fetch>,
+    last: u32,
+    /// The exchanges' own part, and their connections'.
+    work: FuturesUnordered<Work>,
+    more_work: mpsc::UnboundedReceiver<Work>,
+}
+
+/// Something that gets on while the guest waits.
+pub(super) type Work = BoxFuture<'static, ()>;
+
+/// How exchanges reach a server.
+pub(super) struct Reach {
+    pub egress: Egress,
+    idle: Idle,
+    /// Takes what a connection has to do beside its exchanges.
+    pub work: mpsc::UnboundedSender<Work>,
+}
+
+/// An exchange, as the guest's side sees it. Dropping it gives it up.
+struct Fetch {
+    events: mpsc::Receiver<Event>,
+    /// Taken from the events and not told yet.
+    next: Option<Event>,
+    body: Option<mpsc::Sender<Bytes>>,
+    /// Room for one more piece of the body, which the guest waits for.
+    room: Option<Room>,
+    abort: AbortHandle,
+}
+
+enum Room {
+    Awaited(BoxFuture<'static, Option<mpsc::OwnedPermit<Bytes>>>),
+    There(mpsc::OwnedPermit<Bytes>),
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        self.abort.abort();
+    }
+}
+
+/// What an exchange has to tell.
+pub(super) enum Event {
+    Head(ResponseHead),
+    Data(Bytes),
+    End,
+    Failed(Reply),
+}
+
+/// What a guest asks of a server.
+#[derive(Deserialize)]
+pub(super) struct RequestHead {
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    /// Whether the body comes later, piece by piece.
+    pub streams: bool,
+    /// Its length, where that is known before.
+    pub length: Option<u64>,
+}
+
+/// What a server answers before its body.
+#[derive(Serialize)]
+pub(super) struct ResponseHead {
+    pub status: u16,
+    pub text: String,
+    /// As they came; bytes that are no text are taken as Latin-1.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Fetches {
+    pub(super) fn new(egress: Egress) -> Self {
+        let (work, more_work) = mpsc::unbounded_channel();
+        let reach = Arc::new(Reach { egress, idle: Idle::default(), work });
+        Self { reach, running: BTreeMap::new(), last: 0, work: FuturesUnordered::new(), more_work }
+    }
+
+    pub(super) async fn serve(&mut self, op: FetchOp, handle: u32, number: u32, bytes: &[u8]) -> Reply {
+        match op {
+            FetchOp::Start => {
+                let reply = self.start(number, bytes);
+                self.get_on().await;
+                reply
+            }
+            FetchOp::Body => {
+                let reply = self.body(handle, number, bytes);
+                self.get_on().await;
+                reply
+            }
+            FetchOp::Next => self.next(handle).await,
+            FetchOp::Abort => {
+                self.running.remove(&handle);
+                self.get_on().await;
+                Reply::Nothing
+            }
+            FetchOp::Wait => self.wait(bytes).await,
+        }
+    }
+
+    /// Does what can be done without waiting.
+    async fn get_on(&mut self) {
+        std::future::poll_fn(|cx| {
+            self.poll_work(cx);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn poll_work(&mut self, cx: &mut Context<'_>) {
+        loop {
+            while let Ok(work) = self.more_work.try_recv() {
+                self.work.push(work);
+            }
+            match self.work.poll_next_unpin(cx) {
+                Poll::Ready(Some(())) => {}
+                // What it has just begun has to be polled too.
+                Poll::Ready(None) | Poll::Pending if self.more_work.is_empty() => return,
+                Poll::Ready(None) | Poll::Pending => {}
+            }
+        }
+    }
+
+    fn start(&mut self, head: u32, bytes: &[u8]) -> Reply {
+        let parts = usize::try_from(head).ok().and_then(|head| bytes.split_at_checked(head));
+        let Some((Ok(head), body)) = parts.map(|(head, body)| (serde_json::from_slice::<RequestHead>(head), body))
+        else {
+            return Reply::failed("other", "EINVAL", "the request is malformed");
+        };
+        if self.running.len() >= MAX_FETCHES {
+            return Reply::failed(
+                "other",
+                "EMFILE",
+                &format!("no more than {MAX_FETCHES} requests may be made at once"),
+            );
+        }
+        let Some(handle) = self.last.checked_add(1) else { return Reply::closed() };
+        self.last = handle;
+        let (tell, events) = mpsc::channel(PIECES);
+        let (give, more) = mpsc::channel(PIECES);
+        let (give, more) = if head.streams { (Some(give), Some(more)) } else { (None, None) };
+        let body = Bytes::copy_from_slice(body);
+        let (abort, aborted) = AbortHandle::new_pair();
+        let exchange = Abortable::new(exchange::run(self.reach.clone(), head, (body, more), tell), aborted);
+        self.work.push(Box::pin(async {
+            let _ended_or_given_up = exchange.await;
+        }));
+        self.running.insert(handle, Fetch { events, next: None, body: give, room: None, abort });
+        Reply::Done(handle.to_le_bytes().to_vec())
+    }
+
+    /// Takes a piece of a body; it is not taken while others wait.
+    fn body(&mut self, handle: u32, last: u32, bytes: &[u8]) -> Reply {
+        let Some(fetch) = self.running.get_mut(&handle) else { return Reply::closed() };
+        let Some(sender) = &fetch.body else { return Reply::closed() };
+        if !bytes.is_empty() {
+            let piece = Bytes::copy_from_slice(bytes);
+            match (fetch.room.take(), sender.try_reserve()) {
+                (Some(Room::There(room)), _) => drop(room.send(piece)),
+                (Some(Room::Awaited(room)), Err(mpsc::error::TrySendError::Full(()))) => {
+                    fetch.room = Some(Room::Awaited(room));
+                    return Reply::Late;
+                }
+                (None, Err(mpsc::error::TrySendError::Full(()))) => {
+                    let sender = sender.clone();
+                    fetch.room = Some(Room::Awaited(Box::pin(async { sender.reserve_owned().await.ok() })));
+                    return Reply::Late;
+                }
+                (_, Ok(room)) => room.send(piece),
+                // The server has answered without it, or the exchange has failed: that is told of as its next event.
+                (_, Err(mpsc::error::TrySendError::Closed(()))) => {}
+            }
+        }
+        if last == 1 {
+            fetch.body = None;
+        }
+        Reply::Nothing
+    }
+
+    async fn next(&mut self, handle: u32) -> Reply {
+        let event = std::future::poll_fn(|cx| {
+            self.poll_work(cx);
+            let Some(fetch) = self.running.get_mut(&handle) else { return Poll::Ready(None) };
+            if fetch.poll_next(cx).is_pending() {
+                return Poll::Pending;
+            }
+            Poll::Ready(fetch.next.take())
+        });
+        let Some(event) = event.await else { return Reply::closed() };
+        let with = |kind: u8, rest: &[u8]| {
+            let mut answer = Vec::with_capacity(rest.len() + 1);
+            answer.push(kind);
+            answer.extend_from_slice(rest);
+            Reply::Done(answer)
+        };
+        match event {
+            Event::Head(head) => with(b'h', &serde_json::to_vec(&head).unwrap_or_default()),
+            Event::Data(mut data) => {
+                let given = data.split_to(data.len().min(MAX_ANSWER));
+                if let (false, Some(fetch)) = (data.is_empty(), self.running.get_mut(&handle)) {
+                    fetch.next = Some(Event::Data(data));
+                }
+                with(b'd', &given)
+            }
+            Event::End => {
+                self.running.remove(&handle);
+                with(b'e', &[])
+            }
+            Event::Failed(reply) => {
+                self.running.remove(&handle);
+                reply
+            }
+        }
+    }
+
+    /// Waits until one of these exchanges has something to tell or, where that is what is wished, takes more of its body;
+    /// tells which do.
+    async fn wait(&mut self, wishes: &[u8]) -> Reply {
+        if wishes.len() / 4 > 2 * MAX_FETCHES {
+            return Reply::closed();
+        }
+        let ready = std::future::poll_fn(|cx| {
+            self.poll_work(cx);
+            let mut ready = Vec::new();
+            for wish in wishes.chunks_exact(4) {
+                let word = wish.try_into().map_or(0, u32::from_le_bytes);
+                let polled = match self.running.get_mut(&(word & !ROOM)) {
+                    // That it is gone is told to whoever asks.
+                    None => Poll::Ready(()),
+                    Some(fetch) if word & ROOM == 0 => fetch.poll_next(cx),
+                    Some(fetch) => fetch.poll_room(cx),
+                };
+                if polled.is_ready() {
+                    ready.extend_from_slice(wish);
+                }
+            }
+            if ready.is_empty() { Poll::Pending } else { Poll::Ready(ready) }
+        });
+        Reply::Done(ready.await)
+    }
+}
+
+impl Fetch {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.next.is_none() {
+            let event = std::task::ready!(self.events.poll_recv(cx));
+            self.next = Some(event.unwrap_or(Event::Failed(Reply::closed())));
+        }
+        Poll::Ready(())
+    }
+
+    /// Ready once there is room.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.room {
+            None | Some(Room::There(_)) => Poll::Ready(()),
+            Some(Room::Awaited(room)) => {
+                self.room = std::task::ready!(Pin::new(room).poll(cx)).map(Room::There);
+                Poll::Ready(())
+            }
+        }
+    }
+}

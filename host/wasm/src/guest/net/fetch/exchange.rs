@@ -1,0 +1,208 @@
+//! One exchange: a connection, a request, its answer.
+
+use std::error::Error as _;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use codebox_egress::EgressError;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+use super::body::RequestBody;
+use super::idle::Place;
+use super::{Event, Reach, RequestHead, ResponseHead};
+use crate::guest::net::reply::Reply;
+
+/// Headers that say how the connection is used, which is the host's to say.
+const OWN: [&str; 8] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What is said to a server first.
+const ALPN: &str = "http/1.1";
+
+/// Makes an exchange and tells what comes of it.
+pub(super) async fn run(
+    reach: Arc<Reach>,
+    head: RequestHead,
+    (whole, pieces): (Bytes, Option<mpsc::Receiver<Bytes>>),
+    tell: mpsc::Sender<Event>,
+) {
+    // Whoever does not listen any more has given the exchange up.
+    let _heard = match exchange(&reach, &head, (whole, pieces), &tell).await {
+        Ok(()) => tell.send(Event::End).await,
+        Err(reply) => tell.send(Event::Failed(reply)).await,
+    };
+}
+
+async fn exchange(
+    reach: &Reach,
+    head: &RequestHead,
+    (whole, mut pieces): (Bytes, Option<mpsc::Receiver<Bytes>>),
+    tell: &mpsc::Sender<Event>,
+) -> Result<(), Reply> {
+    let (place, target) = place(&head.url)?;
+    let mut request = || -> Result<Request<RequestBody>, Reply> {
+        let body = match pieces.take() {
+            Some(pieces) => RequestBody::Pieces { pieces, left: head.length },
+            None => RequestBody::Whole((!whole.is_empty()).then(|| whole.clone())),
+        };
+        made(head, &target, &place, body)
+    };
+    let kept = if head.streams { None } else { reach.idle.take(&place) };
+    let answered = match kept {
+        Some(mut sender) => match sender.send_request(request()?).await {
+            Ok(response) => Some((sender, response)),
+            // Its other side closed it just then: without having looked at the request, or perhaps not.
+            Err(error) if error.is_canceled() || (error.is_incomplete_message() && is_harmless(&head.method)) => None,
+            Err(error) => return Err(failure(&error)),
+        },
+        None => None,
+    };
+    let (mut sender, response) = match answered {
+        Some(answered) => answered,
+        None => {
+            let mut sender = connect(reach, &place).await?;
+            let response = sender.send_request(request()?).await.map_err(|error| failure(&error))?;
+            (sender, response)
+        }
+    };
+    receive(response, tell).await?;
+    if sender.ready().await.is_ok() {
+        reach.idle.put(place, sender);
+    }
+    Ok(())
+}
+
+/// Tells the answer, piece by piece, as fast as the guest takes it.
+async fn receive(response: Response<Incoming>, tell: &mpsc::Sender<Event>) -> Result<(), Reply> {
+    let (parts, mut body) = response.into_parts();
+    let text = |value: &HeaderValue| match value.to_str() {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.as_bytes().iter().map(|byte| char::from(*byte)).collect(),
+    };
+    let head = ResponseHead {
+        status: parts.status.as_u16(),
+        text: parts.extensions.get::<hyper::ext::ReasonPhrase>().map_or_else(
+            || parts.status.canonical_reason().unwrap_or_default().to_owned(),
+            |reason| String::from_utf8_lossy(reason.as_bytes()).into_owned(),
+        ),
+        headers: parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
+    };
+    let _heard = tell.send(Event::Head(head)).await;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| failure(&error))?;
+        if let Ok(data) = frame.into_data()
+            && !data.is_empty()
+        {
+            let _heard = tell.send(Event::Data(data)).await;
+        }
+    }
+    Ok(())
+}
+
+async fn connect(reach: &Reach, place: &Place) -> Result<SendRequest<RequestBody>, Reply> {
+    let Place { tls, host, port } = place;
+    let refused = |error: EgressError| Reply::of_egress(&error);
+    let connection = reach.egress.connect(host, *port).await.map_err(refused)?;
+    if !tls {
+        return spoken(reach, connection).await;
+    }
+    let Some(roots) = reach.egress.roots() else {
+        return Err(Reply::failed("tls", "EPROTO", "the host has no certificates to trust"));
+    };
+    let connection = connection.start_tls(host, roots, &[ALPN]).await.map_err(refused)?;
+    spoken(reach, connection).await
+}
+
+/// Begins HTTP on a connection.
+async fn spoken(
+    reach: &Reach,
+    connection: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<SendRequest<RequestBody>, Reply> {
+    let (sender, driver) = handshake(TokioIo::new(connection)).await.map_err(|error| failure(&error))?;
+    let driven = async {
+        // Its errors are those of the exchanges on it.
+        let _ended = driver.await;
+    };
+    let _taken = reach.work.send(Box::pin(driven));
+    Ok(sender)
+}
+
+/// Whether a request may be made twice.
+fn is_harmless(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS")
+}
+
+/// Where a URL leads, and what is asked for there.
+fn place(url: &str) -> Result<(Place, Uri), Reply> {
+    let malformed = || Reply::failed("other", "EINVAL", "the URL is malformed");
+    let uri: Uri = url.parse().map_err(|_| malformed())?;
+    let tls = match uri.scheme_str() {
+        Some("http") => false,
+        Some("https") => true,
+        _ => return Err(Reply::failed("scheme", "EINVAL", "only http and https can be fetched")),
+    };
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(malformed)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let target = target.parse().map_err(|_| malformed())?;
+    Ok((Place { tls, host, port }, target))
+}
+
+fn made(head: &RequestHead, target: &Uri, place: &Place, body: RequestBody) -> Result<Request<RequestBody>, Reply> {
+    let malformed = |what: &str| Reply::failed("other", "EINVAL", &format!("the request's {what} is malformed"));
+    let is_empty = matches!(body, RequestBody::Whole(None));
+    let mut request = Request::new(body);
+    *request.method_mut() = head.method.parse().map_err(|_| malformed("method"))?;
+    *request.uri_mut() = target.clone();
+    let headers = request.headers_mut();
+    for (name, value) in &head.headers {
+        if OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+            continue;
+        }
+        let name: HeaderName = name.parse().map_err(|_| malformed("header"))?;
+        // What JavaScript keeps as one unit of a string is one byte of a header.
+        let value: Option<Vec<u8>> = value.chars().map(|unit| u8::try_from(unit).ok()).collect();
+        let value = value.and_then(|value| HeaderValue::from_bytes(&value).ok()).ok_or_else(|| malformed("header"))?;
+        headers.append(name, value);
+    }
+    if is_empty && !matches!(head.method.as_str(), "GET" | "HEAD") {
+        headers.insert("content-length", HeaderValue::from_static("0"));
+    }
+    let bracketed = if place.host.contains(':') { format!("[{}]", place.host) } else { place.host.clone() };
+    let usual = if place.tls { 443 } else { 80 };
+    let host = if place.port == usual { bracketed } else { format!("{bracketed}:{}", place.port) };
+    headers.insert("host", HeaderValue::from_str(&host).map_err(|_| malformed("host"))?);
+    Ok(request)
+}
+
+/// What an error of HTTP comes of, where that is known.
+fn failure(error: &hyper::Error) -> Reply {
+    let mut source = error.source();
+    while let Some(inner) = source {
+        if let Some(error) = inner.downcast_ref::<io::Error>() {
+            return Reply::of_io(error);
+        }
+        source = inner.source();
+    }
+    if error.is_incomplete_message() || error.is_canceled() {
+        return Reply::failed("closed", "ECONNRESET", "other side closed");
+    }
+    Reply::failed("protocol", "EPROTO", &error.to_string())
+}

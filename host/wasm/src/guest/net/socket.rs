@@ -1,0 +1,190 @@
+//! One connection of a guest's.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use codebox_egress::{Connection, EgressError, TlsConnection, TlsRoots};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+
+use super::reply::Reply;
+use super::{GotTls, MAX_ANSWER};
+
+/// Bytes read ahead of a guest at once.
+const READ_AHEAD: usize = 64 << 10;
+
+/// The bit of a number of bytes that says that they are to stay where they are.
+const PEEK: u32 = 1 << 31;
+
+pub(super) struct Socket {
+    stream: Stream,
+    ahead: Ahead,
+    end: End,
+    host: String,
+    port: u16,
+}
+
+enum Stream {
+    Plain(Connection),
+    Tls(Box<TlsConnection>),
+}
+
+/// What was read and not handed over.
+#[derive(Default)]
+struct Ahead {
+    room: Vec<u8>,
+    from: usize,
+    to: usize,
+}
+
+impl Ahead {
+    fn bytes(&self) -> &[u8] {
+        &self.room[self.from..self.to]
+    }
+
+    /// Room to read into, once all is handed over.
+    fn room(&mut self) -> ReadBuf<'_> {
+        (self.from, self.to) = (0, 0);
+        self.room.resize(READ_AHEAD, 0);
+        ReadBuf::new(&mut self.room)
+    }
+}
+
+/// How reading ended.
+enum End {
+    NotYet,
+    Whole,
+    /// With an error, which is told once what was read before is handed over.
+    Failed(Option<io::Error>),
+}
+
+impl Socket {
+    pub(super) fn new(connection: Connection, host: String, port: u16) -> Self {
+        Self { stream: Stream::Plain(connection), ahead: Ahead::default(), end: End::NotYet, host, port }
+    }
+
+    /// What was connected to.
+    pub(super) fn place(&self) -> (&str, u16) {
+        (&self.host, self.port)
+    }
+
+    pub(super) async fn start_tls(
+        self,
+        name: &str,
+        alpn: &[&str],
+        roots: &TlsRoots,
+    ) -> Result<(Self, GotTls), EgressError> {
+        let Self { stream, ahead, end, host, port } = self;
+        let Stream::Plain(connection) = stream else {
+            return Err(unfit(name, "there is TLS on this connection already"));
+        };
+        if !ahead.bytes().is_empty() {
+            return Err(unfit(name, "the other side spoke before TLS"));
+        }
+        let stream = connection.start_tls(name, roots, alpn).await?;
+        let facts = GotTls {
+            name: name.to_owned(),
+            version: stream.version().to_owned(),
+            cipher: stream.cipher().to_owned(),
+            alpn: stream.alpn().map(|alpn| String::from_utf8_lossy(alpn).into_owned()),
+            certificate: stream.certificate().iter().map(|byte| format!("{byte:02x}")).collect(),
+        };
+        Ok((Self { stream: Stream::Tls(Box::new(stream)), ahead, end, host, port }, facts))
+    }
+
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Reply {
+        let stream = &mut self.stream;
+        let sent = async {
+            stream.write_all(bytes).await?;
+            stream.flush().await
+        };
+        match sent.await {
+            Ok(()) => Reply::Nothing,
+            Err(error) => Reply::of_io(&error),
+        }
+    }
+
+    pub(super) async fn shut_down(&mut self) -> Reply {
+        match self.stream.shutdown().await {
+            Ok(()) => Reply::Nothing,
+            Err(error) => Reply::of_io(&error),
+        }
+    }
+
+    pub(super) async fn receive(&mut self, number: u32) -> Reply {
+        let most = usize::try_from(number & !PEEK).unwrap_or(MAX_ANSWER).min(MAX_ANSWER);
+        if most == 0 {
+            return Reply::Done(Vec::new());
+        }
+        std::future::poll_fn(|cx| self.poll_readable(cx)).await;
+        if self.ahead.bytes().is_empty()
+            && let End::Failed(error) = &mut self.end
+        {
+            return error.take().map_or_else(Reply::closed, |error| Reply::of_io(&error));
+        }
+        let bytes = self.ahead.bytes();
+        let given = bytes[..most.min(bytes.len())].to_vec();
+        if number & PEEK == 0 {
+            self.ahead.from += given.len();
+        }
+        Reply::Done(given)
+    }
+
+    /// Reads ahead; ready once there is something to hand over, be it the end.
+    pub(super) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.ahead.bytes().is_empty() || !matches!(self.end, End::NotYet) {
+            return Poll::Ready(());
+        }
+        let mut room = self.ahead.room();
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room));
+        let count = room.filled().len();
+        self.end = match read {
+            Ok(()) if count > 0 => {
+                self.ahead.to = count;
+                End::NotYet
+            }
+            Ok(()) => End::Whole,
+            // The other side may leave without a word of TLS; what came before is whole by itself, or its framing tells.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => End::Whole,
+            Err(error) => End::Failed(Some(error)),
+        };
+        Poll::Ready(())
+    }
+}
+
+/// TLS on a connection that is not fit for it.
+fn unfit(name: &str, why: &str) -> EgressError {
+    EgressError::Tls { host: name.to_owned(), source: io::Error::other(why) }
+}
+
+impl Stream {
+    fn inner(&mut self) -> Pin<&mut (dyn Both + Unpin)> {
+        match self {
+            Self::Plain(connection) => Pin::new(connection),
+            Self::Tls(connection) => Pin::new(connection.as_mut()),
+        }
+    }
+}
+
+trait Both: AsyncRead + AsyncWrite {}
+impl<T: AsyncRead + AsyncWrite> Both for T {}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.inner().poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.inner().poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner().poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,53 @@
+//! Small requests to a server on loopback, which this process is.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use anyhow::{Context, Result};
+
+use super::Contest;
+use super::table::{Measured, Row};
+use super::timing::{Subject, in_turns};
+
+const WHAT: &str = "1,000 small requests with `urllib.request` to a loopback server vs native Python";
+
+/// `PORT` is the server's.
+const PROGRAM: &str = "\
+import urllib.request
+total = 0
+for _ in range(1000):
+    with urllib.request.urlopen('http://127.0.0.1:PORT/') as answer:
+        total += len(answer.read())
+print(total)
+";
+
+const ANSWER: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+
+/// Compares whole processes that make the requests one after another.
+///
+/// # Errors
+/// When an answer is wrong.
+pub fn compare(contest: &Contest) -> Result<Row> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("listen on loopback")?;
+    let port = listener.local_addr().context("ask for the server's port")?.port();
+    thread::spawn(move || listener.incoming().flatten().for_each(answer));
+    let program = PROGRAM.replace("PORT", &port.to_string());
+    let mut codebox = contest.codebox();
+    codebox.args(["--net", &format!("127.0.0.1:{port}"), "-c", &program]);
+    let mut native = contest.python.command();
+    // Settings of a proxy are this machine's and no part of the comparison.
+    native.env("NO_PROXY", "*").args(["-c", &program]);
+    let runs = contest.runs.long;
+    let (one, other) = (Subject { command: codebox, answer: "5000\n" }, Subject { command: native, answer: "5000\n" });
+    let medians = in_turns(one, other, runs)?;
+    Ok(Row { what: WHAT, bar: Some(1.5), measured: Ok(Measured::of(&medians, format!("{runs} each"))) })
+}
+
+/// Answers one request; a client that goes wrong tells of it itself.
+fn answer(stream: TcpStream) {
+    let mut lines = BufReader::new(&stream).lines();
+    while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+    let _ = (&stream).write_all(ANSWER);
+}

@@ -1,0 +1,189 @@
+//! JavaScript: `fetch` and what is around it.
+
+use anyhow::{Result, ensure};
+use codebox_testkit::Guest::JavaScript;
+
+use crate::{Case, Ground};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        ("get_and_post", JavaScript, get_and_post),
+        ("bodies_are_streams", JavaScript, streams),
+        ("bodies_are_sent_as_streams", JavaScript, sent),
+        ("a_connection_serves_many_requests", JavaScript, kept),
+        ("redirects_are_followed_and_judged_again", JavaScript, redirects),
+        ("tls_is_the_hosts", JavaScript, tls),
+        ("requests_are_aborted", JavaScript, aborted),
+        ("timers_go_on_beside_requests", JavaScript, timers),
+        ("what_is_not_granted_is_refused", JavaScript, refused),
+        ("errors_are_nodes", JavaScript, errors),
+        ("what_nobody_reads_keeps_nobody_waiting", JavaScript, unread),
+        ("without_a_grant_nothing_has_changed", JavaScript, ungranted),
+    ]
+}
+
+fn get_and_post(ground: &Ground) -> Result<()> {
+    let text = r#"
+const base = 'http://127.0.0.1:PLAIN';
+const first = await fetch(base + '/hello');
+console.log(first.status, first.ok, first.statusText, first.headers.get('x-greeting'), first.url === base + '/hello', await first.text());
+const sent = await fetch(new Request(base + '/echo', { method: 'PUT', body: JSON.stringify({ a: [1, 'é'] }), headers: { 'content-type': 'application/json' } }));
+console.log(sent.headers.get('x-method'), await sent.json());
+console.log((await (await fetch(base + '/large')).arrayBuffer()).byteLength, (await (await fetch(base + '/hello')).bytes()) instanceof Uint8Array);
+console.log(await (await fetch(base + '/headers', { headers: { 'X-Own': 'yes' } })).text().then((text) => [/^host: 127.0.0.1:\d+$/m.test(text), /^x-own: yes$/m.test(text)]));
+console.log((await fetch(base + '/echo', { method: 'POST' })).status, (await fetch(base + '/missing')).ok, (await fetch(base + '/hello', { method: 'HEAD' })).headers.get('content-length'));
+const large = new Uint8Array(3 << 20).map((_, i) => i);
+const back = await (await fetch(base + '/echo', { method: 'POST', body: large })).bytes();
+console.log(back.length === large.length && back.every((each, i) => each === large[i]));
+"#;
+    let wanted =
+        "200 true OK hello true hello\nPUT { a: [ 1, 'é' ] }\n1048576 true\n[ true, true ]\n200 false 5\ntrue\n";
+    let report = ground.prints(JavaScript, text, &ground.all(), wanted)?;
+    ensure!(report.at("/network/attempts/0/verdict") == "allowed", "{}", report.at("/network"));
+    Ok(())
+}
+
+fn streams(ground: &Ground) -> Result<()> {
+    let text = r#"
+const base = 'http://127.0.0.1:PLAIN';
+const decoder = new TextDecoder();
+let pieces = [];
+for await (const piece of (await fetch(base + '/pieces')).body) pieces.push(decoder.decode(piece));
+console.log(pieces.length > 1, pieces.join(''));
+const reader = (await fetch(base + '/endless')).body.getReader();
+console.log(decoder.decode((await reader.read()).value).startsWith('tick'));
+await reader.cancel();
+const response = await fetch(base + '/pieces');
+const copy = response.clone();
+console.log(await response.text() === await copy.text(), response.bodyUsed);
+try { await response.text(); } catch (error) { console.log(error.name); }
+console.log(response.body instanceof ReadableStream, await new Response(ReadableStream.from([new Uint8Array([104, 105])])).text());
+"#;
+    let wanted = "true one two three\ntrue\ntrue true\nTypeError\ntrue hi\n";
+    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn sent(ground: &Ground) -> Result<()> {
+    let text = r#"
+async function* parts() {
+  for (let i = 0; i < 40; i++) {
+    if (i % 10 === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    yield new Uint8Array(50000).fill(i);
+  }
+}
+const answer = await fetch('http://127.0.0.1:PLAIN/echo', { method: 'POST', body: ReadableStream.from(parts()), duplex: 'half' });
+const bytes = await answer.bytes();
+console.log(bytes.length, bytes[0], bytes[1999999]);
+"#;
+    ground.prints(JavaScript, text, &ground.all(), "2000000 0 39\n").map(drop)
+}
+
+fn kept(ground: &Ground) -> Result<()> {
+    let text = r#"
+const numbers = new Set();
+for (let i = 0; i < 5; i++) numbers.add(await (await fetch('http://127.0.0.1:PLAIN/connection')).text());
+console.log(numbers.size);
+const beside = await Promise.all(Array.from({ length: 8 }, () => fetch('http://127.0.0.1:PLAIN/pieces').then((r) => r.text())));
+console.log(new Set(beside).size, beside.length);
+"#;
+    ground.prints(JavaScript, text, &ground.all(), "1\n1 8\n").map(drop)
+}
+
+fn redirects(ground: &Ground) -> Result<()> {
+    let text = r#"
+const base = 'http://127.0.0.1:PLAIN';
+const led = await fetch(base + '/redirect?/hello', { method: 'POST', body: 'x' });
+console.log(led.redirected, led.url === base + '/hello', await led.text());
+console.log((await fetch(base + '/redirect?/hello', { redirect: 'manual' })).status);
+for (const [to, init] of [['/hello', { redirect: 'error' }], ['http://127.0.0.2:PLAIN/hello', {}], ['/redirect?/hello', {}]]) {
+  await fetch(base + '/redirect?' + to, init).then((r) => r.text()).then(console.log, (error) => console.log(error.message, error.cause.code));
+}
+"#;
+    let wanted = "true true hello\n302\nfetch failed undefined\nfetch failed EACCES\nhello\n";
+    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn tls(ground: &Ground) -> Result<()> {
+    let text = r#"
+console.log(await (await fetch('https://localhost:TLS/hello')).text());
+console.log((await (await fetch('https://localhost:TLS/large')).text()).length);
+await fetch('https://localhost:MISNAMED/hello').catch((error) => console.log(error.cause.code));
+"#;
+    ground.prints(JavaScript, text, &ground.all(), "hello\n1048576\nERR_TLS_CERT_ALTNAME_INVALID\n").map(drop)
+}
+
+fn aborted(ground: &Ground) -> Result<()> {
+    let text = r#"
+const base = 'http://127.0.0.1:PLAIN';
+const control = new AbortController();
+setTimeout(() => control.abort(), 20);
+await fetch(base + '/never', { signal: control.signal }).catch((error) => console.log(error.name));
+await fetch(base + '/never', { signal: AbortSignal.timeout(20) }).catch((error) => console.log(error.name));
+await fetch(base + '/hello', { signal: AbortSignal.abort() }).catch((error) => console.log(error.name));
+const second = new AbortController();
+const response = await fetch(base + '/endless', { signal: second.signal });
+setTimeout(() => second.abort(new Error('enough')), 20);
+await response.text().catch((error) => console.log(error.message));
+console.log(await (await fetch(base + '/hello')).text());
+"#;
+    let wanted = "AbortError\nTimeoutError\nAbortError\nenough\nhello\n";
+    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn timers(ground: &Ground) -> Result<()> {
+    let text = r#"
+let ticks = 0;
+const timer = setInterval(() => { ticks++; if (ticks === 3) control.abort(); }, 5);
+const control = new AbortController();
+await fetch('http://127.0.0.1:PLAIN/never', { signal: control.signal }).catch((error) => console.log(error.name, ticks));
+clearInterval(timer);
+const order = [];
+await Promise.all([fetch('http://127.0.0.1:PLAIN/hello').then(() => order.push('answer')), new Promise((resolve) => setTimeout(() => resolve(order.push('timer')), 300))]);
+console.log(order.join());
+"#;
+    ground.prints(JavaScript, text, &ground.all(), "AbortError 3\nanswer,timer\n").map(drop)
+}
+
+fn refused(ground: &Ground) -> Result<()> {
+    let before = ground.tls.count();
+    let text = r#"
+for (const url of ['http://example.org/', 'http://127.0.0.1:TLS/', 'http://[::1]:PLAIN/', 'http://169.254.169.254/']) {
+  await fetch(url).catch((error) => console.log(error.message, error.cause.code, error.cause.message.includes('--net')));
+}
+await fetch('ftp://127.0.0.1/').catch((error) => console.log(error.message));
+await fetch('http://user:word@127.0.0.1:PLAIN/').catch((error) => console.log(error.name));
+"#;
+    let wanted = "fetch failed EACCES true\n".repeat(4) + "fetch failed\nTypeError\n";
+    let report = ground.prints(JavaScript, text, &ground.all(), &wanted)?;
+    ensure!(ground.tls.count() == before, "a port that was not granted was connected to");
+    ensure!(report.at("/network/attempts").as_array().map(Vec::len) == Some(4), "{}", report.at("/network"));
+    Ok(())
+}
+
+fn errors(ground: &Ground) -> Result<()> {
+    let text = r#"
+await fetch('http://127.0.0.1:1/').catch(({ cause }) => console.log(cause.code, cause.syscall, cause.port, cause.message));
+await fetch('http://no-such-host.invalid/').catch(({ cause }) => console.log(cause.code, cause.syscall));
+await fetch('https://localhost:PLAIN/').catch(({ message }) => console.log(message));
+"#;
+    let mut grants = ground.all();
+    grants.extend(["127.0.0.1:1", "no-such-host.invalid"].map(str::to_owned));
+    grants.push(format!("localhost:{}", ground.plain.address.port()));
+    let wanted = "ECONNREFUSED connect 1 connect ECONNREFUSED 127.0.0.1:1\nENOTFOUND getaddrinfo\nfetch failed\n";
+    ground.prints(JavaScript, text, &grants, wanted).map(drop)
+}
+
+fn unread(ground: &Ground) -> Result<()> {
+    let text = "const { status } = await fetch('http://127.0.0.1:PLAIN/endless'); console.log(status);";
+    ground.prints(JavaScript, text, &ground.all(), "200\n").map(drop)
+}
+
+fn ungranted(ground: &Ground) -> Result<()> {
+    let before = ground.plain.count();
+    let text =
+        "await fetch('http://127.0.0.1:PLAIN/hello').catch((error) => console.log(error.message, error.cause.code));";
+    let report = ground.prints(JavaScript, text, &[], "fetch failed EACCES\n")?;
+    ensure!(ground.plain.count() == before, "it was connected to");
+    ensure!(report.missing().contains(&"network sockets"), "{:?}", report.missing());
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Guests in WebAssembly that were granted hosts: what they reach, how, and what they do not.
+//!
+//! Trials are named `LANGUAGE::CASE`. Every program runs in a process of the program under test that has confined itself;
+//! the servers are this process's own, on loopback.
+
+mod cases;
+mod server;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::{Guest, Kit, Ran, Report, is_required};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use server::Server;
+
+/// What every trial has.
+pub struct Ground {
+    kit: Kit,
+    pub plain: Server,
+    /// Speaks TLS in a name that the certificate holds for.
+    pub tls: Server,
+    /// Its certificate is for another name.
+    pub misnamed: Server,
+    /// A file of the certificates that are trusted.
+    trusted: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new(kit: Kit) -> Result<Self> {
+        let (plain, tls, misnamed) = (Server::plain()?, Server::tls("localhost")?, Server::tls("other.example")?);
+        let trusted = kit.folder()?;
+        let certificates = [&tls, &misnamed].map(|server| server.certificate.clone().unwrap_or_default());
+        std::fs::write(trusted.path().join("roots.pem"), certificates.concat())?;
+        Ok(Self { kit, plain, tls, misnamed, trusted })
+    }
+
+    fn roots(&self) -> std::path::PathBuf {
+        self.trusted.path().join("roots.pem")
+    }
+
+    /// Runs a program with these grants and further options; `PLAIN`, `TLS` and `MISNAMED` in its text are the servers'
+    /// ports.
+    pub fn run(&self, guest: Guest, text: &str, grants: &[String], options: &[&str]) -> Result<(Report, Ran)> {
+        self.run_trusting(&self.roots(), guest, text, (grants, options))
+    }
+
+    /// The same, with other roots of trust.
+    pub fn run_trusting(
+        &self,
+        roots: &Path,
+        guest: Guest,
+        text: &str,
+        (grants, options): (&[String], &[&str]),
+    ) -> Result<(Report, Ran)> {
+        let port = |server: &Server| server.address.port().to_string();
+        let text = text.replace("PLAIN", &port(&self.plain));
+        let text = text.replace("MISNAMED", &port(&self.misnamed)).replace("TLS", &port(&self.tls));
+        let mut command = self.kit.run_json().env("SSL_CERT_FILE", roots).args(guest.inline(&text)).args(options);
+        for grant in grants {
+            command = command.args(["--net", grant.as_str()]);
+        }
+        let ran = command.run()?;
+        ensure!(!ran.hung, "it hangs");
+        Ok((ran.report()?, ran))
+    }
+
+    /// Runs a program that has to print this and end well.
+    pub fn prints(&self, guest: Guest, text: &str, grants: &[String], wanted: &str) -> Result<Report> {
+        let (report, _) = self.run(guest, text, grants, &[])?;
+        let told = || format!("{} {}", report.outcome(), report.stderr());
+        ensure!(report.outcome() == "exited 0", "it failed: {}", told());
+        ensure!(report.stdout() == wanted, "printed {:?} and not {wanted:?}; {}", report.stdout(), told());
+        Ok(report)
+    }
+
+    /// Grants of all servers.
+    pub fn all(&self) -> Vec<String> {
+        let at = |host: &str, server: &Server| format!("{host}:{}", server.address.port());
+        vec![at("127.0.0.1", &self.plain), at("localhost", &self.tls), at("localhost", &self.misnamed)]
+    }
+}
+
+/// A case: its name, its language, what is done.
+pub type Case = (&'static str, Guest, fn(&Ground) -> Result<()>);
+
+fn main() -> Result<()> {
+    let args = Arguments::from_args();
+    let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
+    let ready = kit.prepare().map_err(|error| format!("{error:#}"));
+    let ground = Arc::new(Ground::new(kit).context("start the servers")?);
+    let trials = cases::all().into_iter().map(|(name, guest, case)| {
+        let (ground, ready) = (Arc::clone(&ground), ready.clone());
+        Trial::ignorable_test(format!("{}::{name}", guest.name()), move || match ready {
+            Err(reason) if is_required("wasm") => Err(reason.into()),
+            Err(reason) => Ok(Completion::ignored_with(reason)),
+            Ok(()) => match case(&ground) {
+                Ok(()) => Ok(Completion::Completed),
+                Err(error) => Err(Failed::from(format!("{error:#}"))),
+            },
+        })
+    });
+    libtest_mimic::run(&args, trials.collect()).exit()
+}

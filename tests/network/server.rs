@@ -1,0 +1,174 @@
+//! A server on loopback, with and without TLS, that does what its paths say.
+
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// Bytes of the large body.
+pub const LARGE: usize = 1 << 20;
+
+/// A server, for as long as the tests run.
+pub struct Server {
+    pub address: SocketAddr,
+    /// Connections that were made to it.
+    pub connections: Arc<AtomicUsize>,
+    /// Its certificate, if it speaks TLS.
+    pub certificate: Option<String>,
+}
+
+impl Server {
+    /// One that speaks plain HTTP.
+    pub fn plain() -> Result<Self> {
+        Self::start(None)
+    }
+
+    /// One that speaks TLS, with a certificate of its own for this name.
+    pub fn tls(name: &str) -> Result<Self> {
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec![name.to_owned()])?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)?;
+        let mut server = Self::start(Some(Arc::new(config)))?;
+        server.certificate = Some(cert.pem());
+        Ok(server)
+    }
+
+    fn start(tls: Option<Arc<ServerConfig>>) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let (address, connections) = (listener.local_addr()?, Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&connections);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
+                let tls = tls.clone();
+                // A client may leave at any time.
+                thread::spawn(move || drop(serve(stream, tls, number)));
+            }
+        });
+        Ok(Self { address, connections, certificate: None })
+    }
+
+    pub fn count(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+fn serve(stream: TcpStream, tls: Option<Arc<ServerConfig>>, number: usize) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    match tls {
+        None => answer_all(stream, number),
+        Some(config) => {
+            let connection = ServerConnection::new(config).map_err(io::Error::other)?;
+            answer_all(StreamOwned::new(connection, stream), number)
+        }
+    }
+}
+
+struct Request {
+    method: String,
+    target: String,
+    headers: Vec<String>,
+    body: Vec<u8>,
+}
+
+fn answer_all(stream: impl Read + Write, number: usize) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = read(&mut stream)? {
+        answer(stream.get_mut(), &request, number)?;
+        if request.headers.iter().any(|line| line.eq_ignore_ascii_case("connection: close")) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn read(stream: &mut BufReader<impl Read>) -> io::Result<Option<Request>> {
+    let mut line = String::new();
+    if stream.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut words = line.split(' ').map(str::to_owned);
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        match line.trim_end() {
+            "" => break,
+            header => headers.push(header.to_owned()),
+        }
+    }
+    let value = |name: &str| {
+        let found =
+            headers.iter().filter_map(|line| line.split_once(':')).find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.trim().to_owned())
+    };
+    let mut body = Vec::new();
+    if let Some(length) = value("content-length").and_then(|length| length.parse().ok()) {
+        stream.by_ref().take(length).read_to_end(&mut body)?;
+    } else if value("transfer-encoding").is_some() {
+        loop {
+            let mut size = String::new();
+            stream.read_line(&mut size)?;
+            let size = u64::from_str_radix(size.trim(), 16).map_err(io::Error::other)?;
+            stream.by_ref().take(size).read_to_end(&mut body)?;
+            stream.read_line(&mut String::new())?;
+            if size == 0 {
+                break;
+            }
+        }
+    }
+    Ok(Some(Request { method, target, headers, body }))
+}
+
+fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<()> {
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    let whole = |to: &mut dyn Write, status: &str, more: &str, body: &[u8]| {
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{more}\r\n", body.len());
+        to.write_all(&[head.as_bytes(), body].concat())?;
+        to.flush()
+    };
+    match path {
+        "/hello" => whole(to, "200 OK", "X-Greeting: hello\r\n", b"hello"),
+        "/connection" => whole(to, "200 OK", "", number.to_string().as_bytes()),
+        "/echo" => whole(to, "200 OK", &format!("X-Method: {}\r\n", request.method), &request.body),
+        "/headers" => whole(to, "200 OK", "", request.headers.join("\n").as_bytes()),
+        "/large" => whole(to, "200 OK", "", &vec![b'x'; LARGE]),
+        "/redirect" => whole(to, "302 Found", &format!("Location: {query}\r\n"), b""),
+        "/missing" => whole(to, "404 Not Found", "", b"nothing"),
+        "/never" => {
+            thread::sleep(Duration::from_secs(60));
+            Ok(())
+        }
+        "/pieces" => {
+            to.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            for piece in ["one ", "two ", "three"] {
+                to.write_all(format!("{:x}\r\n{piece}\r\n", piece.len()).as_bytes())?;
+                to.flush()?;
+                thread::sleep(Duration::from_millis(20));
+            }
+            to.write_all(b"0\r\n\r\n")?;
+            to.flush()
+        }
+        "/endless" => {
+            to.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            loop {
+                to.write_all(b"5\r\ntick\n\r\n")?;
+                to.flush()?;
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        _ => whole(to, "400 Bad Request", "", b""),
+    }
+}
