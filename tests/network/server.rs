@@ -116,13 +116,13 @@ fn read(stream: &mut BufReader<impl Read>) -> io::Result<Option<Request>> {
     };
     let mut body = Vec::new();
     if let Some(length) = value("content-length").and_then(|length| length.parse().ok()) {
-        stream.take(length).read_to_end(&mut body)?;
+        stream.by_ref().take(length).read_to_end(&mut body)?;
     } else if value("transfer-encoding").is_some() {
         loop {
             let mut size = String::new();
             stream.read_line(&mut size)?;
             let size = u64::from_str_radix(size.trim(), 16).map_err(io::Error::other)?;
-            stream.take(size).read_to_end(&mut body)?;
+            stream.by_ref().take(size).read_to_end(&mut body)?;
             stream.read_line(&mut String::new())?;
             if size == 0 {
                 break;

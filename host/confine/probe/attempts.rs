@@ -134,7 +134,8 @@ fn attempt_handed(action: &str, operands: &[String], handed: &Handed) -> io::Res
             let mut heard = [0; 4];
             (&*far).read_exact(&mut heard)?;
             far.shutdown(Shutdown::Write)?;
-            Ok(format!("{}{}", String::from_utf8_lossy(&heard), (&*near).read(&mut heard)?))
+            let word = String::from_utf8_lossy(&heard).into_owned();
+            Ok(format!("{word}{}", (&*near).read(&mut heard)?))
         }
         "speak-to" => udp.send_to(b"word", "127.0.0.1:9").map(|sent| sent.to_string()),
         // Null is no message; what counts is who says so.

@@ -22,7 +22,7 @@ pub use ask::Broker;
 pub use serve::serve;
 
 /// Most bytes of one message; rules may be many.
-const MOST: usize = 256 << 10;
+const MOST: usize = 128 << 10;
 
 /// What a broker is told first: whom it may connect to.
 #[derive(Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use codebox_core::{BoxFuture, NetRules};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
 use super::{Answer, Found, MOST, Terms, Wanted};
@@ -21,7 +21,7 @@ pub struct Broker {
     rules: NetRules,
     line: OwnedFd,
     /// The line as an executor waits for it, once somebody has asked. What is read is read by the first number.
-    registered: tokio::sync::OnceCell<AsyncFd<OwnedFd>>,
+    registered: tokio::sync::OnceCell<UnixStream>,
     /// Whoever holds it hears the answers, those to others too.
     hearing: tokio::sync::Mutex<()>,
     asked: Mutex<Asked>,
@@ -44,8 +44,14 @@ impl Broker {
             return Err(io::Error::other("there are too many network grants"));
         }
         rustix::io::write(&line, &terms)?;
+        Ok(Self::resumed(line, rules))
+    }
+
+    /// One that was told its terms before.
+    #[must_use]
+    pub fn resumed(line: OwnedFd, rules: &NetRules) -> Self {
         let (registered, hearing) = (tokio::sync::OnceCell::new(), tokio::sync::Mutex::new(()));
-        Ok(Self { rules: rules.clone(), line, registered, hearing, asked: Mutex::default() })
+        Self { rules: rules.clone(), line, registered, hearing, asked: Mutex::default() }
     }
 
     /// The number of the line's descriptor, for a filter that lets descriptors come in over this one alone.
@@ -72,7 +78,7 @@ impl Broker {
         };
         let _forgotten_in_the_end = Forget(self, id);
         let wanted = serde_json::to_vec(&Wanted { id, host: host.to_owned(), port }).map_err(io::Error::from)?;
-        line.async_io(Interest::WRITABLE, |line| Ok(rustix::io::write(line, &wanted)?)).await?;
+        line.async_io(Interest::WRITABLE, || Ok(rustix::io::write(line, &wanted)?)).await?;
         let (found, connection) = loop {
             tokio::select! {
                 biased;
@@ -97,14 +103,14 @@ impl Broker {
         judged.map_or_else(DialError::from, |()| io::Error::from(io::ErrorKind::PermissionDenied).into())
     }
 
-    async fn line(&self) -> io::Result<&AsyncFd<OwnedFd>> {
-        self.registered.get_or_try_init(|| async { AsyncFd::new(self.line.try_clone()?) }).await
+    async fn line(&self) -> io::Result<&UnixStream> {
+        self.registered.get_or_try_init(|| async { UnixStream::from_std(self.line.try_clone()?.into()) }).await
     }
 
     /// Hears one answer and passes it to whoever waits for it.
-    async fn hear(&self, line: &AsyncFd<OwnedFd>) -> io::Result<()> {
+    async fn hear(&self, line: &UnixStream) -> io::Result<()> {
         let _hearing = self.hearing.lock().await;
-        let (answer, connection) = line.async_io(Interest::READABLE, |_| receive(&self.line)).await?;
+        let (answer, connection) = line.async_io(Interest::READABLE, || receive(&self.line)).await?;
         if let Some(waiting) = self.asked().waiting.remove(&answer.id) {
             // Who has given up since has closed nothing: the connection ends here.
             let _ = waiting.send((answer.found, connection));

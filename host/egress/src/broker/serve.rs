@@ -8,7 +8,7 @@ use std::sync::Arc;
 use codebox_core::NetRules;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 64;
 /// # Errors
 /// When the line fails, or what comes over it is no question: it may be a broken process at the other end.
 pub async fn serve(line: OwnedFd) -> io::Result<()> {
-    let line = Arc::new(AsyncFd::new(line)?);
+    let line = Arc::new(UnixStream::from_std(line.into())?);
     let Some(terms) = next(&line).await? else { return Ok(()) };
     let terms: Terms = serde_json::from_slice(&terms)?;
     let rules = Arc::new(terms.rules()?);
@@ -46,14 +46,14 @@ pub async fn serve(line: OwnedFd) -> io::Result<()> {
 }
 
 /// The next message, or nothing when the other end is gone.
-async fn next(line: &AsyncFd<OwnedFd>) -> io::Result<Option<Vec<u8>>> {
+async fn next(line: &UnixStream) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = vec![0; MOST];
-    let count = line.async_io(Interest::READABLE, |line| Ok(rustix::io::read(line, &mut bytes[..])?)).await?;
+    let count = line.async_io(Interest::READABLE, || Ok(rustix::io::read(line, &mut bytes[..])?)).await?;
     bytes.truncate(count);
     Ok((count > 0).then_some(bytes))
 }
 
-async fn tell(line: &AsyncFd<OwnedFd>, rules: &NetRules, wanted: Wanted) -> io::Result<()> {
+async fn tell(line: &UnixStream, rules: &NetRules, wanted: Wanted) -> io::Result<()> {
     let Wanted { id, host, port } = wanted;
     let dialed = match timeout(CONNECT_TIME, direct(rules, &host, port)).await {
         Ok(dialed) => dialed,
@@ -70,7 +70,7 @@ async fn tell(line: &AsyncFd<OwnedFd>, rules: &NetRules, wanted: Wanted) -> io::
     };
     let answer = serde_json::to_vec(&Answer { id, found })?;
     let passed = stream.as_ref().map(|stream| stream.as_fd());
-    line.async_io(Interest::WRITABLE, |line| send(line.as_fd(), &answer, passed)).await
+    line.async_io(Interest::WRITABLE, || send(line.as_fd(), &answer, passed)).await
 }
 
 fn send(line: BorrowedFd<'_>, answer: &[u8], passed: Option<BorrowedFd<'_>>) -> io::Result<()> {

@@ -1,5 +1,7 @@
 //! Connections to servers on this machine's loopback, which is granted by itself.
 
+#[cfg(target_os = "linux")]
+mod brokered;
 mod connecting;
 mod proxied;
 mod support;

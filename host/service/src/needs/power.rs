@@ -153,3 +153,24 @@ impl Gathered {
         needs
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_met_by_hosts_and_servers_are_not() {
+        assert!(CLIENTS.is_sorted());
+        let met = |power: Power, words: &str| {
+            Need { power, weight: Weight::Required, line: 1, words: words.to_owned() }.is_met_by_hosts()
+        };
+        assert!(CLIENTS.iter().all(|words| met(Power::Sockets, words)));
+        assert!(met(Power::Module("ssl".to_owned()), "import ssl"));
+        for words in
+            ["http.server.HTTPServer", "socketserver.TCPServer", "socket.create_server", "asyncio.start_server"]
+        {
+            assert!(!met(Power::Sockets, words), "{words}");
+        }
+        assert!(!met(Power::Module("numba".to_owned()), "import numba") && !met(Power::Threads, "fetch"));
+    }
+}

@@ -74,5 +74,14 @@ fn every_candidate_says_why_not() {
     let online = Demand { network: Network::Hosts, ..demand() };
     let none = route(&online, &wasm, IsolationSet::auto()).expect_err("no network");
     assert_eq!(none.kind(), ResultKind::InvalidRequest);
+    let mut able = capable("wasm", Isolation::Wasm);
+    if let Ok(able) = &mut able.found {
+        able.network_filter = Support::Yes;
+    }
+    assert!(route(&online, &[able.clone()], IsolationSet::auto()).is_ok());
+    if let Ok(able) = &mut able.found {
+        able.offline = vec![online.language.clone()];
+    }
+    assert!(route(&online, &[able], IsolationSet::auto()).is_err(), "this language has none there");
     assert!(route(&demand(), &[], IsolationSet::auto()).is_err());
 }

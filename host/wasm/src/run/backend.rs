@@ -183,7 +183,7 @@ pub(crate) fn held() -> BTreeMap<LimitKind, Held> {
         .into_iter()
         .map(|kind| {
             let held = match kind {
-                // A guest has no processes and no network at all.
+                // A guest has no processes at all.
                 LimitKind::Wall
                 | LimitKind::Cpu
                 | LimitKind::Memory

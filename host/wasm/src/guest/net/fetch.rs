@@ -49,7 +49,7 @@ pub(super) type Work = BoxFuture<'static, ()>;
 /// How exchanges reach a server.
 pub(super) struct Reach {
     pub egress: Egress,
-    pub idle: Idle,
+    idle: Idle,
     /// Takes what a connection has to do beside its exchanges.
     pub work: mpsc::UnboundedSender<Work>,
 }

@@ -1,0 +1,79 @@
+//! Connections that a broker makes; here it is a task and no process.
+
+use std::sync::Arc;
+
+use codebox_core::{NetVerdict, RefusalReason};
+use codebox_egress::broker::{Broker, line, serve};
+use codebox_egress::{Dialer, Egress, EgressError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinHandle;
+
+use crate::support::{LIMITS, echo, listener, rules};
+
+/// A way out by these rules over a broker with those.
+fn brokered(ours: &[&str], theirs: &[&str]) -> (Egress, JoinHandle<std::io::Result<()>>) {
+    let (near, far) = line().expect("a line");
+    let serving = tokio::spawn(serve(far));
+    let teller = Broker::at(near.try_clone().expect("a descriptor"), &rules(theirs), Some(8)).expect("it is told");
+    drop(teller);
+    let broker = Broker::resumed(near, &rules(ours));
+    (Egress::new(rules(ours), LIMITS, Dialer::Other(Arc::new(broker))), serving)
+}
+
+#[tokio::test]
+async fn connections_come_over_the_line_and_it_ends_with_it() {
+    let port = echo().await;
+    let grant = format!("127.0.0.1:{port}");
+    let (egress, serving) = brokered(&[&grant], &[&grant]);
+    let talk = || async {
+        let mut connection = egress.connect("127.0.0.1", port).await.expect("it is granted");
+        connection.write_all(b"hello").await.expect("it is open");
+        connection.shutdown().await.expect("it is open");
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.expect("it ends");
+        answer
+    };
+    let answers = tokio::join!(talk(), talk(), talk());
+    assert_eq!(answers, ("hello".to_owned(), "hello".to_owned(), "hello".to_owned()));
+    drop(egress);
+    assert!(serving.await.expect("no panic").is_ok());
+}
+
+#[tokio::test]
+async fn errors_come_over_it_too() {
+    let (closed, port) = listener().await;
+    drop(closed);
+    let grant = format!("127.0.0.1:{port}");
+    let (egress, _serving) = brokered(&[&grant], &[&grant]);
+    let error = egress.connect("127.0.0.1", port).await.expect_err("nobody listens");
+    assert!(
+        matches!(&error, EgressError::Failed { source, .. } if source.kind() == std::io::ErrorKind::ConnectionRefused),
+        "{error}"
+    );
+    assert!(egress.connect("127.0.0.2", port).await.is_err());
+    let verdicts: Vec<_> = egress.used().attempts.into_iter().map(|attempt| attempt.verdict).collect();
+    assert_eq!(verdicts[1], NetVerdict::Refused(RefusalReason::NotGranted));
+}
+
+#[tokio::test]
+async fn a_broken_process_gets_no_more_from_it_than_was_granted() {
+    let port = echo().await;
+    let all = format!("127.0.0.1:{port}");
+    let (egress, serving) = brokered(&[&all], &["127.0.0.1:1"]);
+    let error = egress.connect("127.0.0.1", port).await.expect_err("the broker has another list");
+    assert!(matches!(error, EgressError::Failed { .. }), "{error}");
+    drop(egress);
+    assert!(serving.await.expect("no panic").is_ok());
+}
+
+#[tokio::test]
+async fn nor_more_connections() {
+    let port = echo().await;
+    let grant = format!("127.0.0.1:{port}");
+    let (egress, serving) = brokered(&[&grant], &[&grant]);
+    for _ in 0..8 {
+        egress.connect("127.0.0.1", port).await.expect("it is granted");
+    }
+    assert!(egress.connect("127.0.0.1", port).await.is_err());
+    assert!(serving.await.expect("no panic").is_err());
+}
