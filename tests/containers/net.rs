@@ -20,6 +20,7 @@ pub fn rows() -> Vec<Row> {
         row("net::warm", allowed::warm),
         row("net::wildcard", allowed::wildcard).with_tool("unshare"),
         row("net::nothing_without_a_grant", refused::nothing_without_a_grant),
+        row("net::no_more_than_before", refused::no_more_than_before),
         row("net::other_hosts", refused::other_hosts),
         row("net::redirects", refused::redirects),
         row("net::behind_a_name", refused::behind_a_name).with_tool("unshare"),

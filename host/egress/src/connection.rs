@@ -1,10 +1,11 @@
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use codebox_core::{LimitKind, NetVerdict, RefusalReason};
+use codebox_core::{BoxFuture, LimitKind, NetVerdict, RefusalReason};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -16,17 +17,25 @@ use crate::roots::TlsRoots;
 use crate::tls::TlsConnection;
 
 /// A connection to a granted host: counted, and cut off where a limit on the network is reached.
-#[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
     address: IpAddr,
     entry: Entry,
     patience: Duration,
+    /// Wakes who waits for this connection when another one reaches a limit.
+    over: BoxFuture<'static, LimitKind>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl Connection {
-    pub(crate) const fn new(stream: TcpStream, address: IpAddr, entry: Entry, patience: Duration) -> Self {
-        Self { stream, address, entry, patience }
+    pub(crate) fn new(stream: TcpStream, address: IpAddr, entry: Entry, patience: Duration) -> Self {
+        let over = Box::pin(entry.until_over());
+        Self { stream, address, entry, patience, over }
     }
 
     /// The address that it goes to.
@@ -53,6 +62,18 @@ impl Connection {
         })
     }
 
+    /// What was polled, or the error that it is over.
+    fn or_over<T>(
+        over: &mut BoxFuture<'static, LimitKind>,
+        polled: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        match (polled, cx) {
+            (Poll::Pending, cx) => over.as_mut().poll(cx).map(|kind| Err(Self::cut(kind))),
+            (ready, _) => ready,
+        }
+    }
+
     fn cut(kind: LimitKind) -> io::Error {
         io::Error::new(io::ErrorKind::ConnectionAborted, RefusalReason::Limit(kind).to_string())
     }
@@ -60,7 +81,7 @@ impl Connection {
 
 impl AsyncRead for Connection {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, entry, .. } = self.get_mut();
+        let Self { stream, entry, over, .. } = self.get_mut();
         let polled = entry.transfer(Way::In, |left| {
             if left == 0 {
                 return (0, None);
@@ -72,7 +93,7 @@ impl AsyncRead for Connection {
         });
         match polled.map_err(Self::cut)? {
             Some((polled, read)) => {
-                ready!(polled)?;
+                ready!(Self::or_over(over, polled, cx))?;
                 buf.advance(read);
                 Poll::Ready(Ok(()))
             }
@@ -91,7 +112,7 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let Self { stream, entry, .. } = self.get_mut();
+        let Self { stream, entry, over, .. } = self.get_mut();
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
@@ -103,10 +124,13 @@ impl AsyncWrite for Connection {
             let moved = if let Poll::Ready(Ok(moved)) = &polled { *moved } else { 0 };
             (moved, Some(polled))
         });
-        polled.map_err(Self::cut)?.unwrap_or_else(|| {
-            entry.overrun();
-            Poll::Ready(Err(Self::cut(LimitKind::NetBytes)))
-        })
+        match polled.map_err(Self::cut)? {
+            Some(polled) => Self::or_over(over, polled, cx),
+            None => {
+                entry.overrun();
+                Poll::Ready(Err(Self::cut(LimitKind::NetBytes)))
+            }
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

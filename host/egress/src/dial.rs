@@ -76,7 +76,8 @@ pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, D
     rules.name(host, port)?;
     let found = match host.parse::<IpAddr>() {
         Ok(address) => vec![address],
-        Err(_) => look_up(host.to_owned(), port).await?,
+        // Without the final dot, with which no file of names has it.
+        Err(_) => look_up(host.strip_suffix('.').unwrap_or(host).to_owned(), port).await?,
     };
     let mut refused = None;
     let mut granted = Vec::new();

@@ -145,6 +145,12 @@ impl Entry {
         Ok(result)
     }
 
+    /// Waits until a limit is reached, by whatever connection.
+    pub(crate) fn until_over(&self) -> impl Future<Output = LimitKind> + Send + use<> {
+        let ledger = Arc::clone(&self.ledger);
+        async move { ledger.until_over().await }
+    }
+
     /// More bytes want to go than may.
     pub(crate) fn overrun(&self) {
         self.ledger.end(LimitKind::NetBytes);

@@ -110,16 +110,13 @@ async fn pass_on(mut request: Request<Incoming>, authority: &Authority, connecti
     // Whoever was judged is who is asked for.
     request.headers_mut().insert(HOST, host);
     // Ends by itself with the answer's last byte, or with whoever reads it.
-    let line = tokio::spawn(line);
+    let line = Ended(tokio::spawn(line));
     match sender.send_request(request).await {
         Ok(mut response) => {
             strip(response.headers_mut());
-            response.map(|body| Held { body, _line: Ended(line) }.boxed())
+            response.map(|body| Held { body, _line: line }.boxed())
         }
-        Err(error) => {
-            line.abort();
-            failed(&error)
-        }
+        Err(error) => failed(&error),
     }
 }
 

@@ -6,7 +6,8 @@ use codebox_testkit::Codebox;
 use super::allowed::attempts;
 use super::names::{with_names, with_server_at};
 use super::server::{OK, Server};
-use crate::ground::Ground;
+use crate::ground::{Ground, program};
+use crate::watched::{WAITING, during};
 
 /// Fetches each address, and prints what came of it.
 const FETCH: &str = "import sys, urllib.error, urllib.request\n\
@@ -27,6 +28,27 @@ pub fn nothing_without_a_grant(ground: &Ground) -> Result<()> {
     let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", text]))?;
     ensure!(report.stdout() == "[]\n0\n111\n", "{}", report.stdout());
     ensure!(report.at("/network").is_null(), "{}", report.at("/network"));
+    Ok(())
+}
+
+/// With hosts granted a container has no more of a network than without: its own loopback, no way out of it, and no names
+/// but the granted ones.
+pub fn no_more_than_before(ground: &Ground) -> Result<()> {
+    let job = ground.run_granted().args(["--net", "a.example.org:5432", "--lang", "python", "-c", WAITING]);
+    let (ran, found) = during(ground, job, |id| ground.engine.inspect(id))?;
+    ground.judge(&ran)?;
+    ensure!(found["HostConfig"]["NetworkMode"] == "none", "{}", found["HostConfig"]["NetworkMode"]);
+    let hosts = &found["HostConfig"]["ExtraHosts"];
+    ensure!(*hosts == serde_json::json!(["a.example.org:127.77.1.1"]), "{hosts}");
+    let port = ground.canaries.port().to_string();
+    let job = ground.run().args(["--net", "a.example.org:5432"]).arg(program("c7_network.py")).arg(port);
+    let facts = ground.ends("ok", 0, job)?.lines();
+    let fact = |what: &str| facts.iter().find(|fact| fact["what"] == what).map(|fact| fact["value"].clone());
+    ensure!(fact("interfaces") == Some(serde_json::json!(["lo"])), "{facts:?}");
+    ensure!(fact("routes") == Some(0.into()) && fact("routes of version 6") == Some(0.into()), "{facts:?}");
+    for what in ["connect 127.0.0.1", "connect 192.0.2.1", "connect ::1", "datagram 192.0.2.1", "name"] {
+        ensure!(fact(what) == Some("refused".into()), "{what}: {facts:?}");
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -58,6 +59,8 @@ impl Server {
     /// The same over TLS, with a certificate for these names; the file holds who vouches for it.
     pub fn vouched(names: &[&str], body: &'static str) -> Result<(Self, NamedTempFile)> {
         let mut authority = CertificateParams::new(Vec::new())?;
+        // Whoever has the same name as its issuer is taken for its own.
+        authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
         let key = KeyPair::generate()?;
@@ -77,6 +80,8 @@ impl Server {
         })?;
         let file = NamedTempFile::new().context("a file")?;
         std::fs::write(file.path(), authority.pem())?;
+        // The job is not its owner.
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644))?;
         Ok((server, file))
     }
 }

@@ -1,6 +1,6 @@
 //! What `--verbose` explains after a run.
 
-use codebox_core::{Enforcement, Limits, Provenance, RunReport, Usage, WallState};
+use codebox_core::{Enforcement, Limits, NetUse, Provenance, RunReport, Usage, WallState};
 
 use super::values::{bytes, duration, limit_value};
 
@@ -9,6 +9,7 @@ pub(crate) fn explanation(report: &RunReport) -> Vec<String> {
     let mut lines = vec![ran(&report.provenance)];
     lines.extend(escalation(&report.provenance));
     lines.push(used(&report.usage));
+    lines.extend(network(&report.network));
     lines.push(held(&report.enforcement, &report.limits));
     let uncovered = report.enforcement.uncovered.iter();
     lines.extend(uncovered.map(|(kind, what)| format!("the {kind} limit does not cover {what}")));
@@ -52,6 +53,12 @@ fn used(usage: &Usage) -> String {
         fuel.map(|n| format!("{n} instructions")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn network(used: &NetUse) -> Option<String> {
+    let NetUse { attempts, unlisted, sent, received } = used;
+    let (count, sent, received) = (attempts.len() as u64 + unlisted, bytes(*sent), bytes(*received));
+    (!used.is_none()).then(|| format!("tried to connect {count} times, sent {sent}, received {received}"))
 }
 
 fn held(enforcement: &Enforcement, limits: &Limits) -> String {

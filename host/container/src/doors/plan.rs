@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU16;
 
 use codebox_agent::door::Door;
 use codebox_core::{Job, NetGrant, NetRules};
@@ -12,8 +13,9 @@ const PROXY: Door = Door { address: Ipv4Addr::new(127, 77, 0, 1), port: 3128 };
 /// The ports of a granted host that was granted on any: others are reached through the proxy alone.
 const USUAL: [u16; 2] = [80, 443];
 
-/// Most doors of a container; what is granted beyond is reached through the proxy alone.
-const MOST_DOORS: usize = 256;
+/// Most doors of a container, so that the agent has descriptors left for connections; what is granted beyond is reached
+/// through the proxy alone.
+const MOST_DOORS: usize = 64;
 
 /// Variables by which programs find a proxy; those of a kind are one setting.
 const NAMING_PROXY: [&[&str]; 3] =
@@ -42,6 +44,8 @@ pub(crate) struct Doors {
     names: BTreeMap<String, Ipv4Addr>,
     /// The program's own loopback is not to be reached through the proxy.
     spares_loopback: bool,
+    /// Something is reached through the proxy alone.
+    takes_proxy: bool,
 }
 
 impl Doors {
@@ -77,7 +81,6 @@ impl Doors {
             let door = |port| (Door { address, port }, Target::Host(name.to_owned(), port));
             all.doors.extend(ports.into_iter().map(door));
         }
-        let rules = NetRules(grants.to_vec());
         for grant in grants {
             let Some(port) = grant.port() else { continue };
             let address = Ipv4Addr::LOCALHOST;
@@ -88,15 +91,19 @@ impl Doors {
                 all.doors.push((door, Target::Host(address.to_string(), port.get())));
             }
         }
-        let others = |port: &u16| {
-            let door = Door { address: Ipv4Addr::LOCALHOST, port: *port };
-            all.doors.iter().all(|(taken, _)| *taken != door)
-        };
         // Without a door of its own, a granted loopback is reached through the proxy or not at all.
-        let looked = [80, 443, 1, u16::MAX].into_iter().filter(others);
-        let beyond =
-            looked.into_iter().any(|port| rules.name(LOCALHOST, port).is_ok() || rules.name("127.0.0.1", port).is_ok());
+        let beyond = grants.iter().any(|grant| {
+            let rules = NetRules(vec![grant.clone()]);
+            let port = grant.port().map_or(1, NonZeroU16::get);
+            let local = [LOCALHOST, "127.0.0.1"].into_iter().any(|host| rules.name(host, port).is_ok());
+            let door = Door { address: Ipv4Addr::LOCALHOST, port };
+            let has_door = grant.port().is_some() && all.doors.iter().any(|(taken, _)| *taken == door);
+            local && !has_door
+        });
         all.spares_loopback = !beyond;
+        let local =
+            |grant: &NetGrant| grant.exact_address() == Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) && grant.port().is_some();
+        all.takes_proxy = grants.iter().any(|grant| grant.exact_name().is_none() && !local(grant));
         all
     }
 
@@ -135,7 +142,10 @@ impl Doors {
         if self.spares_loopback {
             settings.push((SPARING_PROXY, format!("{LOCALHOST},127.0.0.1,::1")));
         }
-        settings.push((&[NODE], "1".to_owned()));
+        // Node 22 warns of it, so that it is said only where it matters.
+        if self.takes_proxy {
+            settings.push((&[NODE], "1".to_owned()));
+        }
         if let Some(file) = authorities {
             settings.extend(NAMING_AUTHORITIES.chunks(1).map(|name| (name, file.to_owned())));
         }
@@ -182,7 +192,7 @@ mod tests {
         assert_eq!(all.places(), [PROXY, local(8080), local(9090)]);
         let environment = |all: &Doors| all.environment(&Job::python(""), None);
         assert!(environment(&all).iter().any(|(name, _)| name == "NO_PROXY"));
-        for any in ["localhost", "127.0.0.1", "127.0.0.0/8"] {
+        for any in ["localhost", "127.0.0.1", "127.0.0.0/8", "127.0.0.0/8:80"] {
             assert!(environment(&doors(&[any])).iter().all(|(name, _)| name != "NO_PROXY"), "{any}");
         }
     }
@@ -195,6 +205,13 @@ mod tests {
         assert!(set.contains(&("SSL_CERT_FILE".to_owned(), "/f".to_owned())));
         assert!(set.iter().all(|(name, _)| !name.eq_ignore_ascii_case("https_proxy")));
         assert!(set.contains(&("HTTP_PROXY".to_owned(), "http://127.77.0.1:3128".to_owned())));
+    }
+
+    #[test]
+    fn node_is_told_of_the_proxy_where_it_needs_it() {
+        let told = |all: Doors| all.environment(&Job::python(""), None).iter().any(|(name, _)| name == NODE);
+        assert!(told(doors(&["a.org", "*.b.org"])) && told(doors(&["10.0.0.0/8"])));
+        assert!(!told(doors(&["a.org", "b.org:5432", "127.0.0.1:80"])));
     }
 
     #[test]

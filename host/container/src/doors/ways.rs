@@ -13,7 +13,7 @@ use codebox_core::{LimitKind, NetUse};
 use codebox_egress::{Egress, proxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, copy_bidirectional, duplex, split};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::Target;
 
@@ -50,6 +50,14 @@ struct Way {
     behind: Arc<AtomicUsize>,
     /// Bytes that the agent takes.
     room: Arc<Semaphore>,
+    /// Ends the task, which may wait for a host that takes nothing.
+    task: AbortHandle,
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 enum Piece {
@@ -76,12 +84,12 @@ impl Ways {
         let room = Arc::new(Semaphore::new(WINDOW));
         let line =
             Line { number, orders: self.to_orders.clone(), behind: Arc::clone(&behind), room: Arc::clone(&room) };
-        self.open.insert(number, Way { pieces, behind, room });
         let egress = self.egress.clone();
-        self.tasks.spawn(async move {
+        let task = self.tasks.spawn(async move {
             carry(&line, target, egress, inside).await;
             number
         });
+        self.open.insert(number, Way { pieces, behind, room, task });
     }
 
     /// Something is said of a connection; of one that is there no more nothing is heard.

@@ -54,6 +54,9 @@ impl NetAttempt {
 }
 
 impl NetUse {
+    /// Most refused hosts that are told as denials.
+    pub const MOST_DENIALS: usize = 16;
+
     /// Most attempts that are listed.
     pub const MOST_LISTED: usize = 256;
 
@@ -70,7 +73,7 @@ impl NetUse {
         self.unlisted > 0 || self.attempts.iter().any(|attempt| attempt.verdict == NetVerdict::Allowed)
     }
 
-    /// The refused ones among the listed attempts, each host and port once, as denials with their fix.
+    /// The first refused ones among the listed attempts, each host and port once, as denials with their fix.
     #[must_use]
     pub fn denials(&self) -> Vec<Denial> {
         let mut seen = BTreeSet::new();
@@ -81,7 +84,7 @@ impl NetUse {
             let hint = Refusal::new(*reason, host, *port, *address).fix().unwrap_or_else(|| reason.to_string());
             seen.insert((detail.clone(), hint.clone())).then_some(Denial { what: DenialKind::Net, detail, hint })
         };
-        self.attempts.iter().filter_map(denial).collect()
+        self.attempts.iter().filter_map(denial).take(Self::MOST_DENIALS).collect()
     }
 }
 

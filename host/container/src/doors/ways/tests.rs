@@ -93,6 +93,22 @@ async fn no_more_is_under_way_than_was_taken() {
 }
 
 #[tokio::test]
+async fn who_hangs_up_on_a_host_that_takes_nothing_leaves_nothing() {
+    let (listener, port) = listening().await;
+    let mut ways = ways(port, LIMITS);
+    let mut kept = Vec::new();
+    for number in 0..3 * MOST_CONNECTIONS as u32 {
+        ways.knocked(number, 1);
+        kept.push(listener.accept().await.expect("it is connected to"));
+        ways.said(number, Said::Bytes(vec![0; WINDOW]));
+        ways.said(number, Said::Gone);
+        let ended = ways.tasks.join_next().await.expect("there is one");
+        assert!(ended.is_err_and(|error| error.is_cancelled()));
+    }
+    assert!(ways.open.is_empty() && ways.tasks.is_empty());
+}
+
+#[tokio::test]
 async fn what_breaks_the_rules_is_cut_off() {
     let (_listener, port) = listening().await;
     let mut ways = ways(port, LIMITS);
