@@ -126,10 +126,8 @@ fn typed(kit: &Kit) -> Result<()> {
 fn native(kit: &Kit) -> Result<()> {
     let name = unique("native");
     let served = Served::of(&[(json!({"name": name, "version": "1.0.0"}), &[("build/Release/a.node", "x")])])?;
-    let said = failed(run(kit, &served).args(["--lang", "js", "--with", &name, "-c", "1"]), "escalation_refused");
-    let said = said.or_else(|_| {
-        failed(run(kit, &served).args(["--lang", "js", "--with", &name, "-c", "1"]), "engine_unavailable")
-    })?;
+    // Only WebAssembly is accepted here.
+    let said = failed(run(kit, &served).args(["--lang", "js", "--with", &name, "-c", "1"]), "invalid_request")?;
     ensure!(said.contains(&name), "{said}");
     Ok(())
 }
