@@ -54,7 +54,7 @@ impl fmt::Display for Bound {
         match self {
             Self::Command => f.write_str("a command line"),
             Self::Image(image) => write!(f, "the container image {image}"),
-            Self::Package(package) => write!(f, "the package {package}, which has no pure wheel,"),
+            Self::Package(package) => write!(f, "the package {package}, which has native parts,"),
         }
     }
 }
