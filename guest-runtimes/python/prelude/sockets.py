@@ -120,7 +120,7 @@ class Socket:
             return error.errno
         return 0
 
-    def _connected(self):
+    def _opened(self):
         if self._handle is None:
             raise _code(errno.EBADF if self._fd == -1 else errno.ENOTCONN)
         return self._handle
@@ -144,7 +144,7 @@ class Socket:
         if most < 0:
             raise ValueError("negative buffersize in recv")
         peek = flags & getattr(socket, "MSG_PEEK", 2)
-        handle = self._connected()
+        handle = self._opened()
         wait = 0 if flags & getattr(socket, "MSG_DONTWAIT", 0x40) else self._timeout
         try:
             return net.ask(net.RECV, handle, min(most, net.MOST) | (0x80000000 if peek else 0), wait)
@@ -154,13 +154,13 @@ class Socket:
     def send(self, data, flags=0):
         view = memoryview(data).cast("B")[: net.MOST]
         try:
-            net.ask(net.SEND, self._connected(), 0, self._timeout, bytes(view))
+            net.ask(net.SEND, self._opened(), 0, self._timeout, bytes(view))
         except net.Late:
             raise _waited(self._timeout) from None
         return len(view)
 
     def sendall(self, data, flags=0):
-        handle = self._connected()
+        handle = self._opened()
         if type(data) is not bytes:
             data = bytes(memoryview(data).cast("B"))
         try:
@@ -188,7 +188,7 @@ class Socket:
         return sent
 
     def shutdown(self, how):
-        handle = self._connected()
+        handle = self._opened()
         if how in (socket.SHUT_WR, socket.SHUT_RDWR):
             net.ask(net.SHUTDOWN, handle)
 
@@ -209,7 +209,7 @@ class Socket:
         return self._timeout != 0.0
 
     def getpeername(self):
-        self._connected()
+        self._opened()
         return self._peer
 
     def getsockname(self):

@@ -225,7 +225,7 @@ class _Connection:
         sock = self._alive()
         told = json.dumps({"name": self._name or sock._host, "alpn": self.context._alpn}).encode()
         try:
-            answer = net.ask(net.TLS, sock._connected(), 0, sock._timeout or None, told)
+            answer = net.ask(net.TLS, sock._opened(), 0, sock._timeout or None, told)
         except net.Late:
             raise TimeoutError("_ssl.c: The handshake operation timed out") from None
         self._facts = json.loads(bytes(answer))
@@ -255,7 +255,7 @@ class _Connection:
 
     def shutdown(self):
         sock = self._alive()
-        net.ask(net.SHUTDOWN, sock._connected())
+        net.ask(net.SHUTDOWN, sock._opened())
         return sock
 
     def getpeercert(self, binary_form=False):

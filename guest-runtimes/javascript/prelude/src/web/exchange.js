@@ -21,7 +21,7 @@ const OF_BODY = ['content-encoding', 'content-language', 'content-length', 'cont
 const NUMBERS = { ECONNREFUSED: -111, ECONNRESET: -104, EACCES: -13, EPIPE: -32, ETIMEDOUT: -110, EHOSTUNREACH: -113, ENETUNREACH: -101, EMFILE: -24 };
 
 const CERTIFICATE = [
-  ['NotValidForName', 'ERR_TLS_CERT_ALTNAME_INVALID'], ['Expired', 'CERT_HAS_EXPIRED'], ['NotValidYet', 'CERT_NOT_YET_VALID'],
+  ['not valid for name', 'ERR_TLS_CERT_ALTNAME_INVALID'], ['expired', 'CERT_HAS_EXPIRED'], ['not valid yet', 'CERT_NOT_YET_VALID'],
   ['UnknownIssuer', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'], ['CaUsedAsEndEntity', 'DEPTH_ZERO_SELF_SIGNED_CERT'],
 ];
 
