@@ -116,7 +116,7 @@ fn native(kit: &Kit) -> Result<()> {
     let name = unique("native");
     let tag = &format!("py3-none-manylinux_2_17_{}", std::env::consts::ARCH);
     let index = Index::of([wheel(&name, "1", tag, &[], &[])])?;
-    let job = run(kit, &index).args(["--isolation", "wasm", "--with", &name, "-c", "print(1)"]).run()?;
+    let job = run(kit, &index).args(["--with", &name, "-c", "print(1)"]).run()?;
     let report = job.report()?;
     ensure!(report.kind() != "ok" && job.stdout_text().contains(&name), "{}", job.stdout_text());
     let shown = kit.codebox().args(["packages", "show", &name]).run()?;
@@ -124,7 +124,7 @@ fn native(kit: &Kit) -> Result<()> {
     // Where an old version is pure, it is no way out.
     let old = unique("old");
     let index = Index::of([pure(&old, "1", &[], &[]), wheel(&old, "2", tag, &[], &[])])?;
-    let job = run(kit, &index).args(["--isolation", "wasm", "--with", &old, "-c", "print(1)"]).run()?;
+    let job = run(kit, &index).args(["--with", &old, "-c", "print(1)"]).run()?;
     ensure!(job.report()?.kind() != "ok", "{}", job.stdout_text());
     let asked = format!("{old}<2");
     ensure!(printed(run(kit, &index).args(["--with", &asked, "-c", "print(1)"]))? == "1\n");
