@@ -57,7 +57,7 @@ fn runtimes(process: &Process) -> Vec<Check> {
                 ),
             ),
             EntryState::Missing => {
-                Check::warn(name, "not installed: the first run fetches it", format!("to fetch it now: {install}"))
+                Check::warn(name, "not installed: the first run prepares it", format!("to prepare it now: {install}"))
             }
             EntryState::Damaged(why) => Check::fail(name, why, install),
         }

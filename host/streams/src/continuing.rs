@@ -77,6 +77,17 @@ mod tests {
     use super::*;
     use crate::lingering::tests::Kept;
 
+    /// What is passed on of these pieces after that was printed, and whether they differ from it.
+    fn after(before: &str, pieces: &[&str]) -> (String, bool) {
+        let kept = Kept::default();
+        let mut sink = Continuing::new(Box::new(kept.clone()), before.into());
+        let differs = sink.differs();
+        for piece in pieces {
+            sink.write(piece.as_bytes()).expect("it takes all");
+        }
+        (kept.text(), differs.seen())
+    }
+
     #[test]
     fn what_was_printed_is_not_printed_again() {
         for (before, pieces, expected) in [
@@ -86,14 +97,7 @@ mod tests {
             ("ab", &["ab", "ab"], "ab"),
             ("a\nbc\n", &["a\nb", "c\n"], ""),
         ] {
-            let kept = Kept::default();
-            let mut sink = Continuing::new(Box::new(kept.clone()), before.into());
-            let differs = sink.differs();
-            for piece in pieces {
-                sink.write(piece.as_bytes()).expect("it takes all");
-            }
-            assert_eq!(kept.text(), expected, "{before:?} {pieces:?}");
-            assert!(!differs.seen(), "{before:?} {pieces:?}");
+            assert_eq!(after(before, pieces), (expected.to_owned(), false), "{before:?} {pieces:?}");
         }
     }
 
@@ -106,14 +110,7 @@ mod tests {
             ("a\nb\n", &["x"], "x"),
             ("a\nb", &["a\n\n"], "\n\n"),
         ] {
-            let kept = Kept::default();
-            let mut sink = Continuing::new(Box::new(kept.clone()), before.into());
-            let differs = sink.differs();
-            for piece in pieces {
-                sink.write(piece.as_bytes()).expect("it takes all");
-            }
-            assert_eq!(kept.text(), expected, "{before:?} {pieces:?}");
-            assert!(differs.seen(), "{before:?} {pieces:?}");
+            assert_eq!(after(before, pieces), (expected.to_owned(), true), "{before:?} {pieces:?}");
         }
     }
 }

@@ -22,7 +22,10 @@ pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
         lines.push(hinted(format!("denied: {what} {}", denial.detail), &denial.hint));
     }
     if let Some(NeedsEscalation { reason, command }) = &report.needs_escalation {
-        lines.push(format!("{reason}; to run it in a container: {command}"));
+        lines.push(match command.as_str() {
+            "" => reason.clone(),
+            command => format!("{reason}; to run it in a container: {command}"),
+        });
         lines.extend(files(&report.files, out));
         return lines;
     }

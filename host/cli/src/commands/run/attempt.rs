@@ -130,6 +130,12 @@ pub(super) fn attempt(
         takeover.as_deref_mut(),
     );
     if let Ok(Attempt::Done(done)) = &mut attempt {
+        if let Some(needs) = &mut done.report.needs_escalation
+            && !policy.isolations.contains(Isolation::Container)
+        {
+            needs.reason.push_str(" by the configuration");
+            needs.command.clear();
+        }
         done.report.id = Some(entry.id().to_owned());
     }
     match &attempt {

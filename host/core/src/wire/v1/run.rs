@@ -229,7 +229,7 @@ impl From<&report::Missing> for Missing {
 pub struct NeedsEscalation {
     /// What it lacked, and why it was not run again.
     pub reason: String,
-    /// The command that runs it where it has that.
+    /// The command that runs it where it has that; empty where the configuration accepts no such place.
     pub command: String,
 }
 
