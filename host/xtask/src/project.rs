@@ -44,8 +44,8 @@ impl Project {
     /// When it cannot be built.
     pub fn binary(&self) -> Result<PathBuf> {
         let mut build = self.cargo();
-        // The whole workspace: a package alone has other features of its dependencies, and those would be built again.
-        build.args(["build", "--release", "--workspace", "--bins"]);
+        // All that tests are built with: less has other features of its dependencies, and those would be built again.
+        build.args(["build", "--release", "--workspace", "--all-targets"]);
         ensure!(build.status().context("start cargo")?.success(), "codebox could not be built");
         let binary = self.target.join("release").join(format!("codebox{}", env::consts::EXE_SUFFIX));
         ensure!(binary.is_file(), "cargo left no binary at {}", binary.display());
