@@ -53,9 +53,10 @@ pub(super) struct Special {
 
 impl Special {
     /// Whether a granted range that holds the address opens it: it must be a part of what is special, so that nobody
-    /// who grants the whole internet opens the machine's own networks.
+    /// who grants the whole internet opens the machine's own networks. A range of wrappings holds all of IPv4, those of this
+    /// machine too, so it opens none.
     pub(super) fn opened_by(self, range: &IpNet) -> bool {
-        self.kind != AddressKind::Metadata && self.block.contains(range)
+        !matches!(self.kind, AddressKind::Metadata | AddressKind::Wrapped) && self.block.contains(range)
     }
 }
 
@@ -108,7 +109,11 @@ const BLOCKS: [(IpNet, AddressKind); 33] = [
 ];
 
 /// Where clouds answer their machines; two of them lie among public addresses or in no block of this sort.
-const METADATA: [IpAddr; 9] = [
+const METADATA: [IpAddr; 13] = [
+    IpAddr::V4(Ipv4Addr::new(169, 254, 0, 23)),
+    IpAddr::V4(Ipv4Addr::new(169, 254, 42, 42)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)),
+    IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 23)),
