@@ -37,7 +37,12 @@ fn native(kit: &Kit, engine: &str) -> Result<()> {
          try:\n    open({module}.__file__, 'w')\nexcept OSError:\n    print('read-only')"
     );
     let job = || {
-        let job = kit.codebox().args(["run", "--json"]).inherit_env().env("UV_DEFAULT_INDEX", index.address.as_str()).env("UV_NO_CONFIG", "1");
+        let job = kit
+            .codebox()
+            .args(["run", "--json"])
+            .inherit_env()
+            .env("UV_DEFAULT_INDEX", index.address.as_str())
+            .env("UV_NO_CONFIG", "1");
         job.env("NO_PROXY", "127.0.0.1").args(["--engine", engine, "--with", &name, "-c", &program])
     };
     let mut asked = 0;

@@ -114,6 +114,8 @@ enum Event {
     Input(std::io::Result<Vec<u8>>),
     Answered(u32, Vec<u8>),
     Network(Next),
+    /// What was told has got on.
+    Told(Result<(), ContainerError>),
     Cancelled,
     Again,
     Over,
@@ -141,9 +143,11 @@ impl Job<'_> {
                 let leaving = asked.is_some() && self.killed.is_none();
                 let credit = self.credit;
                 let Self { stdin, questions, watch, ways, .. } = self;
+                let Talk { hears, tells } = &mut *talk;
+                let room = tells.has_room();
                 let input = async {
                     match stdin {
-                        Some(stdin) if credit > 0 && running => {
+                        Some(stdin) if credit > 0 && running && room => {
                             let mut buffer = vec![0; (credit as usize).min(32 << 10)];
                             let count = stdin.read(&mut buffer).await?;
                             buffer.truncate(count);
@@ -160,9 +164,10 @@ impl Job<'_> {
                     () = at(late) => Event::Late,
                     kind = passed(watch), if running => Event::Passed(kind),
                     // Before its words, which a job can have no end of.
-                    (number, answer) = questions.answered() => Event::Answered(number, answer),
-                    next = moved(ways) => Event::Network(next),
-                    word = talk.word() => Event::Word(word),
+                    (number, answer) = questions.answered(), if room => Event::Answered(number, answer),
+                    told = tells.told() => Event::Told(told),
+                    next = moved(ways), if room => Event::Network(next),
+                    word = hears.word() => Event::Word(word),
                     bytes = input => Event::Input(bytes),
                 }
             };
@@ -173,43 +178,42 @@ impl Job<'_> {
                 Event::Word(Err(error)) => return Err(error),
                 Event::Input(Ok(bytes)) if bytes.is_empty() => {
                     self.stdin = None;
-                    talk.order(&Order::InputEnd).await?;
+                    talk.tells.tell(&Order::InputEnd);
                 }
                 Event::Input(Ok(bytes)) => {
                     self.credit = self.credit.saturating_sub(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-                    talk.order(&Order::Input(bytes)).await?;
+                    talk.tells.tell(&Order::Input(bytes));
                 }
                 // An input that cannot be read ends there, as a pipe does whose writer died.
                 Event::Input(Err(_)) => {
                     self.stdin = None;
-                    talk.order(&Order::InputEnd).await?;
+                    talk.tells.tell(&Order::InputEnd);
                 }
-                Event::Answered(number, answer) => talk.order(&Order::Answer(number, answer)).await?,
-                Event::Network(Next::Order(order)) => talk.order(&order).await?,
-                Event::Network(Next::Over(kind)) if self.stop.is_none() => {
-                    self.kill(HostStop::Limit(kind), talk).await?
-                }
+                Event::Answered(number, answer) => talk.tells.tell(&Order::Answer(number, answer)),
+                Event::Network(Next::Order(order)) => talk.tells.tell(&order),
+                Event::Told(told) => told?,
+                Event::Network(Next::Over(kind)) if self.stop.is_none() => self.kill(HostStop::Limit(kind), talk),
                 // It is ended for something else already.
                 Event::Network(Next::Over(_)) => {}
                 Event::Cancelled => {
                     self.stop = Some(HostStop::Cancelled);
                     asked = Some(tokio::time::Instant::now());
-                    talk.order(&Order::Signal(SIGINT)).await?;
+                    talk.tells.tell_first(&Order::Signal(SIGINT));
                 }
-                Event::Again => self.kill(HostStop::Cancelled, talk).await?,
-                Event::Over => self.kill(HostStop::Limit(LimitKind::Wall), talk).await?,
-                Event::Passed(kind) => self.kill(HostStop::Limit(kind), talk).await?,
-                Event::Late if self.killed.is_none() => self.kill(HostStop::Cancelled, talk).await?,
+                Event::Again => self.kill(HostStop::Cancelled, talk),
+                Event::Over => self.kill(HostStop::Limit(LimitKind::Wall), talk),
+                Event::Passed(kind) => self.kill(HostStop::Limit(kind), talk),
+                Event::Late if self.killed.is_none() => self.kill(HostStop::Cancelled, talk),
                 // The agent does not get to it; whoever removes the container ends it.
                 Event::Late => return Ok(None),
             }
         }
     }
 
-    async fn kill(&mut self, why: HostStop, talk: &mut Talk) -> Result<(), ContainerError> {
+    fn kill(&mut self, why: HostStop, talk: &mut Talk) {
         self.stop.get_or_insert(why);
         self.killed = Some(tokio::time::Instant::now());
-        talk.order(&Order::Signal(SIGKILL)).await
+        talk.tells.tell_first(&Order::Signal(SIGKILL));
     }
 
     async fn heard(
@@ -260,7 +264,10 @@ impl Job<'_> {
             Ok(fits) => fits,
             Err(WriteFailed::Closed) => return Ok(()),
             Err(WriteFailed::Flood) if self.killed.is_some() => return Ok(()),
-            Err(WriteFailed::Flood) => return self.kill(HostStop::Limit(LimitKind::Output), talk).await,
+            Err(WriteFailed::Flood) => {
+                self.kill(HostStop::Limit(LimitKind::Output), talk);
+                return Ok(());
+            }
         };
         if !self.delivering {
             return Ok(());
@@ -277,10 +284,10 @@ impl Job<'_> {
             () = sleep(LAST_WORDS), if !running => None,
         };
         self.delivering = false;
-        match stop {
-            Some(stop) => self.kill(stop, talk).await,
-            None => Ok(()),
+        if let Some(stop) = stop {
+            self.kill(stop, talk);
         }
+        Ok(())
     }
 }
 

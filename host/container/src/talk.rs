@@ -7,10 +7,12 @@ use codebox_agent::frame::Decoder;
 use codebox_agent::{Order, Word};
 use futures_util::{Stream, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::timeout;
 
-use crate::engine::PATIENCE;
 use crate::error::{ContainerError, one_line};
+
+mod tells;
+
+pub(crate) use tells::Tells;
 
 /// What the line is for, in errors.
 const CARRY: &str = "carry its streams";
@@ -18,10 +20,16 @@ const CARRY: &str = "carry its streams";
 /// Most bytes kept of what the agent says on its standard error, which is why it ended.
 const MAX_COMPLAINT: usize = 4096;
 
-/// Both directions of an attached container.
+/// Both directions of an attached container. Whoever speaks goes on hearing: an engine may carry one direction only as long
+/// as somebody takes the other.
 pub(crate) struct Talk {
+    pub hears: Hears,
+    pub tells: Tells,
+}
+
+/// What the agent says.
+pub(crate) struct Hears {
     output: Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
-    input: Pin<Box<dyn AsyncWrite + Send>>,
     decoder: Decoder,
     complaint: Vec<u8>,
 }
@@ -29,7 +37,15 @@ pub(crate) struct Talk {
 impl Talk {
     pub(crate) fn over(attached: AttachContainerResults) -> Self {
         let AttachContainerResults { output, input } = attached;
-        Self { output, input, decoder: Decoder::new(Word::LONGEST), complaint: Vec::new() }
+        Self::of(output, input)
+    }
+
+    fn of(
+        output: Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
+        input: Pin<Box<dyn AsyncWrite + Send>>,
+    ) -> Self {
+        let hears = Hears { output, decoder: Decoder::new(Word::LONGEST), complaint: Vec::new() };
+        Self { hears, tells: Tells::to(input) }
     }
 
     /// A line that somebody else carries on, in both directions.
@@ -46,17 +62,13 @@ impl Talk {
                 Err(error) => Some((Err(error.into()), output)),
             }
         });
-        Self {
-            output: Box::pin(output),
-            input: Box::pin(input),
-            decoder: Decoder::new(Word::LONGEST),
-            complaint: Vec::new(),
-        }
+        Self::of(Box::pin(output), Box::pin(input))
     }
 
     /// Carries the line on for somebody else, until that one ends it.
     pub(crate) async fn carry(&mut self, line: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
-        let Self { output, input, .. } = self;
+        let Self { hears: Hears { output, .. }, tells } = self;
+        let input = tells.input();
         let (mut from, mut to) = tokio::io::split(line);
         let orders = async {
             let mut buffer = vec![0; 64 << 10];
@@ -85,6 +97,27 @@ impl Talk {
 
     /// The agent's next word; nothing when the line has ended. The wait can be given up and taken up again.
     pub(crate) async fn word(&mut self) -> Result<Option<Word>, ContainerError> {
+        self.hears.word().await
+    }
+
+    /// Tells the agent something, and waits until it is on its way.
+    pub(crate) async fn order(&mut self, order: &Order) -> Result<(), ContainerError> {
+        self.tells.tell(order);
+        while !self.tells.is_done() {
+            self.tells.told().await?;
+        }
+        Ok(())
+    }
+
+    /// Why the line ended before its time; see [`Hears::broken`].
+    pub(crate) fn broken(&self, doing: &'static str, how: &str) -> ContainerError {
+        self.hears.broken(doing, how)
+    }
+}
+
+impl Hears {
+    /// The agent's next word; nothing when the line has ended. The wait can be given up and taken up again.
+    pub(crate) async fn word(&mut self) -> Result<Option<Word>, ContainerError> {
         loop {
             match self.decoder.next_frame() {
                 // The agent and its host are of one build: whoever carries their words changed them.
@@ -108,21 +141,6 @@ impl Talk {
                 Some(Ok(LogOutput::Console { .. })) => return Err(garbled("it broke off in a piece".to_owned())),
                 Some(Ok(LogOutput::StdIn { .. })) => {}
             }
-        }
-    }
-
-    /// Tells the agent something. One that does not take it in time is not listening any more.
-    pub(crate) async fn order(&mut self, order: &Order) -> Result<(), ContainerError> {
-        let frame = order.encode();
-        let sent = timeout(PATIENCE, async {
-            self.input.write_all(&frame).await?;
-            self.input.flush().await
-        });
-        let lost = |source: codebox_core::BoxedError| ContainerError::Lost { doing: "carry an order", source };
-        match sent.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(lost(Box::new(error))),
-            Err(late) => Err(lost(Box::new(late))),
         }
     }
 
