@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use codebox_core::{LimitKind, NetAttempt, NetUse, NetVerdict};
 use tokio::sync::watch;
 
+/// How many of the attempts that are listed may be refused ones.
+const MOST_REFUSED: usize = 64;
+
 /// Counts over all connections of a run.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -63,7 +66,10 @@ impl Ledger {
     /// Lists an attempt that is over.
     pub(crate) fn list(&self, attempt: NetAttempt) -> Option<usize> {
         let used = &mut self.state().used;
-        if used.attempts.len() >= NetUse::MOST_LISTED {
+        let is_refused = |attempt: &NetAttempt| matches!(attempt.verdict, NetVerdict::Refused(_));
+        // A refusal costs a guest nothing: a flood of them must not hide whom it reached.
+        let most = if is_refused(&attempt) { MOST_REFUSED } else { NetUse::MOST_LISTED - MOST_REFUSED };
+        if used.attempts.iter().filter(|other| is_refused(other) == is_refused(&attempt)).count() >= most {
             used.unlisted += 1;
             return None;
         }

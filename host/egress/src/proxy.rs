@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
@@ -17,7 +18,7 @@ use hyper::server::conn::http1 as server;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Uri, upgrade};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 
 use crate::connection::Connection;
@@ -38,6 +39,12 @@ const BETWEEN_TWO: [&str; 8] = [
     "upgrade",
 ];
 
+/// Most bytes of a head, and of what waits for whoever is slow.
+const MOST_HEAD: usize = 64 << 10;
+
+/// How long a guest may keep a connection to the proxy without asking for anything.
+const SILENCE: Duration = Duration::from_secs(60);
+
 /// Serves a guest that speaks to a proxy over `stream`, until it or the other side is done.
 ///
 /// A guest that speaks something else gets an error in HTTP and is left.
@@ -49,7 +56,8 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     });
     let mut http = server::Builder::new();
     // A guest that has said all it has to say may still want the answer.
-    http.preserve_header_case(true).half_close(true);
+    http.preserve_header_case(true).half_close(true).max_buf_size(MOST_HEAD);
+    http.timer(TokioTimer::new()).header_read_timeout(SILENCE);
     // How a guest breaks off is its own matter.
     let _ = http.serve_connection(TokioIo::new(stream), answer).with_upgrades().await;
     let opened = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -96,12 +104,16 @@ fn host_of(authority: &Authority) -> String {
 /// Sends a request on as its own client, and brings the answer back as it comes.
 async fn pass_on(mut request: Request<Incoming>, authority: &Authority, connection: Connection) -> Response<Body> {
     let failed = |error: &dyn std::error::Error| told(StatusCode::BAD_GATEWAY, &format!("{authority}: {error}"));
-    let shaken = client::Builder::new().preserve_header_case(true).handshake(TokioIo::new(connection)).await;
+    let mut http = client::Builder::new();
+    http.preserve_header_case(true).max_buf_size(MOST_HEAD);
+    let shaken = http.handshake(TokioIo::new(connection)).await;
     let (mut sender, line) = match shaken {
         Ok(shaken) => shaken,
         Err(error) => return failed(&error),
     };
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    // Of an address without a path.
+    let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
     let (Ok(path), Ok(host)) = (path.parse::<Uri>(), HeaderValue::from_str(without_user(authority))) else {
         return told(StatusCode::BAD_REQUEST, "the address is none");
     };

@@ -50,6 +50,8 @@ struct Way {
     behind: Arc<AtomicUsize>,
     /// Bytes that the agent takes.
     room: Arc<Semaphore>,
+    /// Whether the program has said all that it has to say.
+    ended: bool,
     /// Ends the task, which may wait for a host that takes nothing.
     task: AbortHandle,
 }
@@ -75,7 +77,8 @@ impl Ways {
     /// Somebody inside connected to a door.
     pub(crate) fn knocked(&mut self, number: u32, door: u16) {
         let target = self.targets.get(usize::from(door)).cloned();
-        let free = !self.open.contains_key(&number) && self.open.len() < MOST_CONNECTIONS;
+        // The agent frees a place when both sides have ended, and this side when its task has come to the end of it.
+        let free = !self.open.contains_key(&number) && self.open.len() < 2 * MOST_CONNECTIONS;
         let Some(target) = target.filter(|_| free) else {
             return self.cut(number);
         };
@@ -89,12 +92,18 @@ impl Ways {
             carry(&line, target, egress, inside).await;
             number
         });
-        self.open.insert(number, Way { pieces, behind, room, task });
+        self.open.insert(number, Way { pieces, behind, room, ended: false, task });
     }
 
     /// Something is said of a connection; of one that is there no more nothing is heard.
     pub(crate) fn said(&mut self, number: u32, said: Said) {
-        let Some(way) = self.open.get(&number) else { return };
+        let Some(way) = self.open.get_mut(&number) else { return };
+        // What is said of a connection costs memory until its task comes to it: nothing, or more after the end, is not said
+        // by any agent of ours.
+        let empty = matches!(&said, Said::Bytes(bytes) if bytes.is_empty());
+        if empty || (way.ended && matches!(said, Said::Bytes(_) | Said::End)) {
+            return self.cut(number);
+        }
         let went = match said {
             Said::Bytes(bytes) => {
                 let behind = way.behind.fetch_add(bytes.len(), Ordering::AcqRel) + bytes.len();
@@ -104,7 +113,10 @@ impl Ways {
                 }
                 way.pieces.send(Piece::Bytes(bytes))
             }
-            Said::End => way.pieces.send(Piece::End),
+            Said::End => {
+                way.ended = true;
+                way.pieces.send(Piece::End)
+            }
             Said::Taken(count) => {
                 let room = WINDOW.saturating_sub(way.room.available_permits());
                 way.room.add_permits(room.min(usize::try_from(count).unwrap_or(usize::MAX)));
