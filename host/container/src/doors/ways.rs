@@ -5,20 +5,25 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use codebox_agent::Order;
 use codebox_agent::door::{MOST_CONNECTIONS, MOST_PIECE, Said, WINDOW};
 use codebox_core::{LimitKind, NetUse};
 use codebox_egress::{Egress, proxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, copy_bidirectional, duplex, split};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::sleep;
 
 use super::Target;
 
 /// Bytes between a connection's two halves here.
 const BETWEEN: usize = 64 << 10;
+
+/// How long a host may be silent to a program that has said all it has to say, or has hung up: the two look alike.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// The open connections of a job; dropped, they are cut.
 pub(crate) struct Ways {
@@ -185,6 +190,7 @@ impl Line {
 async fn carry(line: &Line, target: Target, egress: Egress, mut pieces: mpsc::UnboundedReceiver<Piece>) {
     let (near, far) = duplex(BETWEEN);
     let (mut from_far, mut to_far) = split(far);
+    let (ended, heard) = (Notify::new(), AtomicBool::new(true));
     let outward = async {
         let mut listens = true;
         while let Some(piece) = pieces.recv().await {
@@ -195,6 +201,7 @@ async fn carry(line: &Line, target: Target, egress: Egress, mut pieces: mpsc::Un
                     line.say(Said::Taken(u32::try_from(bytes.len()).unwrap_or(u32::MAX))).await;
                 }
                 Piece::End => {
+                    ended.notify_one();
                     let _ = to_far.shutdown().await;
                 }
             }
@@ -203,6 +210,7 @@ async fn carry(line: &Line, target: Target, egress: Egress, mut pieces: mpsc::Un
     let inward = async {
         let mut buffer = vec![0; MOST_PIECE];
         while let Ok(count @ 1..) = from_far.read(&mut buffer).await {
+            heard.store(true, Ordering::Relaxed);
             // Closed by nobody.
             let Ok(room) = line.room.acquire_many(u32::try_from(count).unwrap_or(u32::MAX)).await else { break };
             room.forget();
@@ -213,8 +221,15 @@ async fn carry(line: &Line, target: Target, egress: Egress, mut pieces: mpsc::Un
     let both = async {
         tokio::join!(serve(near, target, egress), inward);
     };
+    let silent = async {
+        ended.notified().await;
+        while heard.swap(false, Ordering::Relaxed) {
+            sleep(SILENCE).await;
+        }
+    };
     tokio::select! {
         () = both => line.say(Said::Gone).await,
+        () = silent => line.say(Said::Gone).await,
         // The program has hung up.
         () = outward => {}
     }
