@@ -39,7 +39,7 @@ pub(crate) fn backends(
         let patterns = settings.images.allowed.as_ref();
         patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.allows(name)))
     };
-    let settings_of_all = ContainerSettings {
+    let shared = ContainerSettings {
         candidates: candidates(&surroundings()),
         images: ImageTable::default().with(settings.images.of.clone()).allowing(allowed),
         scratch: Arc::clone(scratch),
@@ -49,7 +49,7 @@ pub(crate) fn backends(
     };
     let mut flavours = Flavour::ALL;
     flavours.sort_by_key(|flavour| settings.engine.as_deref() != Some(flavour.as_str()));
-    ContainerBackend::each(flavours, settings_of_all)
+    ContainerBackend::each(flavours, shared)
 }
 
 /// The certificate authorities in one file: those that the user names, as OpenSSL has it, or the system's.

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use crate::engine::PATIENCE;
 use crate::error::ContainerError;
+use crate::last_state::last_state;
 
 /// Removes a container when it is not needed any more, whatever became of who made it.
 pub(crate) struct Removal {
@@ -57,8 +58,12 @@ impl Removal {
         let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
         match timeout(PATIENCE, self.client.kill_container(&self.id, Some(options))).await {
             Ok(done) => match done.map_err(ContainerError::call(DOING)) {
-                // Refused is one that does not run.
-                Ok(()) | Err(ContainerError::Gone { .. } | ContainerError::Refused { .. }) => Ok(()),
+                Ok(()) | Err(ContainerError::Gone { .. }) => Ok(()),
+                // One that does not run cannot be killed; one that runs, and is not killed, is not known to end.
+                Err(error @ ContainerError::Refused { .. }) => match last_state(&self.client, &self.id, None).await? {
+                    Some(state) if state.running == Some(true) => Err(error),
+                    _ => Ok(()),
+                },
                 Err(error) => Err(error),
             },
             Err(late) => {

@@ -71,6 +71,18 @@ fn every_candidate_says_why_not() {
     let none = route(&other, &wasm, IsolationSet::auto()).expect_err("it runs python");
     assert!(none.to_string().contains("does not run typescript"), "{none}");
 
+    let mut narrowed = capable("podman", Isolation::Container);
+    let able = narrowed.found.as_mut().expect("it is there");
+    able.languages.clear();
+    able.forbidden.insert(Language::Python, "registry.example/python:3".parse().expect("an image's name"));
+    let none = route(&demand(), &[narrowed.clone()], IsolationSet::auto()).expect_err("its image is not allowed");
+    assert_eq!(none.kind(), ResultKind::Denied);
+    assert!(none.to_string().contains("does not allow registry.example/python:3"), "{none}");
+    // Another image is judged by itself.
+    let named = Demand { bound: Some(Bound::Image("other".to_owned())), ..demand() };
+    let none = route(&named, &[narrowed], IsolationSet::auto()).expect_err("it runs nothing");
+    assert_ne!(none.kind(), ResultKind::Denied);
+
     let online = Demand { network: Network::Hosts, ..demand() };
     let none = route(&online, &wasm, IsolationSet::auto()).expect_err("no network");
     assert_eq!(none.kind(), ResultKind::InvalidRequest);

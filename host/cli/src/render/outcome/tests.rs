@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use codebox_core::{
-    BackendId, Denial, FileKind, GuestPath, Isolation, Limit, Limits, Missing, OutFile, Provenance, SkippedFile,
+    BackendId, Denial, FileKind, GuestError, GuestPath, Isolation, Limit, Limits, Missing, OutFile, Provenance,
+    SkippedFile,
 };
 
 use super::*;
@@ -24,6 +25,30 @@ fn a_limit_names_its_value_and_its_option() {
     assert_eq!(notes(&run, None), ["ended by the wall time limit of 5s; raise it with --timeout"]);
     let fuel = report(Outcome::LimitHit(LimitKind::Fuel));
     assert_eq!(notes(&fuel, None), ["ended by the fuel limit"]);
+}
+
+#[test]
+fn a_command_that_was_not_started_is_named() {
+    let mut run = report(Outcome::Exited(127));
+    // A program that ran has spoken for itself.
+    run.error = Some(GuestError { value: "its own".to_owned(), ..GuestError::default() });
+    assert!(notes(&run, None).is_empty());
+    run.error = Some(GuestError {
+        name: GuestError::NOT_FOUND.to_owned(),
+        value: "nosuch: no such command".to_owned(),
+        ..GuestError::default()
+    });
+    assert_eq!(notes(&run, None), ["nosuch: no such command"]);
+}
+
+#[test]
+fn no_command_is_offered_where_there_is_none() {
+    let mut run = report(Outcome::Exited(1));
+    let needs = |command: &str| NeedsEscalation { reason: "it needs threads".to_owned(), command: command.to_owned() };
+    run.needs_escalation = Some(needs("codebox run x.py"));
+    assert_eq!(notes(&run, None), ["it needs threads; to run it in a container: codebox run x.py"]);
+    run.needs_escalation = Some(needs(""));
+    assert_eq!(notes(&run, None), ["it needs threads"]);
 }
 
 #[test]
