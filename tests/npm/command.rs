@@ -11,7 +11,9 @@ use serde_json::json;
 use super::served::Served;
 use super::{completed, without};
 
-const CASES: &[(&str, fn(&Kit) -> Result<()>)] = &[
+type Case = (&'static str, fn(&Kit) -> Result<()>);
+
+const CASES: &[Case] = &[
     ("packages_are_there_and_the_second_run_asks_nobody", there),
     ("types_are_taken_out_of_a_program_with_packages", typed),
     ("a_native_package_is_not_for_wasm", native),

@@ -38,7 +38,7 @@ impl Ground {
         let language = if name.ends_with("ts") { Language::TypeScript } else { Language::JavaScript };
         let source = Source::File {
             argv0: name.to_owned(),
-            name: GuestPath::new(&format!("/work/{name}"))?,
+            name: GuestPath::new(format!("/work/{name}"))?,
             text: text.as_bytes().to_vec(),
         };
         let mut job = Job::new(source, language);

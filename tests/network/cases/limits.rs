@@ -5,8 +5,10 @@ use codebox_testkit::Guest::{self, JavaScript, Python};
 
 use crate::{Case, Ground};
 
+type Tried = fn(&Ground) -> Result<()>;
+
 pub fn cases() -> Vec<Case> {
-    let both: [(&str, fn(&Ground) -> Result<()>, fn(&Ground) -> Result<()>); 3] = [
+    let both: [(&str, Tried, Tried); 3] = [
         ("bytes_are_limited", |ground| bytes(ground, Python), |ground| bytes(ground, JavaScript)),
         ("connections_are_limited", |ground| connections(ground, Python), |ground| connections(ground, JavaScript)),
         ("the_deadline_holds_while_it_waits", |ground| deadline(ground, Python), |ground| deadline(ground, JavaScript)),

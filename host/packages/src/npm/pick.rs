@@ -26,7 +26,7 @@ pub(super) fn pick<'p>(packument: &'p Packument, wanted: &Wanted) -> Option<(&'p
         let version = Version::parse(text).ok()?;
         let engine = Target::has_engine(manifest);
         let sound = !is_deprecated(manifest);
-        range.satisfies(&version).then(|| ((engine && sound, engine, sound, version), (text.as_str(), manifest)))
+        range.satisfies(&version).then_some(((engine && sound, engine, sound, version), (text.as_str(), manifest)))
     });
     found.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, found)| found)
 }

@@ -244,7 +244,7 @@ fn certificates(path: &Path) -> Result<Certificates, NpmError> {
 /// A plain setting of an `.npmrc`, the last one of that name.
 fn setting(text: &str, key: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with([';', '#']));
-    let found = lines.filter_map(|line| line.split_once('=')).filter(|(name, _)| name.trim() == key).next_back();
+    let found = lines.filter_map(|line| line.split_once('=')).rfind(|(name, _)| name.trim() == key);
     let value = found?.1.trim().trim_matches('"');
     let expanded = match value.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
         Some((name, rest)) => env(name)? + rest,

@@ -165,11 +165,13 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, answers: &HashMap<Stri
     }
     write!(stream, "\r\n").ok()?;
     stream.write_all(&answer.body).ok()?;
-    while answer.drips {
+    if !answer.drips {
+        return Some(());
+    }
+    loop {
         stream.write_all(b" ").ok()?;
         std::thread::sleep(Duration::from_millis(5));
     }
-    Some(())
 }
 
 /// A home for packages.
