@@ -3,6 +3,7 @@
 //! Servers are this process's, on the loopback of this machine or of a namespace of its own.
 
 mod allowed;
+mod ended;
 mod limited;
 mod names;
 mod refused;
@@ -30,5 +31,9 @@ pub fn rows() -> Vec<Row> {
         row("net::connections", limited::connections),
         row("net::stalled", limited::stalled),
         row("net::untaken", limited::untaken),
+        row("net::both_ways", ended::both_ways),
+        row("net::last_words", ended::last_words),
+        row("net::cut", ended::cut),
+        row("net::own", refused::own).with_tool("ip"),
     ]
 }

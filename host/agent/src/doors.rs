@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -19,20 +20,23 @@ use crate::line::Line;
 const FULL: Duration = Duration::from_millis(50);
 
 /// The way to the thread that keeps the doors.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Doors(Option<Open>);
 
+#[derive(Clone)]
 struct Open {
     doors: Vec<Door>,
     told: Arc<Mutex<Vec<Told>>>,
-    wake: UnixStream,
+    wake: Arc<UnixStream>,
 }
 
 enum Told {
     /// Of a connection.
     Said(u32, Said),
-    /// A new job begins: what is open was another's.
+    /// A new job begins, or one is killed: what is open is nobody's any more.
     Anew,
+    /// All programs are gone: this is dropped when all that they said was passed on.
+    Last(Sender<()>),
 }
 
 impl Doors {
@@ -57,12 +61,13 @@ impl Doors {
                     listeners,
                     open: HashMap::new(),
                     next: 0,
+                    last: None,
                     told: Arc::clone(&told),
                     woken,
                     line: line.clone(),
                 };
                 thread::Builder::new().spawn(move || keeper.keep())?;
-                self.0 = Some(Open { doors: doors.to_vec(), told, wake });
+                self.0 = Some(Open { doors: doors.to_vec(), told, wake: Arc::new(wake) });
             }
         }
         Ok(())
@@ -74,13 +79,30 @@ impl Doors {
             open.tell(Told::Said(number, said));
         }
     }
+
+    /// Gives up whatever is open.
+    pub(crate) fn cut(&self) {
+        if let Some(open) = &self.0 {
+            open.tell(Told::Anew);
+        }
+    }
+
+    /// Waits until what programs said that are gone was passed on, as a system does that outlives its programs; no longer
+    /// than this, for who is spoken to may not listen.
+    pub(crate) fn last_words(&self, patience: Duration) {
+        if let Some(open) = &self.0 {
+            let (last, passed_on) = channel();
+            open.tell(Told::Last(last));
+            let _ = passed_on.recv_timeout(patience);
+        }
+    }
 }
 
 impl Open {
     fn tell(&self, told: Told) {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         // One that is full of calls is awake already.
-        let _ = (&self.wake).write(&[0]);
+        let _ = (&*self.wake).write(&[0]);
     }
 }
 
@@ -89,6 +111,8 @@ struct Keeper {
     open: HashMap<u32, Guest>,
     /// The number of the next connection.
     next: u32,
+    /// Who waits for the last words of programs that are gone.
+    last: Option<Sender<()>>,
     told: Arc<Mutex<Vec<Told>>>,
     woken: UnixStream,
     line: Line,
@@ -103,6 +127,8 @@ struct Guest {
     room: usize,
     /// The program says nothing more.
     guest_ended: bool,
+    /// The program hears nothing more.
+    deaf: bool,
     /// The host says nothing more.
     host_ended: bool,
     /// The host has done with it.
@@ -127,6 +153,9 @@ impl Keeper {
                     Move::Knocked(door) => full |= self.let_in(door).is_err(),
                     Move::Guest(number, flags) => self.serve(number, flags),
                 }
+            }
+            if self.last.is_some() && self.has_passed_on_all() {
+                self.last = None;
             }
         }
     }
@@ -172,9 +201,12 @@ impl Keeper {
         for told in all {
             match told {
                 Told::Anew => self.open.clear(),
+                Told::Last(last) => self.last = Some(last),
                 Told::Said(number, said) => {
                     let Some(guest) = self.open.get_mut(&number) else { continue };
                     match said {
+                        // Nobody to hear it: who says it finds no more room.
+                        Said::Bytes(_) if guest.deaf => {}
                         Said::Bytes(bytes) => guest.behind.extend(bytes),
                         Said::End => guest.host_ended = true,
                         Said::Gone => (guest.host_ended, guest.gone) = (true, true),
@@ -187,6 +219,12 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    /// Whether nobody is left who says something, nor anybody who has not been let in.
+    fn has_passed_on_all(&mut self) -> bool {
+        let in_all = (0_u16..).zip(0..self.listeners.len()).all(|(door, _)| self.let_in(door).is_ok());
+        in_all && self.open.len() < MOST_CONNECTIONS && self.open.values().all(|guest| guest.guest_ended || guest.gone)
     }
 
     fn let_in(&mut self, door: u16) -> io::Result<()> {
@@ -216,22 +254,23 @@ impl Keeper {
         let Some(guest) = self.open.get_mut(&number) else { return };
         let line = &self.line;
         let say = |said: Said| line.send(&Word::Way(number, said));
-        let mut done = || {
-            // Whoever has hung up is found out by writing, too.
-            if flags.intersects(PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) {
-                guest.pass_on(&say)?;
-            }
-            if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-                guest.listen(&say)?;
-            }
-            Ok(())
-        };
-        let served: io::Result<()> = done();
-        if served.is_err() {
+        // Whoever has hung up is found out by writing, too. What was said before that still counts.
+        if flags.intersects(PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) && guest.pass_on(&say).is_err() {
+            guest.deaf = true;
+            guest.behind.clear();
+        }
+        let broken = flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) && guest.listen(&say).is_err();
+        if broken && !guest.guest_ended {
+            // What came before it broke off was read.
+            guest.guest_ended = true;
+            say(Said::End);
+        }
+        let left = broken || (guest.deaf && guest.guest_ended);
+        if left {
             say(Said::Gone);
         }
         let over = guest.behind.is_empty() && (guest.gone || (guest.host_ended && guest.guest_ended));
-        if served.is_err() || over {
+        if left || over {
             self.open.remove(&number);
         }
     }
@@ -240,7 +279,7 @@ impl Keeper {
 impl Guest {
     fn new(stream: TcpStream) -> Self {
         let (behind, room) = (VecDeque::new(), WINDOW);
-        Self { stream, behind, room, guest_ended: false, host_ended: false, gone: false }
+        Self { stream, behind, room, guest_ended: false, deaf: false, host_ended: false, gone: false }
     }
 
     fn wanted(&self) -> Option<PollFlags> {

@@ -12,15 +12,19 @@ use codebox_agent::{Ended, Run, Status, Word};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 
 use crate::control_group;
+use crate::doors::Doors;
 use crate::line::Line;
 use crate::oom_mark::OomMark;
 use crate::watch::Watch;
+
+/// How long what a job's programs said last may take on its way through the doors.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What a job's input thread is given: bytes, or nothing more once the sender is gone.
 pub(crate) type Input = Receiver<Vec<u8>>;
 
 /// Runs a job to its end and says how it ended.
-pub(crate) fn run(run: &Run, input: Input, mark: &OomMark, line: &Line) {
+pub(crate) fn run(run: &Run, input: Input, mark: &OomMark, doors: &Doors, line: &Line) {
     let began = Instant::now();
     let before = control_group::read();
     let watch = Arc::new(Watch::default());
@@ -52,6 +56,10 @@ pub(crate) fn run(run: &Run, input: Input, mark: &OomMark, line: &Line) {
     // Every writer is gone, so every pump comes to its end.
     for pump in pumps {
         let _ = pump.join();
+    }
+    if stop.is_none() {
+        // Within the job's time.
+        doors.last_words(wall.map_or(LAST_WORDS, |wall| wall.saturating_sub(began.elapsed()).min(LAST_WORDS)));
     }
     line.send(&Word::Ended(Ended { status, stop, wall_us, evidence: control_group::since(&before) }));
 }

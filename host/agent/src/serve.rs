@@ -49,8 +49,8 @@ pub(crate) fn serve() -> io::Result<()> {
                     }
                     // Before the job, which finds them open.
                     doors.open(&run.doors, &line)?;
-                    let (line, mark) = (line.clone(), mark.clone());
-                    thread::spawn(move || job::run(&run, receiver, &mark, &line));
+                    let (line, mark, doors) = (line.clone(), mark.clone(), doors.clone());
+                    thread::spawn(move || job::run(&run, receiver, &mark, &doors, &line));
                 }
                 Some(Order::Input(bytes)) => {
                     if let Some(input) = &input {
@@ -61,6 +61,9 @@ pub(crate) fn serve() -> io::Result<()> {
                 Some(Order::Signal(number)) => {
                     if let Some(signal) = Signal::from_named_raw(i32::from(number)) {
                         job::signal_all(signal);
+                        if signal == Signal::KILL {
+                            doors.cut();
+                        }
                     }
                 }
                 Some(Order::Answer(number, bytes)) => questions.answer(number, bytes),

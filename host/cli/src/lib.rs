@@ -59,6 +59,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: &dyn Host) -> ExitCo
             None => return ExitCode::SUCCESS,
         },
     };
+    places_for_files();
     let args: Vec<OsString> = args.into_iter().collect();
     let status = match Cli::try_parse_from(marked(args.clone())) {
         Ok(cli) => {
@@ -68,4 +69,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: &dyn Host) -> ExitCo
         Err(error) => usage::answer(&error, &args),
     };
     ExitCode::from(status)
+}
+
+/// Takes as many open files as the system gives: connections and directories of jobs that run at one time each take some.
+fn places_for_files() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let now = getrlimit(Resource::Nofile);
+        // Who may not raise it goes on with what there is.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, ..now });
+    }
 }

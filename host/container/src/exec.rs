@@ -173,7 +173,10 @@ impl Job<'_> {
             };
             match event {
                 Event::Word(Ok(Some(Word::Ended(ended)))) => return Ok(Some(ended)),
-                Event::Word(Ok(Some(word))) => self.heard(word, talk, cancel, over).await?,
+                Event::Word(Ok(Some(word))) => {
+                    self.heard(word, talk, cancel, over).await?;
+                    talk.tells.heard();
+                }
                 Event::Word(Ok(None)) => return Ok(None),
                 Event::Word(Err(error)) => return Err(error),
                 Event::Input(Ok(bytes)) if bytes.is_empty() => {

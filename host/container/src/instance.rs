@@ -115,7 +115,10 @@ impl ContainerInstance {
         let beside = (watch.as_mut(), ways.as_mut());
         let done = run(&mut self.talk, order, &job.limits, streams, beside).await;
         let network = match ways {
-            Some(ways) => ways.finish().await,
+            Some(ways) => {
+                let by_itself = matches!(&done, Ok(Done { stop: None, ended: Ok(Some(_)), .. }));
+                ways.finish(by_itself).await
+            }
             None => NetUse::default(),
         };
         // Also of a job that cannot be told of: nothing looks any more at what is removed.

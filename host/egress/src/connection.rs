@@ -2,6 +2,8 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -24,6 +26,17 @@ pub struct Connection {
     patience: Duration,
     /// Wakes who waits for this connection when another one reaches a limit.
     over: BoxFuture<'static, LimitKind>,
+    /// Whether the host is to hear that it was cut off, rather than that it ended, when this is dropped.
+    resets: Arc<AtomicBool>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.resets.load(Ordering::Relaxed) {
+            // One that is closed by the other side already has nobody to tell.
+            let _ = self.stream.set_zero_linger();
+        }
+    }
 }
 
 impl fmt::Debug for Connection {
@@ -35,13 +48,18 @@ impl fmt::Debug for Connection {
 impl Connection {
     pub(crate) fn new(stream: TcpStream, address: IpAddr, entry: Entry, patience: Duration) -> Self {
         let over = Box::pin(entry.until_over());
-        Self { stream, address, entry, patience, over }
+        Self { stream, address, entry, patience, over, resets: Arc::default() }
     }
 
     /// The address that it goes to.
     #[must_use]
     pub const fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// Whether it is reset when it is dropped; it is not, until that is set.
+    pub(crate) fn resets(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.resets)
     }
 
     /// Speaks TLS over it with a host of this name; `alpn` names the protocols that are offered.

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use codebox_core::{BoxFuture, NetRules, Refusal};
+use codebox_core::{AddressKind, BoxFuture, NetRules, Refusal, RefusalReason};
 use thiserror::Error;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
@@ -82,7 +82,11 @@ pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, D
     let mut refused = None;
     let mut granted = Vec::new();
     for address in found {
-        match rules.address(host, address, port) {
+        let own = || match rules.opens(address, port) || !is_own(address) {
+            true => Ok(()),
+            false => Err(Refusal::new(RefusalReason::Address(AddressKind::Own), host, port, Some(address))),
+        };
+        match rules.address(host, address, port).and_then(|()| own()) {
             Ok(()) => granted.push(address),
             Err(refusal) => refused = refused.or(Some(refusal)),
         }
@@ -102,6 +106,12 @@ pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, D
         (None, Some(refusal)) => refusal.into(),
         (None, None) => io::Error::new(io::ErrorKind::NotFound, "the name leads to no address").into(),
     })
+}
+
+/// Whether an address is one of this machine's, loopback apart: its services may serve others than those who are on it.
+fn is_own(address: IpAddr) -> bool {
+    // A system binds sockets to its own addresses only.
+    !address.is_loopback() && UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// Asks the system's resolver, on a thread that nobody has to wait for.

@@ -1,12 +1,13 @@
 //! What one run did: attempts, bytes, limits.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codebox_core::{LimitKind, NetAttempt, NetUse, NetVerdict};
 use tokio::sync::watch;
 
-/// How many of the attempts that are listed may be refused ones.
+/// How many of the kinds of attempts that are listed may be refusals.
 const MOST_REFUSED: usize = 64;
 
 /// Counts over all connections of a run.
@@ -20,15 +21,28 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 struct State {
-    used: NetUse,
+    /// By the number of the first of those that are alike.
+    listed: BTreeMap<u64, NetAttempt>,
+    unlisted: u64,
+    sent: u64,
+    received: u64,
     connections: u64,
+    /// The number of the next attempt.
+    next: u64,
 }
 
-/// One attempt's place in the list, if it is listed.
+/// One attempt, and where it is listed.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     ledger: Arc<Ledger>,
-    place: Option<usize>,
+    attempt: Arc<Mutex<Listed>>,
+}
+
+/// An attempt as it stands, and the number under which it is listed, if it is.
+#[derive(Debug)]
+struct Listed {
+    attempt: NetAttempt,
+    place: Option<u64>,
 }
 
 /// Which way bytes go.
@@ -64,22 +78,14 @@ impl Ledger {
     }
 
     /// Lists an attempt that is over.
-    pub(crate) fn list(&self, attempt: NetAttempt) -> Option<usize> {
-        let used = &mut self.state().used;
-        let is_refused = |attempt: &NetAttempt| matches!(attempt.verdict, NetVerdict::Refused(_));
-        // A refusal costs a guest nothing: a flood of them must not hide whom it reached.
-        let most = if is_refused(&attempt) { MOST_REFUSED } else { NetUse::MOST_LISTED - MOST_REFUSED };
-        if used.attempts.iter().filter(|other| is_refused(other) == is_refused(&attempt)).count() >= most {
-            used.unlisted += 1;
-            return None;
-        }
-        used.attempts.push(attempt);
-        Some(used.attempts.len() - 1)
+    pub(crate) fn list(&self, attempt: NetAttempt) {
+        self.state().list(attempt);
     }
 
     /// Lists an attempt that goes on.
     pub(crate) fn begin(self: &Arc<Self>, attempt: NetAttempt) -> Entry {
-        Entry { ledger: Arc::clone(self), place: self.list(attempt) }
+        let place = self.state().list(attempt.clone());
+        Entry { ledger: Arc::clone(self), attempt: Arc::new(Mutex::new(Listed { attempt, place })) }
     }
 
     fn end(&self, kind: LimitKind) {
@@ -91,7 +97,9 @@ impl Ledger {
     }
 
     pub(crate) fn used(&self) -> NetUse {
-        self.state().used.clone()
+        let State { listed, unlisted, sent, received, connections: _, next: _ } = &*self.state();
+        let attempts = listed.values().cloned().collect();
+        NetUse { attempts, unlisted: *unlisted, sent: *sent, received: *received }
     }
 
     pub(crate) fn over(&self) -> Option<LimitKind> {
@@ -108,13 +116,59 @@ impl Ledger {
     }
 }
 
+impl State {
+    fn list(&mut self, attempt: NetAttempt) -> Option<u64> {
+        if let Some((place, alike)) = self.listed.iter_mut().find(|(_, other)| other.is_like(&attempt)) {
+            alike.times += 1;
+            return Some(*place);
+        }
+        let is_refused = |attempt: &NetAttempt| matches!(attempt.verdict, NetVerdict::Refused(_));
+        // A refusal costs a guest nothing: a flood of them must not hide whom it reached.
+        let most = if is_refused(&attempt) { MOST_REFUSED } else { NetUse::MOST_LISTED - MOST_REFUSED };
+        if self.listed.values().filter(|other| is_refused(other) == is_refused(&attempt)).count() >= most {
+            self.unlisted += 1;
+            return None;
+        }
+        let place = self.next;
+        self.next += 1;
+        self.listed.insert(place, attempt);
+        Some(place)
+    }
+
+    /// Takes back that one was listed; what went over it stays where it was counted.
+    fn unlist(&mut self, place: Option<u64>) {
+        let Some(place) = place else {
+            self.unlisted = self.unlisted.saturating_sub(1);
+            return;
+        };
+        let left = self.listed.get_mut(&place).map(|attempt| {
+            attempt.times = attempt.times.saturating_sub(1);
+            attempt.times
+        });
+        if left == Some(0) {
+            self.listed.remove(&place);
+        }
+    }
+}
+
 impl Entry {
+    fn listed(&self) -> MutexGuard<'_, Listed> {
+        self.attempt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Says what came of the attempt.
     pub(crate) fn verdict(&self, verdict: NetVerdict, address: Option<IpAddr>) {
+        let mut listed = self.listed();
         let mut state = self.ledger.state();
-        if let Some(attempt) = self.place.and_then(|place| state.used.attempts.get_mut(place)) {
-            attempt.verdict = verdict;
-            attempt.address = address.or(attempt.address);
+        let moved = listed.place.filter(|place| state.listed.get(place).is_some_and(|one| one.times == 1));
+        let bytes = moved.and_then(|place| state.listed.get(&place)).map_or((0, 0), |one| (one.sent, one.received));
+        state.unlist(listed.place);
+        listed.attempt.verdict = verdict;
+        listed.attempt.address = address.or(listed.attempt.address);
+        listed.place = state.list(listed.attempt.clone());
+        if let Some(attempt) = listed.place.and_then(|place| state.listed.get_mut(&place)) {
+            attempt.sent += bytes.0;
+            attempt.received += bytes.1;
         }
     }
 
@@ -126,26 +180,25 @@ impl Entry {
         if let Some(kind) = self.ledger.over() {
             return Err(kind);
         }
+        let place = self.listed().place;
         let mut state = self.ledger.state();
-        let all = state.used.sent.saturating_add(state.used.received);
+        let all = state.sent.saturating_add(state.received);
         let left = self.ledger.most_bytes.map_or(u64::MAX, |most| most.saturating_sub(all));
         let (moved, result) = transfer(usize::try_from(left).unwrap_or(usize::MAX));
         let moved = moved as u64;
-        let place = self.place;
-        let State { used, connections: _ } = &mut *state;
-        let attempt = place.and_then(|place| used.attempts.get_mut(place));
+        let attempt = place.and_then(|place| state.listed.get_mut(&place));
         match way {
             Way::Out => {
-                used.sent += moved;
                 if let Some(attempt) = attempt {
                     attempt.sent += moved;
                 }
+                state.sent += moved;
             }
             Way::In => {
-                used.received += moved;
                 if let Some(attempt) = attempt {
                     attempt.received += moved;
                 }
+                state.received += moved;
             }
         }
         Ok(result)

@@ -21,6 +21,7 @@ mod egress;
 mod error;
 mod ledger;
 pub mod proxy;
+mod relay;
 mod roots;
 mod tls;
 
@@ -28,5 +29,6 @@ pub use connection::Connection;
 pub use dial::{Dial, DialError, Dialed, Dialer, direct};
 pub use egress::{CONNECT_TIME, Egress, EgressLimits};
 pub use error::EgressError;
+pub use relay::relay;
 pub use roots::{RootsError, TlsRoots};
 pub use tls::TlsConnection;

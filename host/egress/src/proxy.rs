@@ -19,11 +19,12 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Uri, upgrade};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::connection::Connection;
 use crate::egress::Egress;
 use crate::error::EgressError;
+use crate::relay::relay;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
@@ -47,8 +48,13 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// Serves a guest that speaks to a proxy over `stream`, until it or the other side is done.
 ///
-/// A guest that speaks something else gets an error in HTTP and is left.
-pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, egress: Egress) {
+/// A guest that speaks something else gets an error in HTTP and is left. Of a tunnel it is told, as of a
+/// [relay](relay()), when all that the guest said has gone out.
+pub async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    egress: Egress,
+    delivered: impl FnOnce() + Send,
+) {
     let tunnel = Arc::new(Mutex::new(None));
     let answer = service_fn(|request| {
         let (egress, tunnel) = (egress.clone(), Arc::clone(&tunnel));
@@ -61,10 +67,10 @@ pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     // How a guest breaks off is its own matter.
     let _ = http.serve_connection(TokioIo::new(stream), answer).with_upgrades().await;
     let opened = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some((guest, mut remote)) = opened {
+    if let Some((guest, remote)) = opened {
         let guest: OnUpgrade = guest;
         if let Ok(guest) = guest.await {
-            let _ = copy_bidirectional(&mut TokioIo::new(guest), &mut remote).await;
+            relay(TokioIo::new(guest), remote, delivered).await;
         }
     }
 }

@@ -159,6 +159,23 @@ pub fn metadata(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
+/// An address of the public internet that is this machine's own: its services may be meant for others only.
+pub fn own(ground: &Ground) -> Result<()> {
+    const ADDRESS: &str = "192.88.98.7";
+    let names = [("own.example.test", ADDRESS)];
+    let run = |grants: &[&str]| {
+        let options = grants.iter().flat_map(|grant| ["--net", grant]);
+        let job = fetch(ground.run().args(options), &["http://own.example.test/".to_owned()]);
+        let report = ground.ends("ok", 0, with_server_at(ground, ADDRESS, &names, &job)?)?;
+        anyhow::Ok(report.stdout().to_owned())
+    };
+    let named = run(&["own.example.test"])?;
+    ensure!(named.starts_with("403 codebox: own.example.test:80: it is an address of this machine"), "{named}");
+    let granted = run(&["own.example.test", ADDRESS])?;
+    ensure!(granted == "200\n", "{granted}");
+    Ok(())
+}
+
 /// What the configuration does not allow is not granted, whoever asks; a project's file cannot widen it.
 pub fn not_allowed(ground: &Ground) -> Result<()> {
     let config = ground.home().join("config/config.toml");

@@ -98,3 +98,38 @@ fn a_new_job_has_nothing_of_the_one_before() {
     assert_eq!(guest.read(&mut [0]).expect("it ends well"), 0);
     assert!(doors.open(&[], &line).is_err());
 }
+
+/// Programs that are gone: one that closed, one that hung up on an answer, one that nobody let in yet.
+#[test]
+fn what_was_said_last_is_passed_on() {
+    let (doors, door, mut host) = opened();
+    let connect = || TcpStream::connect((door.address, door.port)).expect("the door is open");
+    let mut closes = connect();
+    let Word::Knock(closed, _) = host.word() else { panic!("nobody knocked") };
+    let mut hangs_up = connect();
+    let Word::Knock(hung_up, _) = host.word() else { panic!("nobody knocked") };
+    doors.said(hung_up, Said::Bytes(vec![0; 1000]));
+    // It is there, unread, so that closing breaks the connection off.
+    hangs_up.peek(&mut [0]).expect("it is open");
+    for (stream, text) in [(&mut closes, "one"), (&mut hangs_up, "two")] {
+        stream.write_all(text.as_bytes()).expect("it is open");
+    }
+    drop((closes, hangs_up));
+    let mut late = connect();
+    late.write_all(b"three").expect("it is open");
+    drop(late);
+    doors.last_words(Duration::from_secs(60));
+    // Whatever is said after that is behind all of it.
+    doors.cut();
+    let mut said = HashMap::new();
+    let mut ended = 0;
+    while ended < 3 {
+        match host.word() {
+            Word::Way(of, Said::Bytes(bytes)) => said.entry(of).or_insert_with(Vec::new).extend(bytes),
+            Word::Way(_, Said::End) => ended += 1,
+            Word::Way(_, Said::Taken(_) | Said::Gone) | Word::Knock(..) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((said[&closed].as_slice(), said[&hung_up].as_slice(), said.len()), (&b"one"[..], &b"two"[..], 3));
+}

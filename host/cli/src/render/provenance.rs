@@ -57,7 +57,8 @@ fn used(usage: &Usage) -> String {
 
 fn network(used: &NetUse) -> Option<String> {
     let NetUse { attempts, unlisted, sent, received } = used;
-    let (count, sent, received) = (attempts.len() as u64 + unlisted, bytes(*sent), bytes(*received));
+    let count = attempts.iter().map(|attempt| attempt.times).sum::<u64>().saturating_add(*unlisted);
+    let (sent, received) = (bytes(*sent), bytes(*received));
     (!used.is_none()).then(|| format!("tried to connect {count} times, sent {sent}, received {received}"))
 }
 

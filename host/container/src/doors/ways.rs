@@ -11,11 +11,11 @@ use std::time::Duration;
 use codebox_agent::Order;
 use codebox_agent::door::{MOST_CONNECTIONS, MOST_PIECE, Said, WINDOW};
 use codebox_core::{LimitKind, NetUse};
-use codebox_egress::{Egress, proxy};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, copy_bidirectional, duplex, split};
+use codebox_egress::{Egress, proxy, relay};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex, split};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Target;
 
@@ -24,6 +24,9 @@ const BETWEEN: usize = 64 << 10;
 
 /// How long a host may be silent to a program that has said all it has to say, or has hung up: the two look alike.
 const SILENCE: Duration = Duration::from_secs(30);
+
+/// How long what a program said last may take to reach its hosts once the program is gone.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The open connections of a job; dropped, they are cut.
 pub(crate) struct Ways {
@@ -37,6 +40,7 @@ pub(crate) struct Ways {
     to_orders: mpsc::Sender<Order>,
     /// That a limit was reached is told once.
     told_over: bool,
+    silence: Duration,
 }
 
 /// What the network wants of whoever runs the job.
@@ -50,7 +54,8 @@ pub(crate) enum Next {
 
 /// What this side keeps of a connection.
 struct Way {
-    pieces: mpsc::UnboundedSender<Piece>,
+    /// Nothing once the program has hung up.
+    pieces: Option<mpsc::UnboundedSender<Piece>>,
     /// Bytes that came and were not passed on.
     behind: Arc<AtomicUsize>,
     /// Bytes that the agent takes.
@@ -76,7 +81,7 @@ impl Ways {
     pub(crate) fn new(egress: Egress, targets: Vec<Target>) -> Self {
         let (to_orders, orders) = mpsc::channel(16);
         let (open, tasks, first) = (HashMap::new(), JoinSet::new(), VecDeque::new());
-        Self { egress, targets, open, tasks, first, orders, to_orders, told_over: false }
+        Self { egress, targets, open, tasks, first, orders, to_orders, told_over: false, silence: SILENCE }
     }
 
     /// Somebody inside connected to a door.
@@ -92,17 +97,18 @@ impl Ways {
         let room = Arc::new(Semaphore::new(WINDOW));
         let line =
             Line { number, orders: self.to_orders.clone(), behind: Arc::clone(&behind), room: Arc::clone(&room) };
-        let egress = self.egress.clone();
+        let (egress, silence) = (self.egress.clone(), self.silence);
         let task = self.tasks.spawn(async move {
-            carry(&line, target, egress, inside).await;
+            carry(&line, (target, egress), inside, silence).await;
             number
         });
-        self.open.insert(number, Way { pieces, behind, room, ended: false, task });
+        self.open.insert(number, Way { pieces: Some(pieces), behind, room, ended: false, task });
     }
 
     /// Something is said of a connection; of one that is there no more nothing is heard.
     pub(crate) fn said(&mut self, number: u32, said: Said) {
         let Some(way) = self.open.get_mut(&number) else { return };
+        let Some(pieces) = &way.pieces else { return };
         // What is said of a connection costs memory until its task comes to it: nothing, or more after the end, is not said
         // by any agent of ours.
         let empty = matches!(&said, Said::Bytes(bytes) if bytes.is_empty());
@@ -116,15 +122,20 @@ impl Ways {
                 if behind > WINDOW {
                     return self.cut(number);
                 }
-                way.pieces.send(Piece::Bytes(bytes))
+                pieces.send(Piece::Bytes(bytes))
             }
             Said::End => {
                 way.ended = true;
-                way.pieces.send(Piece::End)
+                pieces.send(Piece::End)
             }
             Said::Taken(count) => {
                 let room = WINDOW.saturating_sub(way.room.available_permits());
                 way.room.add_permits(room.min(usize::try_from(count).unwrap_or(usize::MAX)));
+                Ok(())
+            }
+            // What it said before still goes to its host.
+            Said::Gone if way.ended => {
+                way.pieces = None;
                 Ok(())
             }
             Said::Gone => {
@@ -163,11 +174,19 @@ impl Ways {
         }
     }
 
-    /// What was done, now that the job is over.
-    pub(crate) async fn finish(mut self) -> NetUse {
-        self.open.clear();
-        self.tasks.shutdown().await;
-        self.egress.used()
+    /// What was done, now that the job is over. What its programs have said to the end still goes to their hosts where the job
+    /// ended by itself, if they take it soon; anything else is cut off, and its host hears that it was.
+    pub(crate) async fn finish(self, by_itself: bool) -> NetUse {
+        let Self { egress, mut open, mut tasks, orders, .. } = self;
+        // Nobody is told anything any more.
+        drop(orders);
+        open.retain(|_, way| way.ended);
+        open.values_mut().for_each(|way| way.pieces = None);
+        if by_itself {
+            let _ = timeout(LAST_WORDS, async { while tasks.join_next().await.is_some() {} }).await;
+        }
+        tasks.shutdown().await;
+        egress.used()
     }
 }
 
@@ -187,12 +206,17 @@ impl Line {
 }
 
 /// One connection, until both sides or one of them is done.
-async fn carry(line: &Line, target: Target, egress: Egress, mut pieces: mpsc::UnboundedReceiver<Piece>) {
+async fn carry(
+    line: &Line,
+    (target, egress): (Target, Egress),
+    mut pieces: mpsc::UnboundedReceiver<Piece>,
+    silence: Duration,
+) {
     let (near, far) = duplex(BETWEEN);
     let (mut from_far, mut to_far) = split(far);
-    let (ended, heard) = (Notify::new(), AtomicBool::new(true));
+    let (ended, heard, delivered) = (Notify::new(), AtomicBool::new(true), Notify::new());
     let outward = async {
-        let mut listens = true;
+        let (mut listens, mut whole) = (true, false);
         while let Some(piece) = pieces.recv().await {
             match piece {
                 Piece::Bytes(bytes) => {
@@ -203,8 +227,12 @@ async fn carry(line: &Line, target: Target, egress: Egress, mut pieces: mpsc::Un
                 Piece::End => {
                     ended.notify_one();
                     let _ = to_far.shutdown().await;
+                    whole = true;
                 }
             }
+        }
+        if whole {
+            delivered.notified().await;
         }
     };
     let inward = async {
@@ -219,29 +247,29 @@ async fn carry(line: &Line, target: Target, egress: Egress, mut pieces: mpsc::Un
         line.say(Said::End).await;
     };
     let both = async {
-        tokio::join!(serve(near, target, egress), inward);
+        tokio::join!(serve(near, target, egress, &delivered), inward);
     };
     let silent = async {
         ended.notified().await;
         while heard.swap(false, Ordering::Relaxed) {
-            sleep(SILENCE).await;
+            sleep(silence).await;
         }
     };
     tokio::select! {
         () = both => line.say(Said::Gone).await,
         () = silent => line.say(Said::Gone).await,
-        // The program has hung up.
+        // The program has hung up, and whoever it spoke to has all that it said.
         () = outward => {}
     }
 }
 
-async fn serve(mut near: DuplexStream, target: Target, egress: Egress) {
+async fn serve(near: DuplexStream, target: Target, egress: Egress, delivered: &Notify) {
     match target {
-        Target::Proxy => proxy::serve(near, egress).await,
+        Target::Proxy => proxy::serve(near, egress, || delivered.notify_one()).await,
         Target::Host(host, port) => {
             // A host that is refused or not there is a connection that ends; the report says why.
-            if let Ok(mut remote) = egress.connect(&host, port).await {
-                let _ = copy_bidirectional(&mut near, &mut remote).await;
+            if let Ok(remote) = egress.connect(&host, port).await {
+                relay(near, remote, || delivered.notify_one()).await;
             }
         }
     }

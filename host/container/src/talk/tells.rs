@@ -59,6 +59,12 @@ impl Tells {
         self.waiting.push_front(frame);
     }
 
+    /// Whoever is at the other end was heard: that it takes nothing has another reason than that it is gone, such as that
+    /// it waited to be heard.
+    pub(crate) fn heard(&mut self) {
+        self.since = Instant::now();
+    }
+
     fn counted(&mut self, order: &Order) -> Vec<u8> {
         if self.is_done() {
             self.since = Instant::now();

@@ -7,9 +7,9 @@ use crate::grants::{Refusal, RefusalReason, authority, shortened};
 /// What a run did on the network: every attempt, allowed or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetUse {
-    /// The first attempts, in the order they were made; at most [`NetUse::MOST_LISTED`].
+    /// The attempts, those that are alike as one, in the order of the first of each; at most [`NetUse::MOST_LISTED`] kinds.
     pub attempts: Vec<NetAttempt>,
-    /// How many more there were.
+    /// How many attempts there were of kinds that are not listed.
     pub unlisted: u64,
     /// Bytes sent to granted hosts, over all connections.
     pub sent: u64,
@@ -17,7 +17,7 @@ pub struct NetUse {
     pub received: u64,
 }
 
-/// One attempt to connect.
+/// Attempts to connect to the same place of which the same came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetAttempt {
     /// The host as the guest wrote it, shortened if it is long.
@@ -28,9 +28,11 @@ pub struct NetAttempt {
     pub address: Option<IpAddr>,
     /// What came of it.
     pub verdict: NetVerdict,
-    /// Bytes sent.
+    /// How many there were.
+    pub times: u64,
+    /// Bytes sent, over all of them.
     pub sent: u64,
-    /// Bytes received.
+    /// Bytes received, over all of them.
     pub received: u64,
 }
 
@@ -49,7 +51,14 @@ impl NetAttempt {
     /// An attempt on `host` and `port`.
     #[must_use]
     pub fn new(host: &str, port: u16, address: Option<IpAddr>, verdict: NetVerdict) -> Self {
-        Self { host: shortened(host), port, address, verdict, sent: 0, received: 0 }
+        Self { host: shortened(host), port, address, verdict, times: 1, sent: 0, received: 0 }
+    }
+
+    /// Whether this and another went to the same place, and the same came of them.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let Self { host, port, address, verdict, times: _, sent: _, received: _ } = self;
+        (host, port, address, verdict) == (&other.host, &other.port, &other.address, &other.verdict)
     }
 }
 
@@ -57,7 +66,7 @@ impl NetUse {
     /// Most refused hosts that are told as denials.
     pub const MOST_DENIALS: usize = 16;
 
-    /// Most attempts that are listed.
+    /// Most kinds of attempts that are listed.
     pub const MOST_LISTED: usize = 256;
 
     /// Whether nothing was attempted.
@@ -78,7 +87,7 @@ impl NetUse {
     pub fn denials(&self) -> Vec<Denial> {
         let mut seen = BTreeSet::new();
         let denial = |attempt: &NetAttempt| {
-            let NetAttempt { host, port, address, verdict, sent: _, received: _ } = attempt;
+            let NetAttempt { host, port, address, verdict, times: _, sent: _, received: _ } = attempt;
             let NetVerdict::Refused(reason) = verdict else { return None };
             let detail = authority(host, *port);
             let hint = Refusal::new(*reason, host, *port, *address).fix().unwrap_or_else(|| reason.to_string());

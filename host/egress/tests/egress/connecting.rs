@@ -29,10 +29,10 @@ async fn bytes_are_counted_each_way() {
         assert_eq!(answer, "hello");
     }
     let used = egress.used();
-    assert_eq!((used.sent, used.received, used.attempts.len()), (10, 10, 2));
+    assert_eq!((used.sent, used.received, used.attempts.len(), used.attempts[0].times), (10, 10, 1, 2));
     assert_eq!(used.attempts[0].verdict, NetVerdict::Allowed);
     assert!(used.attempts[0].address.is_some_and(|address| address.is_loopback()));
-    assert_eq!((used.attempts[1].sent, used.attempts[1].received), (5, 5));
+    assert_eq!((used.attempts[0].sent, used.attempts[0].received), (10, 10));
     assert_eq!(egress.over(), None);
 }
 
@@ -195,6 +195,26 @@ async fn the_list_is_bounded() {
         egress.connect(&format!("{number}.{}.org", "é".repeat(5000)), 80).await.expect_err("it is not granted");
     }
     let used = egress.used();
-    assert_eq!((used.attempts.len(), used.unlisted), (256, 744));
+    assert_eq!((used.attempts.len(), used.unlisted), (64, 936));
     assert!(used.attempts.iter().all(|attempt| attempt.host.len() < 300));
+}
+
+#[tokio::test]
+async fn a_flood_of_refusals_hides_nobody() {
+    let port = echo().await;
+    let egress = egress(&["127.0.0.1"], LIMITS);
+    for number in 0..500 {
+        egress.connect(&format!("{number}.example"), 80).await.expect_err("it is not granted");
+        egress.connect("again.example", 80).await.expect_err("it is not granted");
+    }
+    for _ in 0..3 {
+        egress.connect("127.0.0.1", port).await.expect("it is granted");
+    }
+    egress.connect("127.0.0.1", 1).await.expect_err("nobody listens");
+    let used = egress.used();
+    let times =
+        |host: &str| used.attempts.iter().filter(|one| one.host == host).map(|one| one.times).collect::<Vec<_>>();
+    assert_eq!((times("again.example"), times("127.0.0.1")), (vec![500], vec![3, 1]));
+    let all: u64 = used.attempts.iter().map(|one| one.times).sum();
+    assert_eq!((all + used.unlisted, used.attempts.len()), (1004, 66));
 }

@@ -6,7 +6,7 @@ use crate::support::{LIMITS, echo, egress, request, server};
 
 fn proxied(egress: &Egress) -> DuplexStream {
     let (near, far) = duplex(1 << 16);
-    tokio::spawn(proxy::serve(far, egress.clone()));
+    tokio::spawn(proxy::serve(far, egress.clone(), || {}));
     near
 }
 

@@ -62,7 +62,7 @@ async fn a_door_leads_to_its_host() {
     ways.said(5, Said::End);
     assert_eq!(heard(&mut ways, 5).await, vec![b'x'; 3 * WINDOW]);
     assert_eq!(server.await.expect("it ends well"), b"question");
-    let used = ways.finish().await;
+    let used = ways.finish(true).await;
     assert_eq!((used.sent, used.received), (8, 3 * WINDOW as u64));
     assert_eq!(used.attempts[0].verdict, NetVerdict::Allowed);
     assert_eq!(used.attempts[0].address, Some(IpAddr::from([127, 0, 0, 1])));
@@ -88,7 +88,7 @@ async fn no_more_is_under_way_than_was_taken() {
     assert!(ways.open[&0].room.available_permits() <= WINDOW);
     ways.said(0, Said::Gone);
     assert!(ways.open.is_empty());
-    ways.finish().await;
+    ways.finish(true).await;
     flood.abort();
 }
 
@@ -126,11 +126,18 @@ async fn what_breaks_the_rules_is_cut_off() {
     }
     assert!(!ways.open.contains_key(&3));
     // More connections than may be.
-    for number in 10..=(10 + MOST_CONNECTIONS as u32) {
+    for number in 10..=(10 + 2 * MOST_CONNECTIONS as u32) {
         ways.knocked(number, 0);
     }
-    assert_eq!(ways.open.len(), MOST_CONNECTIONS);
-    ways.finish().await;
+    assert_eq!(ways.open.len(), 2 * MOST_CONNECTIONS);
+    // Nothing at all, and more after the end.
+    for said in [Said::Bytes(Vec::new()), Said::End, Said::Bytes(vec![0])] {
+        ways.said(10, said);
+        assert!(!ways.open.contains_key(&10));
+        ways.knocked(10, 0);
+        ways.said(10, Said::End);
+    }
+    ways.finish(true).await;
 }
 
 #[tokio::test]
@@ -154,7 +161,7 @@ async fn a_limit_that_is_reached_is_told_once() {
         }
     }
     assert!(told <= 1 && ways.egress.over() == Some(LimitKind::NetBytes));
-    assert_eq!(ways.finish().await.received, 100);
+    assert_eq!(ways.finish(true).await.received, 100);
     let _ = flood.await;
 }
 
@@ -167,6 +174,50 @@ async fn the_proxy_refuses_visibly() {
     ways.said(4, Said::End);
     let answer = String::from_utf8(heard(&mut ways, 4).await).expect("text");
     assert!(answer.starts_with("HTTP/1.1 403 codebox: evil.example:443: it is not granted\r\n"), "{answer}");
-    let used = ways.finish().await;
+    let used = ways.finish(true).await;
     assert_eq!(used.denials()[0].hint, "add --net evil.example:443");
+}
+
+/// What was said last comes to whoever takes it; a part of it never looks like the whole.
+#[tokio::test]
+async fn last_words_arrive_or_are_seen_not_to() {
+    let (listener, port) = listening().await;
+    for (ends, by_itself) in [(true, true), (false, true), (true, false)] {
+        let mut ways = ways(port, LIMITS);
+        ways.knocked(1, 1);
+        let (mut stream, _) = listener.accept().await.expect("it is connected to");
+        // It is connected on this side as well.
+        while ways.egress.used().attempts.iter().all(|attempt| attempt.verdict != NetVerdict::Allowed) {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..4 {
+            ways.said(1, Said::Bytes(vec![b'x'; WINDOW / 4]));
+        }
+        if ends {
+            ways.said(1, Said::End);
+            ways.said(1, Said::Gone);
+        }
+        let taken = tokio::spawn(async move {
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).await.map(|_| all.len())
+        });
+        ways.finish(by_itself).await;
+        match taken.await.expect("it does not panic") {
+            Ok(count) => assert!(ends && by_itself && count == WINDOW, "{count} bytes, as if they were all: {ends}, {by_itself}"),
+            Err(error) => assert!(!(ends && by_itself), "{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_is_silent_is_given_up_after_the_program_has_ended_it() {
+    let (listener, port) = listening().await;
+    let mut ways = ways(port, LIMITS);
+    ways.silence = Duration::from_millis(50);
+    ways.knocked(3, 1);
+    let _silent = listener.accept().await.expect("it is connected to");
+    ways.said(3, Said::End);
+    let before = tokio::time::Instant::now();
+    while order(&mut ways).await != Order::Way(3, Said::Gone) {}
+    assert!(before.elapsed() >= ways.silence);
 }

@@ -52,7 +52,9 @@ impl NetRules {
         Err(special::of(address).map_or(RefusalReason::NotGranted, |special| RefusalReason::Address(special.kind)))
     }
 
-    fn opens(&self, address: IpAddr, port: u16) -> bool {
+    /// Whether a grant names an address by itself, or by a range that opens it.
+    #[must_use]
+    pub fn opens(&self, address: IpAddr, port: u16) -> bool {
         self.0.iter().any(|grant| grant.is_on(port) && grant.opens(address))
     }
 }

@@ -10,6 +10,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub enum AddressKind {
     /// This machine.
     Loopback,
+    /// An address of the public internet that is one of this machine's own.
+    Own,
     /// Machines on the same wire.
     LinkLocal,
     /// A network of somebody's own.
@@ -32,6 +34,7 @@ impl fmt::Display for AddressKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Loopback => "a loopback address",
+            Self::Own => "an address of this machine",
             Self::LinkLocal => "a link-local address",
             Self::Private => "a private address",
             Self::Shared => "a provider's shared address",

@@ -6,9 +6,9 @@ use crate::report;
 /// What a run did on the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetUse {
-    /// The first attempts to connect, in the order they were made.
+    /// The attempts to connect, those that are alike as one, in the order of the first of each.
     pub attempts: Vec<NetAttempt>,
-    /// How many more there were.
+    /// How many attempts there were of kinds that are not listed, because there were too many kinds.
     pub unlisted: u64,
     /// Bytes sent to granted hosts, over all connections.
     pub sent: u64,
@@ -16,7 +16,7 @@ pub struct NetUse {
     pub received: u64,
 }
 
-/// One attempt to connect.
+/// Attempts to connect to the same place of which the same came.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetAttempt {
     /// The host as the guest wrote it.
@@ -31,9 +31,11 @@ pub struct NetAttempt {
     /// Why it was refused or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Bytes sent.
+    /// How many there were.
+    pub times: u64,
+    /// Bytes sent, over all of them.
     pub sent: u64,
-    /// Bytes received.
+    /// Bytes received, over all of them.
     pub received: u64,
 }
 
@@ -63,7 +65,7 @@ impl From<&report::NetUse> for NetUse {
 
 impl From<&report::NetAttempt> for NetAttempt {
     fn from(attempt: &report::NetAttempt) -> Self {
-        let report::NetAttempt { host, port, address, verdict, sent, received } = attempt;
+        let report::NetAttempt { host, port, address, verdict, times, sent, received } = attempt;
         let (verdict, reason) = match verdict {
             report::NetVerdict::Allowed => (NetVerdict::Allowed, None),
             report::NetVerdict::Refused(reason) => (NetVerdict::Refused, Some(reason.to_string())),
@@ -75,6 +77,7 @@ impl From<&report::NetAttempt> for NetAttempt {
             address: address.map(|address| address.to_string()),
             verdict,
             reason,
+            times: *times,
             sent: *sent,
             received: *received,
         }

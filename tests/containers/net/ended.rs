@@ -1,0 +1,70 @@
+//! What goes both ways at once, and what becomes of a connection when its program ends.
+
+use std::io::{ErrorKind, Read as _};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::allowed::python;
+use super::server::Server;
+use crate::ground::Ground;
+
+/// More in each direction than anything between holds, over many connections at one time.
+pub fn both_ways(ground: &Ground) -> Result<()> {
+    let server = Server::echo()?;
+    let (grant, port) = (format!("localhost:{}", server.port), server.port.to_string());
+    let text = "import concurrent.futures as f, socket, sys, threading\n\
+        sent = bytes(range(256)) * 40000\n\
+        def echo(_):\n    one = socket.create_connection(('localhost', int(sys.argv[1])))\n    \
+        def send():\n        one.sendall(sent)\n        one.shutdown(socket.SHUT_WR)\n    \
+        threading.Thread(target=send).start()\n    \
+        return b''.join(iter(lambda: one.recv(65536), b'')) == sent\n\
+        with f.ThreadPoolExecutor(10) as pool: print(list(pool.map(echo, range(10))).count(True))";
+    let report = ground.ends("ok", 0, python(ground.run().args(["--net", &grant]), text, &[&port]))?;
+    ensure!(report.stdout() == "10\n", "{}", report.stdout());
+    let all = 10 * 256 * 40_000;
+    ensure!(report.at("/network/sent") == all && report.at("/network/received") == all, "{}", report.at("/network"));
+    Ok(())
+}
+
+/// What a server reads to the end, and how that came.
+fn reads(ground: &Ground, text: &str, (kind, code): (&str, i64), after: Duration) -> Result<(usize, Option<ErrorKind>)> {
+    let (sender, heard) = channel();
+    let server = Server::start(move |mut stream| {
+        thread::sleep(after);
+        let (mut count, mut buffer) = (0, vec![0; 8 << 10]);
+        let broke = loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => break None,
+                Ok(read) => count += read,
+                Err(error) => break Some(error.kind()),
+            }
+        };
+        Ok(sender.send((count, broke))?)
+    })?;
+    let (grant, port) = (format!("localhost:{}", server.port), server.port.to_string());
+    ground.ends(kind, code, python(ground.run().args(["--net", &grant, "--timeout", "3s"]), text, &[&port]))?;
+    heard.recv_timeout(Duration::from_secs(30)).context("the server heard of no end")
+}
+
+/// What a program sent before it ended is received, all of it.
+pub fn last_words(ground: &Ground) -> Result<()> {
+    let text = "import os, socket, sys\n\
+        one = socket.create_connection(('localhost', int(sys.argv[1])))\n\
+        one.sendall(bytes(3000000))\nos._exit(0)";
+    let heard = reads(ground, text, ("ok", 0), Duration::ZERO)?;
+    ensure!(heard == (3_000_000, None), "{heard:?}");
+    Ok(())
+}
+
+/// Who was killed while bytes of his were under way is not taken for somebody who has said all.
+pub fn cut(ground: &Ground) -> Result<()> {
+    let text = "import socket, sys\n\
+        one = socket.create_connection(('localhost', int(sys.argv[1])))\n\
+        while True: one.sendall(bytes(100000))";
+    let (count, broke) = reads(ground, text, ("timeout_wall", 124), Duration::from_secs(8))?;
+    ensure!(broke == Some(ErrorKind::ConnectionReset), "{count} bytes, {broke:?}");
+    Ok(())
+}
