@@ -30,7 +30,12 @@ pub fn both_ways(ground: &Ground) -> Result<()> {
 }
 
 /// What a server reads to the end, and how that came.
-fn reads(ground: &Ground, text: &str, (kind, code): (&str, i64), after: Duration) -> Result<(usize, Option<ErrorKind>)> {
+fn reads(
+    ground: &Ground,
+    text: &str,
+    (kind, code): (&str, i64),
+    after: Duration,
+) -> Result<(usize, Option<ErrorKind>)> {
     let (sender, heard) = channel();
     let server = Server::start(move |mut stream| {
         thread::sleep(after);

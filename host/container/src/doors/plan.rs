@@ -44,6 +44,8 @@ pub(crate) struct Doors {
     names: BTreeMap<String, Ipv4Addr>,
     /// The program's own loopback is not to be reached through the proxy.
     spares_loopback: bool,
+    /// The loopback of IPv6 is granted.
+    opens_loopback_6: bool,
     /// Something is reached through the proxy alone.
     takes_proxy: bool,
 }
@@ -101,6 +103,10 @@ impl Doors {
             local && !has_door
         });
         all.spares_loopback = !beyond;
+        all.opens_loopback_6 = grants.iter().any(|grant| {
+            let port = grant.port().map_or(1, NonZeroU16::get);
+            NetRules(vec![grant.clone()]).name("::1", port).is_ok()
+        });
         let local =
             |grant: &NetGrant| grant.exact_address() == Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) && grant.port().is_some();
         all.takes_proxy = grants.iter().any(|grant| grant.exact_name().is_none() && !local(grant));
@@ -140,7 +146,9 @@ impl Doors {
         let proxy = format!("http://{address}:{port}");
         let mut settings: Vec<(&[&str], String)> = NAMING_PROXY.map(|names| (names, proxy.clone())).into();
         if self.spares_loopback {
-            settings.push((SPARING_PROXY, format!("{LOCALHOST},127.0.0.1,::1")));
+            // There are no doors at this address, so that whoever was granted it takes the proxy.
+            let six = if self.opens_loopback_6 { "" } else { ",::1" };
+            settings.push((SPARING_PROXY, format!("{LOCALHOST},127.0.0.1{six}")));
         }
         // Node 22 warns of it, so that it is said only where it matters.
         if self.takes_proxy {
@@ -191,7 +199,9 @@ mod tests {
         let local = |port| Door { address: Ipv4Addr::LOCALHOST, port };
         assert_eq!(all.places(), [PROXY, local(8080), local(9090)]);
         let environment = |all: &Doors| all.environment(&Job::python(""), None);
-        assert!(environment(&all).iter().any(|(name, _)| name == "NO_PROXY"));
+        assert!(environment(&all).iter().any(|(name, value)| name == "NO_PROXY" && value.ends_with(",::1")));
+        let six = doors(&["[::1]:8080"]);
+        assert!(environment(&six).iter().any(|(name, value)| name == "NO_PROXY" && !value.contains("::1")));
         for any in ["localhost", "127.0.0.1", "127.0.0.0/8", "127.0.0.0/8:80"] {
             assert!(environment(&doors(&[any])).iter().all(|(name, _)| name != "NO_PROXY"), "{any}");
         }

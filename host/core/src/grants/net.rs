@@ -49,6 +49,7 @@ enum NetHost {
 const RULE: &str =
     "write HOST or HOST:PORT, with a host name, *.domain, an address or a range such as 10.0.0.0/8 ([…] for IPv6)";
 const RANGE: &str = "a range starts at its first address and has a whole number of bits, such as 10.0.0.0/8";
+const ADDRESS: &str = "write HOST or HOST:PORT: no scheme, no path, such as a.org:8443";
 const PORT: &str = "the port is not a number from 1 to 65535";
 
 impl NetGrant {
@@ -58,6 +59,9 @@ impl NetGrant {
     /// When the host is no name, address or range, or the port is no number from 1 to 65535.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let fault = |rule| NameError::new("network grant", text, rule);
+        if text.contains("://") {
+            return Err(fault(ADDRESS));
+        }
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (inside, rest) = rest.split_once(']').ok_or_else(|| fault(RULE))?;

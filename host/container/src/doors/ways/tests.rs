@@ -203,7 +203,9 @@ async fn last_words_arrive_or_are_seen_not_to() {
         });
         ways.finish(by_itself).await;
         match taken.await.expect("it does not panic") {
-            Ok(count) => assert!(ends && by_itself && count == WINDOW, "{count} bytes, as if they were all: {ends}, {by_itself}"),
+            Ok(count) => {
+                assert!(ends && by_itself && count == WINDOW, "{count} bytes, as if they were all: {ends}, {by_itself}")
+            }
             Err(error) => assert!(!(ends && by_itself), "{error}"),
         }
     }
