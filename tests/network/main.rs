@@ -66,6 +66,13 @@ impl Ground {
         Ok((ran.report()?, ran))
     }
 
+    /// Starts a server that nobody but one trial knows: `OTHER` in the program's text is its port.
+    pub fn other(&self, text: &str) -> Result<(Server, String)> {
+        let server = Server::plain()?;
+        let text = text.replace("OTHER", &server.address.port().to_string());
+        Ok((server, text))
+    }
+
     /// Runs a program that has to print this and end well.
     pub fn prints(&self, guest: Guest, text: &str, grants: &[String], wanted: &str) -> Result<Report> {
         let (report, _) = self.run(guest, text, grants, &[])?;

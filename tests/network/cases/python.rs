@@ -78,11 +78,14 @@ import urllib.request
 base = "http://127.0.0.1:PLAIN"
 print(urllib.request.urlopen(base + "/redirect?/hello").read())
 try:
-    urllib.request.urlopen(base + "/redirect?http://127.0.0.2:PLAIN/hello")
+    urllib.request.urlopen(base + "/redirect?http://127.0.0.1:OTHER/hello")
 except OSError as error:
-    print(type(error.reason).__name__, "127.0.0.2" in str(error.reason))
+    print(type(error.reason).__name__, "--net 127.0.0.1:OTHER" in str(error.reason))
 "#;
-    let report = ground.prints(Python, text, &ground.all(), "b'hello'\nPermissionError True\n")?;
+    let (other, text) = ground.other(text)?;
+    let report = ground.prints(Python, &text, &ground.all(), "b'hello'\nPermissionError True\n")?;
+    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    ensure!(report.at("/network/attempts/3/verdict") == "refused", "{}", report.at("/network"));
     ensure!(
         report.at("/denials/0/hint").as_str().is_some_and(|hint| hint.contains("--net")),
         "{}",
@@ -137,10 +140,9 @@ except OSError as error:
 }
 
 fn refused(ground: &Ground) -> Result<()> {
-    let before = ground.tls.count();
     let text = r#"
 import socket, urllib.request
-for url in ("http://example.org/", "http://127.0.0.1:TLS/", "http://[::1]:PLAIN/", "http://2130706433:PLAIN/", "http://169.254.169.254/"):
+for url in ("http://example.org/", "http://127.0.0.1:OTHER/", "http://[::1]:PLAIN/", "http://2130706433:PLAIN/", "http://169.254.169.254/"):
     try:
         urllib.request.urlopen(url)
     except OSError as error:
@@ -150,8 +152,9 @@ try:
 except OSError as error:
     print("--net example.org:81" in str(error))
 "#;
-    let report = ground.prints(Python, text, &ground.all(), &("PermissionError True\n".repeat(5) + "True\n"))?;
-    ensure!(ground.tls.count() == before, "a port that was not granted was connected to");
+    let (other, text) = ground.other(text)?;
+    let report = ground.prints(Python, &text, &ground.all(), &("PermissionError True\n".repeat(5) + "True\n"))?;
+    ensure!(other.count()? == 0, "a port that was not granted was connected to");
     let verdicts = report.at("/network/attempts").as_array().cloned().unwrap_or_default();
     ensure!(verdicts.len() == 6 && verdicts.iter().all(|one| one["verdict"] == "refused"), "{verdicts:?}");
     Ok(())
@@ -255,7 +258,7 @@ try:
 except ModuleNotFoundError as error:
     print(error.name)
 try:
-    urllib.request.urlopen("http://127.0.0.1:PLAIN/hello")
+    urllib.request.urlopen("http://127.0.0.1:OTHER/hello")
 except OSError as error:
     print(error.reason)
 try:
@@ -263,8 +266,8 @@ try:
 except socket.gaierror as error:
     print(error)
 "#;
-    let before = ground.plain.count();
-    let (report, _) = ground.run(Python, text, &[], &[])?;
+    let (other, text) = ground.other(text)?;
+    let (report, _) = ground.run(Python, &text, &[], &[])?;
     let refusal = "network access is not granted";
     ensure!(report.outcome() == "exited 0" && report.stdout().matches(refusal).count() == 2, "{:?}", report.json());
     ensure!(
@@ -272,7 +275,7 @@ except socket.gaierror as error:
         "{}",
         report.stdout()
     );
-    ensure!(ground.plain.count() == before, "it was connected to");
+    ensure!(other.count()? == 0, "it was connected to");
     ensure!(report.missing().contains(&"network sockets"), "{:?}", report.missing());
     Ok(())
 }
