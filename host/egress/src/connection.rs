@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use codebox_core::{BoxFuture, LimitKind, NetVerdict, RefusalReason};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::egress::late;
 use crate::error::EgressError;
 use crate::ledger::{Entry, Way};
 use crate::roots::TlsRoots;
+use crate::stream::Stream;
 use crate::tls::TlsConnection;
 
 /// A connection to a granted host: counted, and cut off where a limit on the network is reached.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     address: IpAddr,
     entry: Entry,
     patience: Duration,
@@ -33,7 +33,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, address: IpAddr, entry: Entry, patience: Duration) -> Self {
+    pub(crate) fn new(stream: Stream, address: IpAddr, entry: Entry, patience: Duration) -> Self {
         let over = Box::pin(entry.until_over());
         Self { stream, address, entry, patience, over }
     }
@@ -42,6 +42,12 @@ impl Connection {
     #[must_use]
     pub const fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// Looks out for what comes in, for at most this long and without sleeping: for callers that have nothing else to do,
+    /// and do not want to pay for being woken up.
+    pub fn look_out(&self, patience: Duration) {
+        self.stream.look_out(patience);
     }
 
     /// Speaks TLS over it with a host of this name; `alpn` names the protocols that are offered.
@@ -87,7 +93,7 @@ impl AsyncRead for Connection {
                 return (0, None);
             }
             let mut part = ReadBuf::new(buf.initialize_unfilled_to(left.min(buf.remaining())));
-            let polled = Pin::new(&mut *stream).poll_read(cx, &mut part);
+            let polled = stream.poll_read(cx, &mut part);
             let read = part.filled().len();
             (read, Some((polled, read)))
         });
@@ -100,7 +106,7 @@ impl AsyncRead for Connection {
             None => {
                 // The end of the other's words takes no room; anything else is too much.
                 let mut one = [0];
-                if ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut one)))? == 0 {
+                if ready!(stream.poll_peek(cx, &mut one))? == 0 {
                     return Poll::Ready(Ok(()));
                 }
                 entry.overrun();
@@ -120,7 +126,7 @@ impl AsyncWrite for Connection {
             if left == 0 {
                 return (0, None);
             }
-            let polled = Pin::new(&mut *stream).poll_write(cx, &bytes[..bytes.len().min(left)]);
+            let polled = stream.poll_write(cx, &bytes[..bytes.len().min(left)]);
             let moved = if let Poll::Ready(Ok(moved)) = &polled { *moved } else { 0 };
             (moved, Some(polled))
         });
@@ -133,11 +139,12 @@ impl AsyncWrite for Connection {
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Nothing is kept here.
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        self.get_mut().stream.poll_shutdown(cx)
     }
 }

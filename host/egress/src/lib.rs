@@ -22,6 +22,7 @@ mod error;
 mod ledger;
 pub mod proxy;
 mod roots;
+mod stream;
 mod tls;
 
 pub use connection::Connection;
