@@ -1,5 +1,7 @@
 //! What is tried.
 
+#[cfg(target_os = "linux")]
+mod broken;
 mod javascript;
 mod limits;
 mod python;
@@ -7,5 +9,8 @@ mod python;
 use crate::Case;
 
 pub fn all() -> Vec<Case> {
-    [python::cases(), javascript::cases(), limits::cases()].into_iter().flatten().collect()
+    let cases = [python::cases(), javascript::cases(), limits::cases()].into_iter().flatten();
+    #[cfg(target_os = "linux")]
+    let cases = cases.chain(broken::cases());
+    cases.collect()
 }

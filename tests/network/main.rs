@@ -17,7 +17,7 @@ use server::Server;
 
 /// What every trial has.
 pub struct Ground {
-    kit: Kit,
+    pub kit: Kit,
     pub plain: Server,
     /// Speaks TLS in a name that the certificate holds for.
     pub tls: Server,
