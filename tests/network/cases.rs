@@ -1,5 +1,6 @@
 //! What is tried.
 
+mod again;
 #[cfg(target_os = "linux")]
 mod broken;
 mod javascript;
@@ -9,7 +10,7 @@ mod python;
 use crate::Case;
 
 pub fn all() -> Vec<Case> {
-    let cases = [python::cases(), javascript::cases(), limits::cases()].into_iter().flatten();
+    let cases = [python::cases(), javascript::cases(), limits::cases(), again::cases()].into_iter().flatten();
     #[cfg(target_os = "linux")]
     let cases = cases.chain(broken::cases());
     cases.collect()

@@ -36,7 +36,7 @@ impl Ground {
         Ok(Self { kit, plain, tls, misnamed, trusted })
     }
 
-    fn roots(&self) -> std::path::PathBuf {
+    pub fn roots(&self) -> std::path::PathBuf {
         self.trusted.path().join("roots.pem")
     }
 
@@ -54,9 +54,7 @@ impl Ground {
         text: &str,
         (grants, options): (&[String], &[&str]),
     ) -> Result<(Report, Ran)> {
-        let port = |server: &Server| server.address.port().to_string();
-        let text = text.replace("PLAIN", &port(&self.plain));
-        let text = text.replace("MISNAMED", &port(&self.misnamed)).replace("TLS", &port(&self.tls));
+        let text = self.at_ports(text);
         let mut command = self.kit.run_json().env("SSL_CERT_FILE", roots).args(guest.inline(&text)).args(options);
         for grant in grants {
             command = command.args(["--net", grant.as_str()]);
@@ -64,6 +62,12 @@ impl Ground {
         let ran = command.run()?;
         ensure!(!ran.hung, "it hangs");
         Ok((ran.report()?, ran))
+    }
+
+    pub fn at_ports(&self, text: &str) -> String {
+        let port = |server: &Server| server.address.port().to_string();
+        let text = text.replace("PLAIN", &port(&self.plain));
+        text.replace("MISNAMED", &port(&self.misnamed)).replace("TLS", &port(&self.tls))
     }
 
     /// Starts a server that nobody but one trial knows: `OTHER` in the program's text is its port.
