@@ -5,6 +5,7 @@ mod again;
 mod broken;
 mod javascript;
 mod limits;
+pub mod packages;
 mod python;
 
 use crate::Case;

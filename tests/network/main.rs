@@ -6,11 +6,12 @@
 mod cases;
 mod server;
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Guest, Kit, Ran, Report, is_required};
+use codebox_testkit::{Codebox, Guest, Kit, Ran, Report, is_required};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use server::Server;
@@ -86,6 +87,36 @@ impl Ground {
         Ok(report)
     }
 
+    /// Runs a program with this package of Python's, which was fetched, that has to print this and end well.
+    pub fn prints_with(&self, package: &str, text: &str, wanted: &str) -> Result<Report> {
+        let text = self.at_ports(text);
+        let mut command = self.with(package).env("SSL_CERT_FILE", self.roots()).args(["-c", text.as_str()]);
+        for grant in self.all() {
+            command = command.args(["--net".to_owned(), grant]);
+        }
+        let ran = command.run()?;
+        let report = ran.report()?;
+        let told = || format!("{} {}", report.outcome(), report.stderr());
+        ensure!(!ran.hung && report.outcome() == "exited 0", "it failed: {}", told());
+        ensure!(report.stdout() == wanted, "printed {:?} and not {wanted:?}; {}", report.stdout(), told());
+        Ok(report)
+    }
+
+    /// A run with this package; which index has it is for the settings of whoever runs the tests to say.
+    fn with(&self, package: &str) -> Codebox {
+        self.kit.run_json().inherit_env().args(["--with", package, "--lang", "python"])
+    }
+
+    /// Has a package and what it needs fetched.
+    fn fetch(&self, package: &str) -> Result<(), String> {
+        let ran = self.with(package).args(["-c", &format!("import {package}")]).run();
+        match ran.and_then(|ran| ran.report()) {
+            Ok(report) if report.outcome() == "exited 0" => Ok(()),
+            Ok(report) => Err(format!("{package} cannot be had: {}", report.json())),
+            Err(error) => Err(format!("{package} cannot be had: {error:#}")),
+        }
+    }
+
     /// Grants of all servers.
     pub fn all(&self) -> Vec<String> {
         let at = |host: &str, server: &Server| format!("{host}:{}", server.address.port());
@@ -112,5 +143,21 @@ fn main() -> Result<()> {
             },
         })
     });
-    libtest_mimic::run(&args, trials.collect()).exit()
+    let fetched: BTreeMap<_, _> =
+        cases::packages::CASES.iter().map(|(_, package, _)| (*package, Arc::new(OnceLock::new()))).collect();
+    let with_packages = cases::packages::CASES.iter().map(|(name, package, case)| {
+        let (ground, ready, fetched) = (Arc::clone(&ground), ready.clone(), Arc::clone(&fetched[package]));
+        Trial::ignorable_test(format!("packages::{name}"), move || {
+            let there = || fetched.get_or_init(|| ground.fetch(package)).clone();
+            match ready.map_err(|reason| ("wasm", reason)).and_then(|()| there().map_err(|reason| ("index", reason))) {
+                Err((what, reason)) if is_required(what) => Err(reason.into()),
+                Err((_, reason)) => Ok(Completion::ignored_with(reason)),
+                Ok(()) => match case(&ground) {
+                    Ok(()) => Ok(Completion::Completed),
+                    Err(error) => Err(Failed::from(format!("{error:#}"))),
+                },
+            }
+        })
+    });
+    libtest_mimic::run(&args, trials.chain(with_packages).collect()).exit()
 }

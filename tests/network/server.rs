@@ -7,6 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -146,6 +148,11 @@ fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<(
         "/connection" => whole(to, "200 OK", "", number.to_string().as_bytes()),
         "/echo" => whole(to, "200 OK", &format!("X-Method: {}\r\n", request.method), &request.body),
         "/headers" => whole(to, "200 OK", "", request.headers.join("\n").as_bytes()),
+        "/gzip" => {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+            packed.write_all("hello ".repeat(100).as_bytes())?;
+            whole(to, "200 OK", "Content-Encoding: gzip\r\n", &packed.finish()?)
+        }
         "/large" => whole(to, "200 OK", "", &vec![b'x'; LARGE]),
         "/redirect" => whole(to, "302 Found", &format!("Location: {query}\r\n"), b""),
         "/missing" => whole(to, "404 Not Found", "", b"nothing"),

@@ -9,6 +9,8 @@ pub fn cases() -> Vec<Case> {
     vec![
         ("get_and_post", JavaScript, get_and_post),
         ("bodies_are_streams", JavaScript, streams),
+        ("bodies_are_unpacked_and_piped", JavaScript, piped),
+        ("headers_are_lists", JavaScript, headers),
         ("bodies_are_sent_as_streams", JavaScript, sent),
         ("a_connection_serves_many_requests", JavaScript, kept),
         ("redirects_are_followed_and_judged_again", JavaScript, redirects),
@@ -60,6 +62,38 @@ try { await response.text(); } catch (error) { console.log(error.name); }
 console.log(response.body instanceof ReadableStream, await new Response(ReadableStream.from([new Uint8Array([104, 105])])).text());
 "#;
     let wanted = "true one two three\ntrue\ntrue true\nTypeError\ntrue hi\n";
+    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn piped(ground: &Ground) -> Result<()> {
+    let text = r#"
+const base = 'https://localhost:TLS';
+const packed = await fetch(base + '/gzip');
+console.log(packed.headers.get('content-encoding'), await packed.text() === 'hello '.repeat(100));
+const upper = new TransformStream({ transform(chunk, control) { control.enqueue(new TextDecoder().decode(chunk).toUpperCase()); } });
+let text = '';
+for await (const piece of (await fetch(base + '/pieces')).body.pipeThrough(upper)) text += piece;
+console.log(text);
+const [one, other] = (await fetch(base + '/pieces')).body.tee();
+console.log(await new Response(one).text(), await new Response(other).text());
+"#;
+    let wanted = "gzip true\nONE TWO THREE\none two three one two three\n";
+    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn headers(ground: &Ground) -> Result<()> {
+    let text = r#"
+const given = new Headers([['A', '1'], ['a', '2'], ['Set-Cookie', 'q=1']]);
+given.append('set-cookie', 'r=2');
+console.log(JSON.stringify([...given]), given.getSetCookie().join());
+for (const bad of [{ 'a b': 'c' }, { a: 'c\nd' }]) {
+  try { new Headers(bad); } catch (error) { console.log(error.name); }
+}
+given.delete('set-cookie');
+const lines = await (await fetch('http://127.0.0.1:PLAIN/headers', { headers: given })).text();
+console.log(/^a: 1, 2$/m.test(lines), /cookie/.test(lines), /^accept-encoding: gzip, deflate$/m.test(lines));
+"#;
+    let wanted = "[[\"a\",\"1, 2\"],[\"set-cookie\",\"q=1\"],[\"set-cookie\",\"r=2\"]] q=1,r=2\nTypeError\nTypeError\ntrue false true\n";
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
 }
 

@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Case> {
         ("redirects_are_followed_and_judged_again", Python, redirects),
         ("tls_is_the_hosts", Python, tls),
         ("a_certificate_that_does_not_hold", Python, certificates),
+        ("an_authority_that_the_host_does_not_trust", Python, untrusted),
         ("verification_cannot_be_switched_off", Python, unverified),
         ("what_is_not_granted_is_refused_by_name", Python, refused),
         ("errors_are_the_interpreters_own", Python, errors),
@@ -115,6 +116,22 @@ except urllib.error.URLError as error:
     print(type(error.reason) is ssl.SSLCertVerificationError, "CERTIFICATE_VERIFY_FAILED" in str(error.reason))
 "#;
     ground.prints(Python, text, &ground.all(), "True True\n").map(drop)
+}
+
+fn untrusted(ground: &Ground) -> Result<()> {
+    let text = r#"
+import urllib.error, urllib.request
+try:
+    print(urllib.request.urlopen("https://localhost:TLS/hello").read())
+except urllib.error.URLError as error:
+    print(type(error.reason).__name__)
+"#;
+    let trusted = ground.kit.folder()?;
+    let roots = trusted.path().join("roots.pem");
+    std::fs::write(&roots, ground.misnamed.certificate.as_deref().unwrap_or_default())?;
+    let (report, _) = ground.run_trusting(&roots, Python, text, (&ground.all(), &[]))?;
+    ensure!(report.stdout() == "SSLCertVerificationError\n", "{:?} {}", report.stdout(), report.stderr());
+    Ok(())
 }
 
 fn unverified(ground: &Ground) -> Result<()> {
