@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use codebox_core::{NetRules, ResultKind};
+use codebox_core::{Limits, NetRules, ResultKind};
 use codebox_egress::TlsRoots;
 use codebox_wasm::{Way, Ways};
 
@@ -13,7 +13,7 @@ use codebox_cli::Failure;
 /// Connects itself, in a process that is not confined.
 pub(crate) fn direct() -> Ways {
     let roots = Arc::new(OnceLock::new());
-    Arc::new(move |_| Ok(Way { roots: roots.get_or_init(roots_to_trust).clone(), ..Way::default() }))
+    Arc::new(move |_, _| Ok(Way { roots: roots.get_or_init(roots_to_trust).clone(), ..Way::default() }))
 }
 
 /// The roots that users of OpenSSL name by variables, or the system's; none if there are none, and then no TLS.
@@ -31,22 +31,22 @@ mod brokered {
     use std::process::{Command, Stdio};
 
     use codebox_cli::BROKER_COMMAND;
-    use codebox_egress::Dialer;
     use codebox_egress::broker::{self, Broker};
+    use codebox_egress::{Dialer, EgressLimits};
 
     use super::*;
 
     /// Has another process connect, since this one will have confined itself by then; `line` is told the number of the
     /// descriptor that leads there.
     pub(crate) fn brokered(line: Arc<OnceLock<i32>>) -> Ways {
-        Arc::new(move |rules: &NetRules| {
+        Arc::new(move |rules: &NetRules, limits: &Limits| {
             let (ours, theirs) = broker::line()?;
             let mut command = Command::new(std::env::current_exe()?);
             command.arg(BROKER_COMMAND).env_remove(codebox_cli::STANDBY_VARIABLE).current_dir("/");
             // It ends when the line does, which is when this process does.
             command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-            let broker = Broker::at(ours, rules, None)?;
-            // One process of the command line runs one job.
+            // One process of the command line runs one job, so that the job's limit is the broker's.
+            let broker = Broker::at(ours, rules, EgressLimits::of(limits).connections)?;
             let _ = line.set(broker.descriptor());
             Ok(Way { dialer: Dialer::Other(Arc::new(broker)), roots: roots_to_trust() })
         })

@@ -1,6 +1,11 @@
 //! Runs that die in WebAssembly and stay there: the report says what they lacked, and the command that it names works.
 
 use std::fs;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::Report;
@@ -15,6 +20,8 @@ pub fn cases() -> Cases {
         case("stays", "wrote_to_a_grant", wrote_to_a_grant),
         case("stays", "brought_files_out", brought_files_out),
         case("stays", "granted_but_untouched", granted_but_untouched),
+        case("stays", "reached_a_host", reached_a_host),
+        case("stays", "granted_a_host_and_reached_none", granted_a_host_and_reached_none),
         case("stays", "only_wasm", only_wasm),
         case("stays", "comment_asks_for_wasm", comment_asks_for_wasm),
         case("stays", "forbidden", forbidden),
@@ -87,6 +94,36 @@ fn granted_but_untouched(ground: &Ground) -> Result<()> {
     is_second(ground, &ground.report(run)?, "threads")?;
     ensure!(fs::read_to_string(ground.granted().join("word"))? == "readread", "it did not run once");
     Ok(())
+}
+
+/// A host that was reached has seen the run: it does not see it twice unless somebody says so.
+fn reached_a_host(ground: &Ground) -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&seen);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let _told = stream.write_all(b"seen");
+        }
+    });
+    // It waits for an answer, so that whoever it reached has counted it.
+    let code = format!("import socket\nprint(socket.create_connection(('127.0.0.1', {port})).recv(4))\n{DIES}");
+    let words = ["--net", &format!("127.0.0.1:{port}"), "--lang", "python", "-c", &code];
+    let command = needs(&ground.report(ground.run(&words))?, "it has reached hosts on the network")?;
+    ensure!(seen.load(Ordering::SeqCst) == 1, "it was run more than once");
+    let report = works(ground, &command, b"")?;
+    ensure!(report.stdout() == "b'seen'\n", "it printed {:?}", report.stdout());
+    ensure!(seen.load(Ordering::SeqCst) == 2, "the command did not run it once");
+    Ok(())
+}
+
+/// A grant by itself is no obstacle, nor is somebody who was not there.
+fn granted_a_host_and_reached_none(ground: &Ground) -> Result<()> {
+    let code = format!("import socket\nprint(socket.socket().connect_ex(('127.0.0.1', 1)) != 0)\n{DIES}");
+    let words = ["--net", "127.0.0.1:1", "--lang", "python", "-c", &code];
+    is_second(ground, &ground.report(ground.run(&words))?, "threads")
 }
 
 fn only_wasm(ground: &Ground) -> Result<()> {

@@ -1,11 +1,18 @@
 //! What is tried.
 
+mod again;
+#[cfg(target_os = "linux")]
+mod broken;
 mod javascript;
 mod limits;
+pub mod packages;
 mod python;
 
 use crate::Case;
 
 pub fn all() -> Vec<Case> {
-    [python::cases(), javascript::cases(), limits::cases()].into_iter().flatten().collect()
+    let cases = [python::cases(), javascript::cases(), limits::cases(), again::cases()].into_iter().flatten();
+    #[cfg(target_os = "linux")]
+    let cases = cases.chain(broken::cases());
+    cases.collect()
 }

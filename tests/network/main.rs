@@ -6,18 +6,19 @@
 mod cases;
 mod server;
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Guest, Kit, Ran, Report, is_required};
+use codebox_testkit::{Codebox, Guest, Kit, Ran, Report, is_required};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use server::Server;
 
 /// What every trial has.
 pub struct Ground {
-    kit: Kit,
+    pub kit: Kit,
     pub plain: Server,
     /// Speaks TLS in a name that the certificate holds for.
     pub tls: Server,
@@ -36,7 +37,7 @@ impl Ground {
         Ok(Self { kit, plain, tls, misnamed, trusted })
     }
 
-    fn roots(&self) -> std::path::PathBuf {
+    pub fn roots(&self) -> std::path::PathBuf {
         self.trusted.path().join("roots.pem")
     }
 
@@ -54,9 +55,7 @@ impl Ground {
         text: &str,
         (grants, options): (&[String], &[&str]),
     ) -> Result<(Report, Ran)> {
-        let port = |server: &Server| server.address.port().to_string();
-        let text = text.replace("PLAIN", &port(&self.plain));
-        let text = text.replace("MISNAMED", &port(&self.misnamed)).replace("TLS", &port(&self.tls));
+        let text = self.at_ports(text);
         let mut command = self.kit.run_json().env("SSL_CERT_FILE", roots).args(guest.inline(&text)).args(options);
         for grant in grants {
             command = command.args(["--net", grant.as_str()]);
@@ -66,6 +65,19 @@ impl Ground {
         Ok((ran.report()?, ran))
     }
 
+    pub fn at_ports(&self, text: &str) -> String {
+        let port = |server: &Server| server.address.port().to_string();
+        let text = text.replace("PLAIN", &port(&self.plain));
+        text.replace("MISNAMED", &port(&self.misnamed)).replace("TLS", &port(&self.tls))
+    }
+
+    /// Starts a server that nobody but one trial knows: `OTHER` in the program's text is its port.
+    pub fn other(&self, text: &str) -> Result<(Server, String)> {
+        let server = Server::plain()?;
+        let text = text.replace("OTHER", &server.address.port().to_string());
+        Ok((server, text))
+    }
+
     /// Runs a program that has to print this and end well.
     pub fn prints(&self, guest: Guest, text: &str, grants: &[String], wanted: &str) -> Result<Report> {
         let (report, _) = self.run(guest, text, grants, &[])?;
@@ -73,6 +85,36 @@ impl Ground {
         ensure!(report.outcome() == "exited 0", "it failed: {}", told());
         ensure!(report.stdout() == wanted, "printed {:?} and not {wanted:?}; {}", report.stdout(), told());
         Ok(report)
+    }
+
+    /// Runs a program with this package of Python's, which was fetched, that has to print this and end well.
+    pub fn prints_with(&self, package: &str, text: &str, wanted: &str) -> Result<Report> {
+        let text = self.at_ports(text);
+        let mut command = self.with(package).env("SSL_CERT_FILE", self.roots()).args(["-c", text.as_str()]);
+        for grant in self.all() {
+            command = command.args(["--net".to_owned(), grant]);
+        }
+        let ran = command.run()?;
+        let report = ran.report()?;
+        let told = || format!("{} {}", report.outcome(), report.stderr());
+        ensure!(!ran.hung && report.outcome() == "exited 0", "it failed: {}", told());
+        ensure!(report.stdout() == wanted, "printed {:?} and not {wanted:?}; {}", report.stdout(), told());
+        Ok(report)
+    }
+
+    /// A run with this package; which index has it is for the settings of whoever runs the tests to say.
+    fn with(&self, package: &str) -> Codebox {
+        self.kit.run_json().inherit_env().args(["--with", package, "--lang", "python"])
+    }
+
+    /// Has a package and what it needs fetched.
+    fn fetch(&self, package: &str) -> Result<(), String> {
+        let ran = self.with(package).args(["-c", &format!("import {package}")]).run();
+        match ran.and_then(|ran| ran.report()) {
+            Ok(report) if report.outcome() == "exited 0" => Ok(()),
+            Ok(report) => Err(format!("{package} cannot be had: {}", report.json())),
+            Err(error) => Err(format!("{package} cannot be had: {error:#}")),
+        }
     }
 
     /// Grants of all servers.
@@ -101,5 +143,21 @@ fn main() -> Result<()> {
             },
         })
     });
-    libtest_mimic::run(&args, trials.collect()).exit()
+    let fetched: BTreeMap<_, _> =
+        cases::packages::CASES.iter().map(|(_, package, _)| (*package, Arc::new(OnceLock::new()))).collect();
+    let with_packages = cases::packages::CASES.iter().map(|(name, package, case)| {
+        let (ground, ready, fetched) = (Arc::clone(&ground), ready.clone(), Arc::clone(&fetched[package]));
+        Trial::ignorable_test(format!("packages::{name}"), move || {
+            let there = || fetched.get_or_init(|| ground.fetch(package)).clone();
+            match ready.map_err(|reason| ("wasm", reason)).and_then(|()| there().map_err(|reason| ("index", reason))) {
+                Err((what, reason)) if is_required(what) => Err(reason.into()),
+                Err((_, reason)) => Ok(Completion::ignored_with(reason)),
+                Ok(()) => match case(&ground) {
+                    Ok(()) => Ok(Completion::Completed),
+                    Err(error) => Err(Failed::from(format!("{error:#}"))),
+                },
+            }
+        })
+    });
+    libtest_mimic::run(&args, trials.chain(with_packages).collect()).exit()
 }

@@ -3,11 +3,12 @@
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -19,8 +20,6 @@ pub const LARGE: usize = 1 << 20;
 /// A server, for as long as the tests run.
 pub struct Server {
     pub address: SocketAddr,
-    /// Connections that were made to it.
-    pub connections: Arc<AtomicUsize>,
     /// Its certificate, if it speaks TLS.
     pub certificate: Option<String>,
 }
@@ -46,21 +45,26 @@ impl Server {
 
     fn start(tls: Option<Arc<ServerConfig>>) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let (address, connections) = (listener.local_addr()?, Arc::new(AtomicUsize::new(0)));
-        let counted = Arc::clone(&connections);
+        let address = listener.local_addr()?;
         thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
+            for (number, stream) in (1..).zip(listener.incoming().flatten()) {
                 let tls = tls.clone();
                 // A client may leave at any time.
                 thread::spawn(move || drop(serve(stream, tls, number)));
             }
         });
-        Ok(Self { address, connections, certificate: None })
+        Ok(Self { address, certificate: None })
     }
 
-    pub fn count(&self) -> usize {
-        self.connections.load(Ordering::SeqCst)
+    /// How many connections were made to this plain server before this call, which makes one more: they are taken in
+    /// the order in which they came.
+    pub fn count(&self) -> Result<usize> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.write_all(b"GET /connection HTTP/1.1\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let number = answer.rsplit("\r\n").next().unwrap_or_default();
+        Ok(number.parse::<usize>().with_context(|| answer.clone())? - 1)
     }
 }
 
@@ -144,6 +148,11 @@ fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<(
         "/connection" => whole(to, "200 OK", "", number.to_string().as_bytes()),
         "/echo" => whole(to, "200 OK", &format!("X-Method: {}\r\n", request.method), &request.body),
         "/headers" => whole(to, "200 OK", "", request.headers.join("\n").as_bytes()),
+        "/gzip" => {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+            packed.write_all("hello ".repeat(100).as_bytes())?;
+            whole(to, "200 OK", "Content-Encoding: gzip\r\n", &packed.finish()?)
+        }
         "/large" => whole(to, "200 OK", "", &vec![b'x'; LARGE]),
         "/redirect" => whole(to, "302 Found", &format!("Location: {query}\r\n"), b""),
         "/missing" => whole(to, "404 Not Found", "", b"nothing"),

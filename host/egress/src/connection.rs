@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use codebox_core::{BoxFuture, LimitKind, NetVerdict, RefusalReason};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::egress::late;
 use crate::error::EgressError;
 use crate::ledger::{Entry, Way};
 use crate::roots::TlsRoots;
+use crate::stream::Stream;
 use crate::tls::TlsConnection;
 
 /// A connection to a granted host: counted, and cut off where a limit on the network is reached.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     address: IpAddr,
     entry: Entry,
     patience: Duration,
@@ -34,7 +34,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if self.resets.load(Ordering::Relaxed) {
             // One that is closed by the other side already has nobody to tell.
-            let _ = self.stream.set_zero_linger();
+            self.stream.reset_on_close();
         }
     }
 }
@@ -46,7 +46,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, address: IpAddr, entry: Entry, patience: Duration) -> Self {
+    pub(crate) fn new(stream: Stream, address: IpAddr, entry: Entry, patience: Duration) -> Self {
         let over = Box::pin(entry.until_over());
         Self { stream, address, entry, patience, over, resets: Arc::default() }
     }
@@ -60,6 +60,12 @@ impl Connection {
     /// Whether it is reset when it is dropped; it is not, until that is set.
     pub(crate) fn resets(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.resets)
+    }
+
+    /// Looks out for what comes in, for at most this long and without sleeping: for callers that have nothing else to do,
+    /// and do not want to pay for being woken up.
+    pub fn look_out(&self, patience: Duration) {
+        self.stream.look_out(patience);
     }
 
     /// Speaks TLS over it with a host of this name; `alpn` names the protocols that are offered.
@@ -105,7 +111,7 @@ impl AsyncRead for Connection {
                 return (0, None);
             }
             let mut part = ReadBuf::new(buf.initialize_unfilled_to(left.min(buf.remaining())));
-            let polled = Pin::new(&mut *stream).poll_read(cx, &mut part);
+            let polled = stream.poll_read(cx, &mut part);
             let read = part.filled().len();
             (read, Some((polled, read)))
         });
@@ -118,7 +124,7 @@ impl AsyncRead for Connection {
             None => {
                 // The end of the other's words takes no room; anything else is too much.
                 let mut one = [0];
-                if ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut one)))? == 0 {
+                if ready!(stream.poll_peek(cx, &mut one))? == 0 {
                     return Poll::Ready(Ok(()));
                 }
                 entry.overrun();
@@ -138,7 +144,7 @@ impl AsyncWrite for Connection {
             if left == 0 {
                 return (0, None);
             }
-            let polled = Pin::new(&mut *stream).poll_write(cx, &bytes[..bytes.len().min(left)]);
+            let polled = stream.poll_write(cx, &bytes[..bytes.len().min(left)]);
             let moved = if let Poll::Ready(Ok(moved)) = &polled { *moved } else { 0 };
             (moved, Some(polled))
         });
@@ -151,11 +157,12 @@ impl AsyncWrite for Connection {
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Nothing is kept here.
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        self.get_mut().stream.poll_shutdown(cx)
     }
 }

@@ -95,8 +95,12 @@ pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, D
     let patience = if granted.len() > 1 { ONE_ADDRESS } else { Duration::MAX };
     let mut failed = None;
     for address in granted {
-        match timeout(patience, tokio::net::TcpStream::connect(SocketAddr::new(address, port))).await {
-            Ok(Ok(stream)) => return Ok(Dialed { stream: stream.into_std()?, address }),
+        match timeout(patience, connect(SocketAddr::new(address, port))).await {
+            Ok(Ok(stream)) => {
+                // A request goes out at once, however small.
+                let _ = stream.set_nodelay(true);
+                return Ok(Dialed { stream, address });
+            }
             Ok(Err(error)) => failed = Some(error),
             Err(_late) => failed = Some(crate::egress::late(ONE_ADDRESS)),
         }
@@ -112,6 +116,37 @@ pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, D
 fn is_own(address: IpAddr) -> bool {
     // A system binds sockets to its own addresses only.
     !address.is_loopback() && UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// A connection to an address, which does not block.
+#[cfg(target_os = "linux")]
+async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
+    use rustix::io::Errno;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+
+    let family = if to.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let stream = TcpStream::from(socket_with(family, SocketType::STREAM, flags, None)?);
+    // What is near has answered by the time of the second call, and then nobody has to wait for it.
+    for _ in 0..2 {
+        match connect(&stream, &to) {
+            Ok(()) | Err(Errno::ISCONN) => return Ok(stream),
+            Err(Errno::INPROGRESS | Errno::ALREADY | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let stream = tokio::net::TcpStream::from_std(stream)?;
+    stream.writable().await?;
+    match stream.take_error()? {
+        Some(error) => Err(error),
+        None => stream.into_std(),
+    }
+}
+
+/// A connection to an address, which does not block.
+#[cfg(not(target_os = "linux"))]
+async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
+    tokio::net::TcpStream::connect(to).await?.into_std()
 }
 
 /// Asks the system's resolver, on a thread that nobody has to wait for.

@@ -3,7 +3,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use codebox_core::{LimitKind, Limits, NetAttempt, NetRules, NetUse, NetVerdict, Refusal, RefusalReason};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::connection::Connection;
@@ -11,6 +10,7 @@ use crate::dial::{DialError, Dialed, Dialer, direct};
 use crate::error::EgressError;
 use crate::ledger::{Entry, Ledger};
 use crate::roots::TlsRoots;
+use crate::stream::Stream;
 use crate::tls::TlsConnection;
 
 /// How long looking a host up and connecting to it may take together.
@@ -105,14 +105,12 @@ impl Egress {
         };
         // Whoever dialed is believed in nothing but where it went.
         rules.address(bare, address, port).map_err(refused)?;
-        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)).map_err(failed)?;
-        // A request goes out at once, however small.
-        let _ = stream.set_nodelay(true);
+        let stream = Stream::of(stream).map_err(failed)?;
         entry.verdict(NetVerdict::Allowed, Some(address));
         Ok(self.connection(stream, address, entry))
     }
 
-    fn connection(&self, stream: TcpStream, address: IpAddr, entry: Entry) -> Connection {
+    fn connection(&self, stream: Stream, address: IpAddr, entry: Entry) -> Connection {
         Connection::new(stream, address, entry, self.0.connect)
     }
 

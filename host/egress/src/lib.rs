@@ -23,6 +23,7 @@ mod ledger;
 pub mod proxy;
 mod relay;
 mod roots;
+mod stream;
 mod tls;
 
 pub use connection::Connection;

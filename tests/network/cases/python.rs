@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Case> {
         ("redirects_are_followed_and_judged_again", Python, redirects),
         ("tls_is_the_hosts", Python, tls),
         ("a_certificate_that_does_not_hold", Python, certificates),
+        ("an_authority_that_the_host_does_not_trust", Python, untrusted),
         ("verification_cannot_be_switched_off", Python, unverified),
         ("what_is_not_granted_is_refused_by_name", Python, refused),
         ("errors_are_the_interpreters_own", Python, errors),
@@ -36,7 +37,8 @@ print(connection.getresponse().read())
 "#;
     let report = ground.prints(Python, text, &ground.all(), "200 hello b'hello'\nPUT b'some bytes'\nb'abc'\n")?;
     let attempts = report.at("/network/attempts").as_array().map_or(0, Vec::len);
-    ensure!(attempts == 3, "{attempts} attempts are listed");
+    let times = report.at("/network/attempts/0/times");
+    ensure!(attempts == 1 && times == 3, "{attempts} kinds of attempts are listed, {times} of the first");
     ensure!(report.at("/network/attempts/0/verdict") == "allowed", "{}", report.at("/network"));
     ensure!(report.at("/network/attempts/0/address") == "127.0.0.1", "{}", report.at("/network"));
     ensure!(report.at("/network/received").as_u64() > Some(100), "{}", report.at("/network"));
@@ -78,11 +80,14 @@ import urllib.request
 base = "http://127.0.0.1:PLAIN"
 print(urllib.request.urlopen(base + "/redirect?/hello").read())
 try:
-    urllib.request.urlopen(base + "/redirect?http://127.0.0.2:PLAIN/hello")
+    urllib.request.urlopen(base + "/redirect?http://127.0.0.1:OTHER/hello")
 except OSError as error:
-    print(type(error.reason).__name__, "127.0.0.2" in str(error.reason))
+    print(type(error.reason).__name__, "--net 127.0.0.1:OTHER" in str(error.reason))
 "#;
-    let report = ground.prints(Python, text, &ground.all(), "b'hello'\nPermissionError True\n")?;
+    let (other, text) = ground.other(text)?;
+    let report = ground.prints(Python, &text, &ground.all(), "b'hello'\nPermissionError True\n")?;
+    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    ensure!(report.at("/network/attempts/3/verdict") == "refused", "{}", report.at("/network"));
     ensure!(
         report.at("/denials/0/hint").as_str().is_some_and(|hint| hint.contains("--net")),
         "{}",
@@ -114,6 +119,22 @@ except urllib.error.URLError as error:
     ground.prints(Python, text, &ground.all(), "True True\n").map(drop)
 }
 
+fn untrusted(ground: &Ground) -> Result<()> {
+    let text = r#"
+import urllib.error, urllib.request
+try:
+    print(urllib.request.urlopen("https://localhost:TLS/hello").read())
+except urllib.error.URLError as error:
+    print(type(error.reason).__name__)
+"#;
+    let trusted = ground.kit.folder()?;
+    let roots = trusted.path().join("roots.pem");
+    std::fs::write(&roots, ground.misnamed.certificate.as_deref().unwrap_or_default())?;
+    let (report, _) = ground.run_trusting(&roots, Python, text, (&ground.all(), &[]))?;
+    ensure!(report.stdout() == "SSLCertVerificationError\n", "{:?} {}", report.stdout(), report.stderr());
+    Ok(())
+}
+
 fn unverified(ground: &Ground) -> Result<()> {
     let text = r#"
 import ssl, socket, urllib.request
@@ -137,10 +158,9 @@ except OSError as error:
 }
 
 fn refused(ground: &Ground) -> Result<()> {
-    let before = ground.tls.count();
     let text = r#"
 import socket, urllib.request
-for url in ("http://example.org/", "http://127.0.0.1:TLS/", "http://[::1]:PLAIN/", "http://2130706433:PLAIN/", "http://169.254.169.254/"):
+for url in ("http://example.org/", "http://127.0.0.1:OTHER/", "http://[::1]:PLAIN/", "http://2130706433:PLAIN/", "http://169.254.169.254/"):
     try:
         urllib.request.urlopen(url)
     except OSError as error:
@@ -150,8 +170,9 @@ try:
 except OSError as error:
     print("--net example.org:81" in str(error))
 "#;
-    let report = ground.prints(Python, text, &ground.all(), &("PermissionError True\n".repeat(5) + "True\n"))?;
-    ensure!(ground.tls.count() == before, "a port that was not granted was connected to");
+    let (other, text) = ground.other(text)?;
+    let report = ground.prints(Python, &text, &ground.all(), &("PermissionError True\n".repeat(5) + "True\n"))?;
+    ensure!(other.count()? == 0, "a port that was not granted was connected to");
     let verdicts = report.at("/network/attempts").as_array().cloned().unwrap_or_default();
     ensure!(verdicts.len() == 6 && verdicts.iter().all(|one| one["verdict"] == "refused"), "{verdicts:?}");
     Ok(())
@@ -255,7 +276,7 @@ try:
 except ModuleNotFoundError as error:
     print(error.name)
 try:
-    urllib.request.urlopen("http://127.0.0.1:PLAIN/hello")
+    urllib.request.urlopen("http://127.0.0.1:OTHER/hello")
 except OSError as error:
     print(error.reason)
 try:
@@ -263,8 +284,8 @@ try:
 except socket.gaierror as error:
     print(error)
 "#;
-    let before = ground.plain.count();
-    let (report, _) = ground.run(Python, text, &[], &[])?;
+    let (other, text) = ground.other(text)?;
+    let (report, _) = ground.run(Python, &text, &[], &[])?;
     let refusal = "network access is not granted";
     ensure!(report.outcome() == "exited 0" && report.stdout().matches(refusal).count() == 2, "{:?}", report.json());
     ensure!(
@@ -272,7 +293,7 @@ except socket.gaierror as error:
         "{}",
         report.stdout()
     );
-    ensure!(ground.plain.count() == before, "it was connected to");
+    ensure!(other.count()? == 0, "it was connected to");
     ensure!(report.missing().contains(&"network sockets"), "{:?}", report.missing());
     Ok(())
 }

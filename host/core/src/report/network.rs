@@ -79,7 +79,9 @@ impl NetUse {
     /// Whether anything was connected to: from then on, others may have seen what the run did.
     #[must_use]
     pub fn reached_anybody(&self) -> bool {
-        self.unlisted > 0 || self.attempts.iter().any(|attempt| attempt.verdict == NetVerdict::Allowed)
+        // A connection whose TLS failed is listed as failed, and the other side has seen it.
+        let moved = self.sent > 0 || self.received > 0;
+        moved || self.unlisted > 0 || self.attempts.iter().any(|attempt| attempt.verdict == NetVerdict::Allowed)
     }
 
     /// The first refused ones among the listed attempts, each host and port once, as denials with their fix.
@@ -110,5 +112,14 @@ mod tests {
         let hints: Vec<_> = used.denials().into_iter().map(|denial| denial.hint).collect();
         assert_eq!(hints, ["add --net a.org:80", "add --net b.org:80"]);
         assert!(used.reached_anybody() && !used.is_none() && NetUse::default().is_none());
+    }
+
+    #[test]
+    fn whoever_was_sent_a_byte_was_reached() {
+        let failed = NetAttempt::new("a.org", 443, None, NetVerdict::Failed("TLS: no".to_owned()));
+        let refused = NetAttempt::new("b.org", 443, None, NetVerdict::Refused(RefusalReason::NotGranted));
+        let used = NetUse { attempts: vec![failed, refused], ..NetUse::default() };
+        assert!(!used.reached_anybody());
+        assert!(NetUse { sent: 1, ..used }.reached_anybody());
     }
 }

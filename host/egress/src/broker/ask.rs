@@ -6,8 +6,10 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use codebox_core::{BoxFuture, NetRules};
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -15,6 +17,10 @@ use tokio::sync::oneshot;
 
 use super::{Answer, Found, MOST, Terms, Wanted};
 use crate::dial::{Dial, DialError, Dialed};
+use crate::stream::soon;
+
+/// How long an answer is looked out for without sleeping: being woken up takes longer than connecting to what is near.
+const AT_ONCE: Duration = Duration::from_micros(100);
 
 /// A broker, as whoever asks it sees it.
 pub struct Broker {
@@ -67,7 +73,6 @@ impl Broker {
     async fn connect(&self, host: &str, port: u16) -> Result<Dialed, DialError> {
         // The name is not even passed on if it is not granted.
         self.rules.name(host, port)?;
-        let line = self.line().await?;
         let (answer, mut mine) = oneshot::channel();
         let id = {
             let mut asked = self.asked();
@@ -78,12 +83,18 @@ impl Broker {
         };
         let _forgotten_in_the_end = Forget(self, id);
         let wanted = serde_json::to_vec(&Wanted { id, host: host.to_owned(), port }).map_err(io::Error::from)?;
-        line.async_io(Interest::WRITABLE, || Ok(rustix::io::write(line, &wanted)?)).await?;
+        match rustix::io::write(&self.line, &wanted) {
+            Err(Errno::AGAIN) => {
+                let line = self.line().await?;
+                line.async_io(Interest::WRITABLE, || Ok(rustix::io::write(line, &wanted)?)).await?;
+            }
+            written => drop(written.map_err(io::Error::from)?),
+        }
         let (found, connection) = loop {
             tokio::select! {
                 biased;
                 answer = &mut mine => break answer.map_err(|_| lost())?,
-                heard = self.hear(line) => heard?,
+                heard = self.hear() => heard?,
             }
         };
         match (found, connection) {
@@ -108,9 +119,14 @@ impl Broker {
     }
 
     /// Hears one answer and passes it to whoever waits for it.
-    async fn hear(&self, line: &UnixStream) -> io::Result<()> {
+    async fn hear(&self) -> io::Result<()> {
         let _hearing = self.hearing.lock().await;
-        let (answer, connection) = line.async_io(Interest::READABLE, || receive(&self.line)).await?;
+        let (answer, connection) = match soon(AT_ONCE, || receive(&self.line)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.line().await?.async_io(Interest::READABLE, || receive(&self.line)).await?
+            }
+            heard => heard?,
+        };
         if let Some(waiting) = self.asked().waiting.remove(&answer.id) {
             // Who has given up since has closed nothing: the connection ends here.
             let _ = waiting.send((answer.found, connection));
@@ -133,7 +149,7 @@ fn lost() -> io::Error {
 }
 
 fn receive(line: &OwnedFd) -> io::Result<(Answer, Option<OwnedFd>)> {
-    let mut bytes = vec![0; 4096];
+    let mut bytes = [0; 4096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(&mut bytes)];

@@ -1,9 +1,11 @@
 //! The broker's end.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::task::Poll;
 
 use codebox_core::NetRules;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -25,32 +27,35 @@ const AT_ONCE: usize = 64;
 /// When the line fails, or what comes over it is no question: it may be a broken process at the other end.
 pub async fn serve(line: OwnedFd) -> io::Result<()> {
     let line = Arc::new(UnixStream::from_std(line.into())?);
-    let Some(terms) = next(&line).await? else { return Ok(()) };
-    let terms: Terms = serde_json::from_slice(&terms)?;
+    let mut room = vec![0; MOST];
+    let Some(terms) = next(&line, &mut room).await? else { return Ok(()) };
+    let terms: Terms = serde_json::from_slice(terms)?;
     let rules = Arc::new(terms.rules()?);
     let mut left = terms.connections.unwrap_or(u64::MAX);
     let places = Arc::new(Semaphore::new(AT_ONCE));
-    while let Some(wanted) = next(&line).await? {
-        let wanted: Wanted = serde_json::from_slice(&wanted)?;
+    while let Some(wanted) = next(&line, &mut room).await? {
+        let wanted: Wanted = serde_json::from_slice(wanted)?;
         // Whoever asks keeps to the limit itself; one that does not was broken into.
         left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are to be no more connections"))?;
         let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
         let (line, rules) = (line.clone(), rules.clone());
-        tokio::spawn(async move {
+        let mut work = Box::pin(async move {
             // Whoever asked may be gone; the next question tells.
             let _told = tell(&line, &rules, wanted).await;
             drop(place);
         });
+        // What is near is done before anything else is looked at.
+        if poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending() {
+            tokio::spawn(work);
+        }
     }
     Ok(())
 }
 
 /// The next message, or nothing when the other end is gone.
-async fn next(line: &UnixStream) -> io::Result<Option<Vec<u8>>> {
-    let mut bytes = vec![0; MOST];
-    let count = line.async_io(Interest::READABLE, || Ok(rustix::io::read(line, &mut bytes[..])?)).await?;
-    bytes.truncate(count);
-    Ok((count > 0).then_some(bytes))
+async fn next<'a>(line: &UnixStream, room: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+    let count = line.async_io(Interest::READABLE, || Ok(rustix::io::read(line, &mut *room)?)).await?;
+    Ok(room.get(..count).filter(|message| !message.is_empty()))
 }
 
 async fn tell(line: &UnixStream, rules: &NetRules, wanted: Wanted) -> io::Result<()> {
@@ -60,17 +65,18 @@ async fn tell(line: &UnixStream, rules: &NetRules, wanted: Wanted) -> io::Result
         Err(_late) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
     };
     let (found, stream) = match dialed {
-        Ok(Dialed { stream, address }) => {
-            // The process at the other end may not set it.
-            let _ = stream.set_nodelay(true);
-            (Found::Connected(address), Some(stream))
-        }
+        Ok(Dialed { stream, address }) => (Found::Connected(address), Some(stream)),
         Err(DialError::Refused(refusal)) => (Found::Refused(refusal.address()), None),
         Err(DialError::Failed(error)) => (Found::Failed((&error).into()), None),
     };
     let answer = serde_json::to_vec(&Answer { id, found })?;
     let passed = stream.as_ref().map(|stream| stream.as_fd());
-    line.async_io(Interest::WRITABLE, || send(line.as_fd(), &answer, passed)).await
+    match send(line.as_fd(), &answer, passed) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            line.async_io(Interest::WRITABLE, || send(line.as_fd(), &answer, passed)).await
+        }
+        sent => sent,
+    }
 }
 
 fn send(line: BorrowedFd<'_>, answer: &[u8], passed: Option<BorrowedFd<'_>>) -> io::Result<()> {

@@ -50,7 +50,7 @@ async fn errors_come_over_it_too() {
         matches!(&error, EgressError::Failed { source, .. } if source.kind() == std::io::ErrorKind::ConnectionRefused),
         "{error}"
     );
-    assert!(egress.connect("127.0.0.2", port).await.is_err());
+    assert!(egress.connect("other.invalid", port).await.is_err());
     let verdicts: Vec<_> = egress.used().attempts.into_iter().map(|attempt| attempt.verdict).collect();
     assert_eq!(verdicts[1], NetVerdict::Refused(RefusalReason::Address(AddressKind::Loopback)));
 }

@@ -195,6 +195,7 @@ async fn the_list_is_bounded() {
         egress.connect(&format!("{number}.{}.org", "é".repeat(5000)), 80).await.expect_err("it is not granted");
     }
     let used = egress.used();
+    // Refusals take a quarter of the list at most.
     assert_eq!((used.attempts.len(), used.unlisted), (64, 936));
     assert!(used.attempts.iter().all(|attempt| attempt.host.len() < 300));
 }

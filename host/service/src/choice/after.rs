@@ -53,6 +53,9 @@ pub fn after(report: &RunReport, job: &Job, escalation: Escalation) -> After {
     if escalation == Escalation::Forbidden {
         return needs("the policy forbids to leave wasm");
     }
+    if report.network.reached_anybody() {
+        return needs("it has reached hosts on the network");
+    }
     if report.effects == Effects::Possible {
         return needs("it has changed files outside of its sandbox");
     }
@@ -150,6 +153,10 @@ mod tests {
         assert!(matches!(after(&lacking, &job, Escalation::Forbidden), After::Needs { .. }));
         let changed = RunReport { effects: Effects::Possible, ..lacking.clone() };
         assert!(matches!(after(&changed, &job, Escalation::Allowed), After::Needs { .. }));
+        let mut reached = lacking.clone();
+        reached.network.sent = 1;
+        let (lacked, why) = ("processes".to_owned(), "it has reached hosts on the network".to_owned());
+        assert_eq!(after(&reached, &job, Escalation::Allowed), After::Needs { lacked, why });
         let asks = Job::python("# codebox: isolation=wasm");
         let why = "line 1 asks for isolation wasm".to_owned();
         let lacked = "processes".to_owned();

@@ -88,7 +88,7 @@ impl Net {
     }
 
     async fn serve(&mut self, request: &Request<'_>) -> Reply {
-        let Request { op, handle, number, bytes, wait: _ } = *request;
+        let Request { op, handle, number, bytes, wait } = *request;
         match op {
             Op::Open => self.open(bytes, number).await,
             Op::Tls => self.start_tls(handle, bytes).await,
@@ -101,7 +101,12 @@ impl Net {
                 let Some(socket) = self.sockets.get_mut(&handle) else { return Reply::closed() };
                 match op {
                     Op::Send => socket.send(bytes).await,
-                    Op::Receive => socket.receive(number).await,
+                    Op::Receive => {
+                        if wait != Some(Duration::ZERO) {
+                            socket.look_out();
+                        }
+                        socket.receive(number).await
+                    }
                     _ => socket.shut_down().await,
                 }
             }

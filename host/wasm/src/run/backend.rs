@@ -79,7 +79,7 @@ impl WasmBackend {
         let _ = crate::sys::Pagemap::get();
         let runtime = |(language, store)| Runtime { language, store, code: OnceLock::new() };
         let runtimes = stores.into_iter().map(runtime).collect();
-        Self { runtimes, scratch, images: Mutex::default(), idle_regions, ways: Arc::new(|_| Ok(Way::default())) }
+        Self { runtimes, scratch, images: Mutex::default(), idle_regions, ways: Arc::new(|_, _| Ok(Way::default())) }
     }
 
     /// The same, whose jobs reach the network in the way that `ways` gives for their rules.
@@ -231,7 +231,8 @@ impl Backend for WasmBackend {
                 [] => None,
                 granted => {
                     let rules = NetRules(granted.to_vec());
-                    let way = (self.ways)(&rules).map_err(|e| BackendError::io("reach the network", e))?;
+                    let way =
+                        (self.ways)(&rules, &spec.limits).map_err(|e| BackendError::io("reach the network", e))?;
                     Some((rules, way))
                 }
             };

@@ -1,7 +1,7 @@
 use std::io;
 use std::sync::Arc;
 
-use codebox_core::NetRules;
+use codebox_core::{Limits, NetRules};
 use codebox_egress::{Dialer, TlsRoots};
 
 /// How an instance reaches the network.
@@ -13,6 +13,6 @@ pub struct Way {
     pub roots: Option<TlsRoots>,
 }
 
-/// Finds the way of an instance that was granted something, by these rules; it is asked before the process confines
-/// itself.
-pub type Ways = Arc<dyn Fn(&NetRules) -> io::Result<Way> + Send + Sync>;
+/// Finds the way of an instance that was granted something, by these rules and within these limits; it is asked before
+/// the process confines itself.
+pub type Ways = Arc<dyn Fn(&NetRules, &Limits) -> io::Result<Way> + Send + Sync>;

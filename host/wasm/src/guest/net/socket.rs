@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use codebox_egress::{Connection, EgressError, TlsConnection, TlsRoots};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
@@ -12,6 +13,9 @@ use super::{GotTls, MAX_ANSWER};
 
 /// Bytes read ahead of a guest at once.
 const READ_AHEAD: usize = 64 << 10;
+
+/// How long an answer may take that is not slept over: being woken up takes about as long.
+const AT_ONCE: Duration = Duration::from_micros(100);
 
 /// The bit of a number of bytes that says that they are to stay where they are.
 const PEEK: u32 = 1 << 31;
@@ -128,6 +132,14 @@ impl Socket {
             self.ahead.from += given.len();
         }
         Reply::Done(given)
+    }
+
+    /// Looks out for an answer that comes at once, without going to sleep over it.
+    pub(super) fn look_out(&self) {
+        if let (Stream::Plain(connection), true, End::NotYet) = (&self.stream, self.ahead.bytes().is_empty(), &self.end)
+        {
+            connection.look_out(AT_ONCE);
+        }
     }
 
     /// Reads ahead; ready once there is something to hand over, be it the end.

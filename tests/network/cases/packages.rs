@@ -1,0 +1,102 @@
+//! Python: clients that are packages, as an index has them; what they need is fetched and kept by a first run of each.
+
+use anyhow::{Result, ensure};
+
+use crate::Ground;
+
+/// A case: its name, the package, what is done.
+pub type Case = (&'static str, &'static str, fn(&Ground) -> Result<()>);
+
+pub const CASES: &[Case] = &[
+    ("requests", "requests", requests),
+    ("requests_errors", "requests", requests_errors),
+    ("httpx", "httpx", httpx),
+    ("httpx_without_waiting", "httpx", httpx_without_waiting),
+];
+
+fn requests(ground: &Ground) -> Result<()> {
+    let text = r#"
+import requests
+base = "https://localhost:TLS"
+answer = requests.get(base + "/hello")
+print(answer.status_code, answer.headers["X-Greeting"], answer.text)
+print(requests.get("http://127.0.0.1:PLAIN/gzip").text == "hello " * 100, len(requests.get(base + "/large").content))
+with requests.Session() as session:
+    print(len({session.get(base + "/connection").text for _ in range(5)}))
+    print(session.post(base + "/echo", json={"a": 1}).json(), session.post(base + "/echo", data=iter([b"ab", b"c"])).content)
+    with session.get(base + "/pieces", stream=True) as answer:
+        print(b"".join(answer.iter_content(4)))
+    with session.get(base + "/endless", stream=True) as answer:
+        print(next(answer.iter_lines()))
+    answer = session.get(base + "/redirect?/hello")
+    print(len(answer.history), answer.text)
+"#;
+    let wanted = "200 hello hello\nTrue 1048576\n1\n{'a': 1} b'abc'\nb'one two three'\nb'tick'\n1 hello\n";
+    ground.prints_with("requests", text, wanted).map(drop)
+}
+
+fn requests_errors(ground: &Ground) -> Result<()> {
+    let text = r#"
+import requests
+base = "https://localhost:TLS"
+def kind(url, **more):
+    try:
+        requests.get(url, **more).raise_for_status()
+    except requests.RequestException as error:
+        return type(error).__name__, "--net 127.0.0.1:OTHER" in str(error)
+print(kind(base + "/redirect?http://127.0.0.1:OTHER/hello"))
+print(kind(base + "/never", timeout=0.2))
+print(kind(base + "/missing"))
+import warnings
+warnings.simplefilter("ignore")
+print(kind("https://localhost:MISNAMED/hello"), kind("https://localhost:MISNAMED/hello", verify=False))
+"#;
+    let (other, text) = ground.other(text)?;
+    let wanted = "('ConnectionError', True)\n('ReadTimeout', False)\n('HTTPError', False)\n\
+        ('SSLError', False) ('SSLError', False)\n";
+    let report = ground.prints_with("requests", &text, wanted)?;
+    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    let hint = report.at("/denials/0/hint");
+    ensure!(hint.as_str() == Some(&format!("add --net 127.0.0.1:{}", other.address.port())), "{hint}");
+    Ok(())
+}
+
+fn httpx(ground: &Ground) -> Result<()> {
+    let text = r#"
+import httpx
+base = "https://localhost:TLS"
+print(httpx.get(base + "/hello").text, httpx.get("http://127.0.0.1:PLAIN/gzip").text == "hello " * 100)
+with httpx.Client(base_url=base, follow_redirects=True) as client:
+    print(len({client.get("/connection").text for _ in range(5)}), client.post("/echo", content=iter([b"ab", b"c"])).content)
+    with client.stream("GET", "/pieces") as answer:
+        print(b"".join(answer.iter_bytes()))
+    print(client.get("/redirect?/hello").text)
+    for path, more in (("/redirect?http://127.0.0.1:OTHER/hello", {}), ("/never", {"timeout": 0.2})):
+        try:
+            client.get(path, **more)
+        except httpx.TransportError as error:
+            print(type(error).__name__, "--net 127.0.0.1:OTHER" in str(error))
+"#;
+    let (other, text) = ground.other(text)?;
+    let wanted = "hello True\n1 b'abc'\nb'one two three'\nhello\nConnectError True\nReadTimeout False\n";
+    ground.prints_with("httpx", &text, wanted)?;
+    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    Ok(())
+}
+
+/// In an event loop, where TLS apart from a connection would be needed, plain HTTP is served.
+fn httpx_without_waiting(ground: &Ground) -> Result<()> {
+    let text = r#"
+import asyncio, httpx
+async def main():
+    async with httpx.AsyncClient() as client:
+        answers = await asyncio.gather(*[client.get("http://127.0.0.1:PLAIN/pieces") for _ in range(4)])
+        print({answer.text for answer in answers})
+        try:
+            await client.get("https://localhost:TLS/hello")
+        except httpx.ConnectError as error:
+            print("apart from a connection is not available" in str(error))
+asyncio.run(main())
+"#;
+    ground.prints_with("httpx", text, "{'one two three'}\nTrue\n").map(drop)
+}
