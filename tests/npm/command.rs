@@ -38,14 +38,14 @@ pub fn trials(kit: &Kit) -> Vec<Trial> {
         })
         .collect();
     for engine in ["docker", "podman"] {
-        let kit = kit.clone();
-        trials.push(Trial::ignorable_test(
-            format!("command::{engine}::a_native_package"),
-            move || match engine_answers(&kit, engine) {
-                Ok(()) => completed(in_container(&kit, engine)),
-                Err(reason) => without(engine, &format!("{reason:#}")),
-            },
-        ));
+        let (kit, ready) = (kit.clone(), ready.clone());
+        trials.push(Trial::ignorable_test(format!("command::{engine}::a_native_package"), move || {
+            match (&**ready, engine_answers(&kit, engine)) {
+                (Err(reason), _) => without("wasm", reason),
+                (_, Err(reason)) => without(engine, &format!("{reason:#}")),
+                (Ok(()), Ok(())) => completed(in_container(&kit, engine)),
+            }
+        }));
     }
     trials
 }
@@ -190,9 +190,11 @@ fn in_container(kit: &Kit, engine: &str) -> Result<()> {
         &[("index.js", "module.exports = 'ready'"), ("prebuilds/linux-x64/a.node", "x")],
     )])?;
     let program = format!("console.log(require('{name}'), require.resolve('{name}'))");
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), engine, "")?;
     let job = || {
-        let job = configured(kit.codebox().args(["run", "--json"]).inherit_env(), &served);
-        job.args(["--engine", engine, "--lang", "js", "--with", &name, "-c", &program])
+        let job = kit.codebox().home(home.path()).args(["run", "--json"]).inherit_env();
+        configured(job, &served).args(["--lang", "js", "--with", &name, "-c", &program])
     };
     let mut asked = 0;
     for turn in ["the first", "the second"] {

@@ -36,14 +36,17 @@ fn native(kit: &Kit, engine: &str) -> Result<()> {
         "import json, importlib.metadata as m, {module}\nprint({module}.VALUE, json.dumps(1), m.version('{name}'))\n\
          try:\n    open({module}.__file__, 'w')\nexcept OSError:\n    print('read-only')"
     );
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), engine, "")?;
     let job = || {
         let job = kit
             .codebox()
+            .home(home.path())
             .args(["run", "--json"])
             .inherit_env()
             .env("UV_DEFAULT_INDEX", index.address.as_str())
             .env("UV_NO_CONFIG", "1");
-        job.env("NO_PROXY", "127.0.0.1").args(["--engine", engine, "--with", &name, "-c", &program])
+        job.env("NO_PROXY", "127.0.0.1").args(["--with", &name, "-c", &program])
     };
     let mut asked = 0;
     for turn in ["the first", "the second"] {
