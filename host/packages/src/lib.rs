@@ -25,6 +25,7 @@ mod lock;
 mod npm;
 mod pin;
 mod progress;
+mod reach;
 mod requirement;
 mod resolve;
 mod settings;

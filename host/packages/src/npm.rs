@@ -18,7 +18,6 @@ mod metadata;
 mod name;
 mod native;
 mod pick;
-mod reach;
 mod resolve;
 mod settings;
 mod spec;
