@@ -1,5 +1,6 @@
 //! Packages of jobs: what is asked for, what that comes to, and where guests find it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -8,8 +9,8 @@ use codebox_cli::{Failure, KeptPackage};
 use codebox_container::ContainerBackend;
 use codebox_core::{GuestPath, Isolation, Language, Layer, PYTHON_PACKAGES, ResultKind};
 use codebox_packages::{
-    ConfigFiles, Decision, Environment, House, HouseError, Index, IndexSettings, Lock, ResolveError, Resolved, Target,
-    Wheel, built_in_of,
+    ConfigFiles, Decision, Environment, House, HouseError, Index, IndexSettings, Lock, NpmStore, ResolveError,
+    Resolved, Target, Wheel, built_in_of,
 };
 use codebox_service::catalog::{Catalog as _, Progress};
 use codebox_service::config::Settings;
@@ -30,6 +31,13 @@ use npm::{Locked, Npm};
 /// The stack of the thread that resolves: the resolver's futures are large.
 const STACK: usize = 16 << 20;
 
+/// What keeps an environment from being removed.
+#[expect(dead_code, reason = "that it is there is all it does")]
+enum Held {
+    Python(Environment),
+    Npm(File),
+}
+
 /// What can be done about packages on this machine.
 pub(crate) struct Provisions {
     house: House,
@@ -37,7 +45,7 @@ pub(crate) struct Provisions {
     npm: PathBuf,
     settings: Settings,
     /// The environments that this process shows to guests.
-    held: Mutex<Vec<Environment>>,
+    held: Mutex<Vec<Held>>,
 }
 
 impl Provisions {
@@ -71,7 +79,12 @@ impl Provisions {
             _ => self.decided(&asked, &store, progress)?,
         };
         match decision {
-            Decision::Pure(resolved) => needs.notes.extend(told(&resolved)),
+            Decision::Pure(resolved) => {
+                needs.notes.extend(told(&resolved));
+                let built_in = resolved.built_in.iter().map(|(name, _)| name);
+                let names = built_in.chain(resolved.wheels.iter().map(|wheel| &wheel.name));
+                needs.pure = names.cloned().collect();
+            }
             Decision::Native(names) => {
                 if self.settings.escalation == Some(Escalation::Forbidden) {
                     let line =
@@ -94,7 +107,7 @@ impl Provisions {
         shelf: &Shelf,
     ) -> Result<Vec<Layer>, Failure> {
         if npm::wants(admitted.job()) {
-            return self.npm(admitted, Locked::Kept)?.shown(Isolation::Wasm, progress);
+            return self.shown_of_npm(admitted, Isolation::Wasm, progress);
         }
         let Some(asked) = Asked::of(admitted)? else { return Ok(Vec::new()) };
         let store = python(shelf, progress)?;
@@ -123,7 +136,7 @@ impl Provisions {
         engine: &ContainerBackend,
     ) -> Result<Vec<Layer>, Failure> {
         if npm::wants(admitted.job()) {
-            return self.npm(admitted, Locked::Kept)?.shown(Isolation::Container, progress);
+            return self.shown_of_npm(admitted, Isolation::Container, progress);
         }
         let Some(asked) = Asked::of(admitted)? else { return Ok(Vec::new()) };
         let named = admitted.container_image().map(|image| image.as_str());
@@ -144,6 +157,21 @@ impl Provisions {
 
     fn npm(&self, admitted: &Admitted, locked: Locked) -> Result<Npm<'_>, Failure> {
         Npm::of(admitted, &self.settings, &self.npm, locked)
+    }
+
+    fn shown_of_npm(
+        &self,
+        admitted: &Admitted,
+        isolation: Isolation,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Layer>, Failure> {
+        let (layer, held) = self.npm(admitted, Locked::Kept)?.shown(isolation, progress)?;
+        self.hold(Held::Npm(held));
+        Ok(vec![layer])
+    }
+
+    fn hold(&self, held: Held) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
     /// Writes a script's lock beside it.
@@ -196,20 +224,29 @@ impl Provisions {
 
     /// Everything that is kept.
     pub(crate) fn kept(&self) -> Vec<KeptPackage> {
-        let kept = self.house.kept().into_iter();
-        kept.map(|one| KeptPackage {
+        let python = self.house.kept().into_iter().map(|one| KeptPackage {
+            name: one.file.split_once('-').map_or(one.file.as_str(), |(name, _)| name).to_owned(),
             file: one.file,
-            sha256: one.sha256,
+            content: format!("sha256-{}", one.sha256),
             size: one.size,
             targets: one.targets.into_iter().collect(),
-        })
-        .collect()
+        });
+        let npm = NpmStore::at(&self.npm).kept().into_iter().map(|one| KeptPackage {
+            file: format!("{}@{}", one.name, one.version),
+            name: one.name,
+            content: one.content,
+            size: one.size,
+            targets: vec!["npm".to_owned()],
+        });
+        python.chain(npm).collect()
     }
 
     /// Removes what nobody uses.
     pub(crate) fn prune(&self) -> Result<(usize, u64), Failure> {
-        let pruned = self.house.prune().map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
-        Ok((pruned.environments + pruned.wheels, pruned.bytes))
+        let python = self.house.prune().map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
+        let npm = NpmStore::at(&self.npm).prune().map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
+        let both = [python, npm].into_iter();
+        Ok(both.fold((0, 0), |(count, bytes), one| (count + one.environments + one.wheels, bytes + one.bytes)))
     }
 
     /// Where what is asked for can be had: as the lock says, as was found out lately, or as an index says now.
@@ -297,7 +334,7 @@ impl Provisions {
         let environment = environment.map_err(not_installed)?;
         let guest = GuestPath::new(PYTHON_PACKAGES).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
         let layer = Layer { host: environment.modules.clone(), guest };
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(environment);
+        self.hold(Held::Python(environment));
         Ok(vec![layer])
     }
 

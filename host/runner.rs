@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use codebox_core::{
-    Backend, BackendError, BackendId, ExecIo, InstanceSpec, Isolation, IsolationSet, Job, Language, Outcome,
+    Backend, BackendError, BackendId, ExecIo, InstanceSpec, Isolation, IsolationSet, Job, Language, NetGrant, Outcome,
     Provenance, RunReport,
 };
 use codebox_files::{FilesError, Scratch};
@@ -45,9 +45,12 @@ const IDLE_REGIONS: usize = 16;
 /// - Where that is not possible, or not allowed, the report says [`needs_escalation`](RunReport::needs_escalation).
 /// - A job that accepts [`IsolationSet::only`]`(Isolation::Wasm)` never leaves this process.
 ///
-/// What the user's `config.toml` says of `isolation`, `escalation`, `engine`, `warm` and `[images]` holds; containers that
+/// What the user's `config.toml` says of `isolation`, `escalation`, `engine`, `warm`, `[network]` and `[images]` holds; containers that
 /// are kept ready are this runner's, and go with it. An image that the engine
 /// lacks is fetched. Limits are the job's own.
+///
+/// A job with [`packages`](Job::packages) is refused with [`RunnerError::Packages`]: making them ready starts further processes
+/// of the command line. Grant a directory that holds them.
 ///
 /// The process itself is not confined: that binds a process for good, and this one is yours. Reports of WebAssembly say so by
 /// listing no walls. `codebox run` confines itself.
@@ -85,6 +88,8 @@ pub struct Runner {
     images: Vec<(Language, Vec<ImageFacts>)>,
     isolations: IsolationSet,
     escalation: Escalation,
+    /// The hosts that the configuration allows, where it says so.
+    allowed_hosts: Option<Vec<NetGrant>>,
     engines: Engines,
 }
 
@@ -117,6 +122,9 @@ pub enum RunnerError {
         /// What the configuration allows.
         allowed: IsolationSet,
     },
+    /// The job wants a host granted that the configuration does not allow.
+    #[error("cannot grant {0}: the configuration does not allow it; add it to network.allow, or leave the grant out")]
+    Host(NetGrant),
     /// The job asks for packages, which only the command line makes ready.
     #[error(
         "cannot have the package {0} in a job of the library: use codebox run --with, or grant a directory with it"
@@ -166,8 +174,9 @@ impl Runner {
         let candidate = Candidate { found: Some(Ok(wasm.capabilities())), ..Candidate::of(&*wasm) };
         let isolations = settings.isolations.unwrap_or_default();
         let escalation = settings.escalation.unwrap_or_default();
+        let allowed_hosts = settings.allowed_hosts.clone();
         let engines = Engines::new(places.clone(), settings, scratch);
-        Ok(Self { wasm, candidate, images, isolations, escalation, engines })
+        Ok(Self { wasm, candidate, images, isolations, escalation, allowed_hosts, engines })
     }
 
     /// Runs a job to its end, blocking the calling thread; must not be called from async code.
@@ -268,6 +277,12 @@ impl Runner {
     fn narrowed<'j>(&self, job: &'j Job) -> Result<Cow<'j, Job>, RunnerError> {
         if let Some(package) = job.packages.first() {
             return Err(RunnerError::Packages(package.clone()));
+        }
+        let is_allowed = |grant: &&NetGrant| {
+            self.allowed_hosts.as_ref().is_none_or(|allowed| allowed.iter().any(|one| grant.is_within(one)))
+        };
+        if let Some(beyond) = job.grants.net.iter().find(|grant| !is_allowed(grant)) {
+            return Err(RunnerError::Host(beyond.clone()));
         }
         let refused = || RunnerError::Isolation { asked: job.isolations, allowed: self.isolations };
         let both = job.isolations.iter().filter(|isolation| self.isolations.contains(*isolation));

@@ -1,5 +1,6 @@
 //! Packages of npm, for programs in JavaScript and TypeScript.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -77,18 +78,29 @@ impl<'p> Npm<'p> {
             notes.push(format!("packages that only a container can have: {}", told.collect::<Vec<_>>().join(", ")));
         }
         // As they were typed, so that they can be read again.
-        Ok(PackageNeeds { names: admitted.job().packages.clone(), native, notes })
+        Ok(PackageNeeds { names: admitted.job().packages.clone(), native, notes, pure: Vec::new() })
     }
 
-    /// What the guest is shown.
-    pub(super) fn shown(&self, isolation: Isolation, progress: &dyn Progress) -> Result<Vec<Layer>, Failure> {
-        let made = self.made(progress)?;
+    /// What the guest is shown, and what keeps it there while it is held.
+    pub(super) fn shown(&self, isolation: Isolation, progress: &dyn Progress) -> Result<(Layer, File), Failure> {
+        let (made, held) = self.held(progress)?;
         if let (Isolation::Wasm, Some(native)) = (isolation, made.native.first()) {
             let line = format!("the package {} cannot be had in wasm: it {}", native.package, native.native);
             return Err(Failure::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
         }
         let guest = GuestPath::new(MODULES).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
-        Ok(vec![Layer { host: made.dir, guest }])
+        Ok((Layer { host: made.dir, guest }, held))
+    }
+
+    /// The packages, held. Who removes packages may come between.
+    fn held(&self, progress: &dyn Progress) -> Result<(NpmEnvironment, File), Failure> {
+        for _ in 0..3 {
+            let made = self.made(progress)?;
+            if let Some(held) = self.store.hold(&made.dir).map_err(|error| unresolved(&error))? {
+                return Ok((made, held));
+            }
+        }
+        Err(Failure::new(ResultKind::InternalError, "the packages are removed as soon as they are there"))
     }
 
     /// Writes a script's lock beside it.
@@ -120,9 +132,14 @@ impl<'p> Npm<'p> {
     /// On a thread of its own, which is gone afterwards: a run confines its process later.
     fn environment(&self, progress: &dyn Progress) -> Result<NpmEnvironment, NpmError> {
         let inside = || {
-            let env = |name: &str| std::env::var(name).ok();
+            let only = self.settings.packages.registry.as_ref();
+            let env = |name: &str| match (only, name) {
+                (Some(only), "NPM_CONFIG_REGISTRY") => Some(only.clone()),
+                _ => std::env::var(name).ok(),
+            };
             let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
             let settings = NpmSettings::from_user(&env, &NpmFiles::OfUser { home }, &ConfigFiles::OfUser)?;
+            let settings = if only.is_some() { settings.with_one_registry() } else { settings };
             let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let executor = executor.map_err(|source| NpmError::Client(source.into()))?;
             let locked = self.lock.as_ref().map(|(_, tree)| tree);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{BASE_IMAGE, Codebox, Input, Kit, Ran, Report};
+use codebox_testkit::{Codebox, Input, Kit, Ran, Report};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -24,12 +24,7 @@ pub struct Ground {
 impl Ground {
     pub fn new(kit: &Kit, engine: Engine) -> Result<Self> {
         let (home, place) = (kit.folder()?, kit.folder()?);
-        let cache = home.path().join("cache");
-        fs::create_dir_all(&cache)?;
-        fs::create_dir(home.path().join("config"))?;
         fs::create_dir(place.path().join("granted"))?;
-        symlink(kit.home().join("data"), home.path().join("data"))?;
-        symlink(kit.home().join("cache/prepared"), cache.join("prepared"))?;
         let ground = Self { engine, kit: kit.clone(), home, place };
         ground.configure("")?;
         Ok(ground)
@@ -37,10 +32,7 @@ impl Ground {
 
     /// Writes the configuration, which begins so.
     pub fn configure(&self, settings: &str) -> Result<()> {
-        let images: String =
-            ["python", "javascript", "command"].map(|key| format!("{key} = \"{BASE_IMAGE}\"\n")).concat();
-        let text = format!("{settings}engine = \"{}\"\n[images]\n{images}", self.engine.name());
-        Ok(fs::write(self.home().join("config/config.toml"), text)?)
+        self.kit.home_with_engine(self.home(), self.engine.name(), settings)
     }
 
     /// The home of this ground's codebox.

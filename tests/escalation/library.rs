@@ -192,6 +192,19 @@ fn policy_holds(ground: &Ground) -> Result<()> {
     let refused = narrow.run(job);
     ensure!(matches!(refused, Err(RunnerError::Isolation { .. })), "{refused:?}");
     ensure!(!ground.has_asked_engines(), "it asked an engine");
+    ground.configure("network.allow = [\"*.example.org:443\"]\n")?;
+    let allows = runner(ground)?;
+    let granted = |host: &str| -> Result<Job> {
+        let mut job = Job::python("print(1)");
+        job.grants.net = vec![host.parse()?];
+        Ok(job)
+    };
+    let refused = allows.run(granted("example.com:443")?);
+    ensure!(matches!(&refused, Err(RunnerError::Host(host)) if host.to_string() == "example.com:443"), "{refused:?}");
+    ensure!(allows.run(granted("a.example.org:443")?)?.is_success());
+    let mut job = Job::python("print(1)");
+    job.packages = vec!["requests".to_owned()];
+    ensure!(matches!(allows.run(job), Err(RunnerError::Packages(package)) if package == "requests"));
     ground.configure("nonsense = 1\n")?;
     ensure!(matches!(runner(ground).map(drop), Err(error) if error.to_string().contains("nonsense")));
     ground.configure("")

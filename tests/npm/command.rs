@@ -20,6 +20,8 @@ const CASES: &[Case] = &[
     ("a_script_that_would_build_is_refused", builds),
     ("a_lock_is_written_and_kept_to", locked),
     ("what_is_no_package_is_refused", refused),
+    ("packages_are_listed_and_pruned", kept),
+    ("the_configuration_names_the_only_registry", only_registry),
 ];
 
 pub fn trials(kit: &Kit) -> Vec<Trial> {
@@ -38,14 +40,14 @@ pub fn trials(kit: &Kit) -> Vec<Trial> {
         })
         .collect();
     for engine in ["docker", "podman"] {
-        let kit = kit.clone();
-        trials.push(Trial::ignorable_test(
-            format!("command::{engine}::a_native_package"),
-            move || match engine_answers(&kit, engine) {
-                Ok(()) => completed(in_container(&kit, engine)),
-                Err(reason) => without(engine, &format!("{reason:#}")),
-            },
-        ));
+        let (kit, ready) = (kit.clone(), ready.clone());
+        trials.push(Trial::ignorable_test(format!("command::{engine}::a_native_package"), move || {
+            match (&**ready, engine_answers(&kit, engine)) {
+                (Err(reason), _) => without("wasm", reason),
+                (_, Err(reason)) => without(engine, &format!("{reason:#}")),
+                (Ok(()), Ok(())) => completed(in_container(&kit, engine)),
+            }
+        }));
     }
     trials
 }
@@ -105,7 +107,16 @@ fn there(kit: &Kit) -> Result<()> {
         "import {{ twice }} from '{top}'; import fs from 'node:fs'; console.log(twice);
          try {{ fs.writeFileSync('/node_modules/{top}/top.js', ''); }} catch (error) {{ console.log('read-only'); }}"
     );
-    let job = || run(kit, &served).args(["--lang", "js", "--with", &format!("{top}@^1"), "-c", &program]);
+    // Whatever is started on the way, is started by its name.
+    for started in ["node", "npm", "npx", "sh", "git", "python3"] {
+        let path = folder.path().join(started);
+        fs::write(&path, format!("#!/bin/sh\n: > {}\n", mark.display()))?;
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    }
+    let job = || {
+        let job = run(kit, &served).env("PATH", folder.path().as_os_str());
+        job.args(["--lang", "js", "--with", &format!("{top}@^1"), "-c", &program])
+    };
     ensure!(printed(job())? == "42\nread-only\n");
     let asked = served.asked();
     ensure!(printed(job())? == "42\nread-only\n");
@@ -182,6 +193,52 @@ fn refused(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
+/// In a home of its own: everything that nobody uses is to go.
+fn kept(kit: &Kit) -> Result<()> {
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), "docker", "")?;
+    let name = unique("kept");
+    let served = Served::of(&[(json!({"name": name, "version": "1.2.3"}), &[("index.js", "module.exports = 7")])])?;
+    let program = format!("console.log(require('{name}'))");
+    let job = || run(kit, &served).home(home.path()).args(["--lang", "js", "--with", &name, "-c", &program]);
+    let packages = |words: &[&str]| kit.codebox().home(home.path()).arg("packages").args(words.iter().copied()).run();
+    ensure!(printed(job())? == "7\n");
+    let listed = packages(&["list"])?.stdout_text();
+    ensure!(listed.contains(&format!("{name}@1.2.3")) && listed.contains("npm"), "{listed}");
+    let shown = packages(&["show", &name])?.stdout_text();
+    ensure!(shown.contains("sha512-"), "{shown}");
+    let pruned = packages(&["prune"])?;
+    ensure!(pruned.stdout_text().starts_with("removed 2 "), "{} {}", pruned.stdout_text(), pruned.stderr_text());
+    ensure!(packages(&["list"])?.stdout_text() == "no package is kept\n");
+    let asked = served.asked();
+    ensure!(printed(job())? == "7\n");
+    ensure!(served.asked() > asked, "it was not pruned");
+    Ok(())
+}
+
+fn only_registry(kit: &Kit) -> Result<()> {
+    let (name, scoped) = (unique("only"), format!("@cbt/{}", unique("scoped")));
+    let packages = [
+        (json!({"name": name, "version": "1.0.0"}), &[("index.js", "module.exports = 'named'")][..]),
+        (json!({"name": scoped, "version": "1.0.0"}), &[("index.js", "module.exports = 'named'")][..]),
+    ];
+    let (named, other) = (Served::of(&packages)?, Served::of(&packages)?);
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), "docker", "")?;
+    let rc = home.path().join("npmrc");
+    fs::write(&rc, format!("@cbt:registry={}\n", other.address))?;
+    let config = home.path().join("config/config.toml");
+    let text = fs::read_to_string(&config)?;
+    fs::write(&config, format!("{text}[packages]\nregistry = \"{}\"\n", named.address))?;
+    for name in [&name, &scoped] {
+        let job = run(kit, &other).home(home.path()).env("NPM_CONFIG_USERCONFIG", rc.as_os_str());
+        let program = format!("console.log(require('{name}'))");
+        ensure!(printed(job.args(["--lang", "js", "--with", name, "-c", &program]))? == "named\n");
+    }
+    ensure!(other.asked() == 0 && named.asked() == 4, "{} {}", other.asked(), named.asked());
+    Ok(())
+}
+
 /// What is native goes to a container, and finds the same packages there.
 fn in_container(kit: &Kit, engine: &str) -> Result<()> {
     let name = unique("native");
@@ -190,9 +247,11 @@ fn in_container(kit: &Kit, engine: &str) -> Result<()> {
         &[("index.js", "module.exports = 'ready'"), ("prebuilds/linux-x64/a.node", "x")],
     )])?;
     let program = format!("console.log(require('{name}'), require.resolve('{name}'))");
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), engine, "")?;
     let job = || {
-        let job = configured(kit.codebox().args(["run", "--json"]).inherit_env(), &served);
-        job.args(["--engine", engine, "--lang", "js", "--with", &name, "-c", &program])
+        let job = kit.codebox().home(home.path()).args(["run", "--json"]).inherit_env();
+        configured(job, &served).args(["--lang", "js", "--with", &name, "-c", &program])
     };
     let mut asked = 0;
     for turn in ["the first", "the second"] {

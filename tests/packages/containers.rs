@@ -34,16 +34,24 @@ fn native(kit: &Kit, engine: &str) -> Result<()> {
     let index = Index::of([wheel(&name, "1", &tag, &[], &members)])?;
     let program = format!(
         "import json, importlib.metadata as m, {module}\nprint({module}.VALUE, json.dumps(1), m.version('{name}'))\n\
-         try:\n    open({module}.__file__, 'w')\nexcept OSError:\n    print('read-only')"
+         import os\nfile = {module}.__file__\nplace = os.path.dirname(file)\n\
+         for act in (lambda: open(file, 'w'), lambda: os.remove(file), lambda: os.rename(file, place + '/x.py'),\n\
+         \x20           lambda: open(place + '/more.py', 'w'), lambda: os.symlink('/etc', place + '/l'),\n\
+         \x20           lambda: os.chmod(file, 0o777), lambda: os.truncate(file, 0), lambda: os.mkdir(place + '/d'),\n\
+         \x20           lambda: os.rename(place, place + '-old'), lambda: os.link(file, '/work/x')):\n\
+         \x20   try:\n        act()\n    except OSError:\n        continue\n    print('changed')\nprint('read-only')"
     );
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), engine, "")?;
     let job = || {
         let job = kit
             .codebox()
+            .home(home.path())
             .args(["run", "--json"])
             .inherit_env()
             .env("UV_DEFAULT_INDEX", index.address.as_str())
             .env("UV_NO_CONFIG", "1");
-        job.env("NO_PROXY", "127.0.0.1").args(["--engine", engine, "--with", &name, "-c", &program])
+        job.env("NO_PROXY", "127.0.0.1").args(["--with", &name, "-c", &program])
     };
     let mut asked = 0;
     for turn in ["the first", "the second"] {

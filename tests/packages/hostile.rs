@@ -16,6 +16,8 @@ pub const CASES: &[Case] = &[
     ("a_source_is_never_fetched_nor_built", sources),
     ("no_program_of_the_host_is_started", no_program),
     ("an_index_that_never_ends", slow),
+    ("a_file_that_never_ends", slow_file),
+    ("an_index_that_leads_to_this_machine_s_own_places", astray),
     ("a_native_package_never_enters_wasm", native),
     ("what_a_program_prints_installs_nothing", printed_error),
 ];
@@ -109,6 +111,31 @@ fn slow(kit: &Kit) -> Result<()> {
     let name = unique("slow");
     let said = refused(job.args(["--with", &name, "-c", "print(1)"]), "engine_unavailable")?;
     ensure!(said.contains("did not answer within"), "{said}");
+    Ok(())
+}
+
+fn slow_file(kit: &Kit) -> Result<()> {
+    let name = unique("dripping");
+    let index = Index::answering([pure(&name, "1", &[], &[])], Manner::SlowFiles)?;
+    let job = run(kit, &index).env("UV_HTTP_TIMEOUT", "1").env("UV_HTTP_RETRIES", "0");
+    refused(job.args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+    let shown = kit.codebox().args(["packages", "show", &name]).run()?;
+    ensure!(shown.code != Some(0), "{}", shown.stdout_text());
+    Ok(())
+}
+
+/// The addresses are of the kind that metadata of clouds has, and of a private network; nobody is there.
+fn astray(kit: &Kit) -> Result<()> {
+    for place in ["http://169.254.7.7/x", "http://[fe80::1]/x", "http://10.255.255.254/x", "http://[::ffff:a9fe:707]/x"]
+    {
+        for manner in [Manner::PagesTo(place), Manner::FilesTo(place)] {
+            let name = unique("astray");
+            let index = Index::answering([pure(&name, "1", &[], &[])], manner)?;
+            let job = run(kit, &index).env("UV_HTTP_RETRIES", "0");
+            let said = refused(job.args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+            ensure!(said.contains("leads to") && said.contains("of this machine or network"), "{manner:?}: {said}");
+        }
+    }
     Ok(())
 }
 

@@ -72,6 +72,12 @@ pub enum Manner {
     Well,
     /// A byte now and then, for ever.
     Slowly,
+    /// The same for files that are asked for again, once they were looked into for what they need.
+    SlowFiles,
+    /// With a redirect of every page to this address.
+    PagesTo(&'static str),
+    /// With a redirect of every file to this address.
+    FilesTo(&'static str),
 }
 
 /// An index that serves until the value is dropped, and then refuses connections.
@@ -131,8 +137,20 @@ fn answer(mut stream: TcpStream, files: &BTreeMap<String, Offered>, log: &Mutex<
         }
     }
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    log.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
-    if manner == Manner::Slowly {
+    let is_again = {
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        // A first question is only whether there is more to be asked.
+        let asked = log.iter().filter(|one| **one == path).count();
+        log.push(path.clone());
+        asked > 1
+    };
+    let is_file = path.starts_with("/files/");
+    if let (Manner::PagesTo(place), false) | (Manner::FilesTo(place), true) = (manner, is_file) {
+        let _ =
+            write!(stream, "HTTP/1.1 302 Some\r\nlocation: {place}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        return;
+    }
+    if manner == Manner::Slowly || manner == Manner::SlowFiles && is_file && is_again {
         let begun = write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n");
         let mut alive = begun.is_ok();
         while alive {
@@ -153,7 +171,9 @@ fn answer(mut stream: TcpStream, files: &BTreeMap<String, Offered>, log: &Mutex<
         "HTTP/1.1 {status} Some\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
-    let _ = stream.write_all(&body);
+    if !head.starts_with("HEAD") {
+        let _ = stream.write_all(&body);
+    }
 }
 
 /// The page of a package, where there is one.

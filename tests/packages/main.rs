@@ -6,6 +6,7 @@ mod index;
 mod locked;
 mod names;
 mod pure;
+mod tiers;
 
 use anyhow::{Result, ensure};
 use codebox_testkit::{Codebox, Kit, Ran, is_required};
@@ -20,8 +21,13 @@ fn main() -> Result<()> {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let ready = kit.prepare().map_err(|error| format!("{error:#}"));
-    let topics =
-        [("pure", pure::CASES), ("names", names::CASES), ("hostile", hostile::CASES), ("locked", locked::CASES)];
+    let topics = [
+        ("pure", pure::CASES),
+        ("names", names::CASES),
+        ("hostile", hostile::CASES),
+        ("locked", locked::CASES),
+        ("tiers", tiers::CASES),
+    ];
     let mut trials = Vec::new();
     for (topic, cases) in topics {
         for (name, run) in cases {

@@ -15,6 +15,7 @@ pub const CASES: &[Case] = &[
     ("nothing_of_it_can_be_changed", unchanged),
     ("the_standard_library_comes_first", library_first),
     ("packages_are_listed_and_pruned", kept),
+    ("a_client_loads_without_a_grant_and_reaches_nobody", client),
 ];
 
 fn there(kit: &Kit) -> Result<()> {
@@ -165,5 +166,23 @@ fn kept(kit: &Kit) -> Result<()> {
     ensure!(listed.stdout_text().contains(&module), "{}", listed.stdout_text());
     let none = kit.codebox().args(["packages", "show", "cbt-nothing-like-it"]).run()?;
     ensure!(none.code != Some(0));
+    Ok(())
+}
+
+/// Many packages of which only a part is a client load that part too.
+fn client(kit: &Kit) -> Result<()> {
+    let name = unique("client");
+    let module = name.replace('-', "_");
+    let text = "import socket, ssl, http.client\nVALUE = ssl.create_default_context().verify_mode.name\n\
+                def call(port):\n    return socket.create_connection(('127.0.0.1', port))\n";
+    let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), text)])])?;
+    let port = index.address.trim_end_matches("/simple").rsplit(':').next().unwrap_or_default().to_owned();
+    let program = format!(
+        "import {module}\nprint({module}.VALUE)\ntry:\n    {module}.call({port})\nexcept OSError as error:\n    print(type(error).__name__)"
+    );
+    let ran = run(kit, &index).args(["--with", &name, "-c", &program]).run()?;
+    ensure!(ran.report()?.stdout() == "CERT_REQUIRED\nPermissionError\n", "{}", ran.stdout_text());
+    // One without packages has none, as before.
+    refused(run(kit, &index).args(["-c", "import ssl"]), "guest_error")?;
     Ok(())
 }

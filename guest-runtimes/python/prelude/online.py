@@ -1,7 +1,7 @@
 """Gives a job with network grants its `socket`, `ssl` and `select`, and takes nothing from the others.
 
 What clients load is loaded while the image is made, with `ssl` in reach; every job finds it out of reach again, as the
-interpreter has it, until it was granted a host.
+interpreter has it, until it was granted a host or has packages.
 """
 import select
 import socket
@@ -9,7 +9,7 @@ import sys
 
 from _codebox import loop, sockets, tls, waiting
 
-# The modules that only a job with grants finds.
+# The modules that only some jobs find.
 _HIDDEN = ("_ssl", "ssl")
 _hidden = {}
 
@@ -40,6 +40,11 @@ def enter():
     _lay(socket, sockets.NAMES)
     _lay(select, waiting.NAMES)
     loop.selector = waiting.Selector
+
+
+def show():
+    """Lets a job without grants load what wants `ssl` to be there: packages do that of which it uses another part."""
+    sys.modules.update(_hidden)
 
 
 def _lay(module, names):

@@ -71,6 +71,8 @@ def renew(job):
     sys.orig_argv = ["python", *sys.argv]
     if "net" in job:
         online.enter()
+    elif job.get("packages"):
+        online.show()
     if job["cwd"] != "/work":
         os.chdir(job["cwd"])
 

@@ -152,10 +152,12 @@ pub trait Host {
 /// A package that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptPackage {
-    /// The file it came in.
+    /// Its name.
+    pub name: String,
+    /// What it came as: a wheel's file name, or the name and version in a registry.
     pub file: String,
-    /// That file's content.
-    pub sha256: String,
+    /// The digest of what it came as, after the digest's name: `sha256-…`.
+    pub content: String,
     /// Bytes on disk.
     pub size: u64,
     /// What it was made ready for.

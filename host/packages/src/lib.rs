@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod disk;
 mod error;
 mod fetch;
 mod house;
@@ -24,6 +25,7 @@ mod lock;
 mod npm;
 mod pin;
 mod progress;
+mod reach;
 mod requirement;
 mod resolve;
 mod settings;
@@ -35,8 +37,8 @@ pub use house::{Environment, House, HouseError, Kept, Pruned};
 pub use listed::{LineError, ScriptMetadata, is_among, requirements_of_file, script_metadata};
 pub use lock::{Lock, LockError};
 pub use npm::{
-    BadIntegrity, BadNpmSpec, BadTree, Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmName,
-    NpmPackage, NpmSettings, NpmSpec, NpmStore, NpmTree, npm_environment, unpack_tarball,
+    BadIntegrity, BadNpmSpec, BadTree, Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmKept,
+    NpmName, NpmPackage, NpmSettings, NpmSpec, NpmStore, NpmTree, npm_environment, unpack_tarball,
 };
 pub use pin::{NotASha256, Pin, Sha256};
 pub use progress::{Progress, Silent};

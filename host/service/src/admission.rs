@@ -43,6 +43,9 @@ pub struct PackageNeeds {
     pub names: Vec<String>,
     /// The packages that only a container can have, what was asked for first.
     pub native: Vec<String>,
+    /// The packages that a guest of WebAssembly has, what they need and what is built in among them, each by its name as
+    /// indexes compare it; none where one is native.
+    pub pure: Vec<String>,
     /// What there is to say about them, each in one line.
     pub notes: Vec<String>,
 }
@@ -58,6 +61,7 @@ pub struct Admitted {
     warm: Option<u32>,
     requirements: Vec<PathBuf>,
     native: Option<String>,
+    pure: Vec<String>,
 }
 
 impl Admitted {
@@ -121,11 +125,18 @@ impl Admitted {
         self.native.as_deref()
     }
 
+    /// The packages that the job has in WebAssembly, by their names as indexes compare them.
+    #[must_use]
+    pub fn pure(&self) -> &[String] {
+        &self.pure
+    }
+
     /// The same job, of which is known which packages it has, and whether one of them ties it to containers.
     #[must_use]
     pub fn with_packages(mut self, packages: &PackageNeeds) -> Self {
         self.job.packages.clone_from(&packages.names);
         self.native = packages.native.first().cloned();
+        self.pure.clone_from(&packages.pure);
         self
     }
 
@@ -193,7 +204,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         ..Job::new(source, language)
     };
     let (required, warm) = (limits.required().collect(), warm.or(policy.warm));
-    Ok(Admitted { job, image, out, required, map, warm, requirements, native: None })
+    Ok(Admitted { job, image, out, required, map, warm, requirements, native: None, pure: Vec::new() })
 }
 
 /// The program as a job's source, with the file to put in for it.

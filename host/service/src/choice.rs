@@ -148,7 +148,10 @@ pub struct Looked {
 /// # Errors
 /// When a comment of its is meant for codebox and cannot be understood.
 pub fn look(admitted: &Admitted) -> Result<Looked, BadAsk> {
-    look_beside(admitted.job(), &Neighbours::of(admitted))
+    let mut looked = look_beside(admitted.job(), &Neighbours::of(admitted))?;
+    // Where its packages are had was decided by resolving them, and not by their names.
+    looked.needs.powers.retain(|need| !need.is_met_by_packages(admitted.pure()));
+    Ok(looked)
 }
 
 /// The same for a job that is complete as it is.

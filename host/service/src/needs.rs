@@ -10,6 +10,7 @@ mod ask;
 mod depth;
 mod imports;
 mod neighbours;
+mod packages;
 mod power;
 mod powers;
 mod room;

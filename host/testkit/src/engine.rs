@@ -1,5 +1,9 @@
 //! The container engines that tests run on; `tests/engines/up` brings them up.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
 use anyhow::{Result, ensure};
 
 use crate::Kit;
@@ -20,4 +24,26 @@ pub fn engine_answers(kit: &Kit, engine: &str) -> Result<()> {
     let said = ran.stderr_text();
     ensure!(ran.stdout_text() == "42\n", "{engine} cannot be used; run tests/engines/up: {}", said.trim());
     Ok(())
+}
+
+impl Kit {
+    /// Makes `home` a home of its own, whose configuration has this engine and the image of the tests for all that runs in
+    /// containers. The runtimes are those of the shared home.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn home_with_engine(&self, home: &Path, engine: &str, settings: &str) -> Result<()> {
+        let cache = home.join("cache");
+        fs::create_dir_all(&cache)?;
+        fs::create_dir_all(home.join("config"))?;
+        for (at, shared) in [(home.join("data"), "data"), (cache.join("prepared"), "cache/prepared")] {
+            if !at.exists() {
+                symlink(self.home().join(shared), at)?;
+            }
+        }
+        let images: String =
+            ["python", "javascript", "command"].map(|key| format!("{key} = \"{BASE_IMAGE}\"\n")).concat();
+        let text = format!("{settings}engine = \"{engine}\"\n[images]\n{images}");
+        Ok(fs::write(home.join("config/config.toml"), text)?)
+    }
 }

@@ -67,7 +67,7 @@ fn look_at(args: RunArgs, host: &dyn Host) -> Result<Explained, Failure> {
     };
     let needs = looked.needs.powers.iter().map(NeedLine::from).collect();
     let tiers = candidates.iter().map(|candidate| tier(candidate, &choice, &wanted, &looked.needs.powers)).collect();
-    Ok(Explained::new(subject, choice.ok(), failure, image, needs, tiers))
+    Ok(Explained::new(subject, (choice.ok(), failure), image, packages.notes, needs, tiers))
 }
 
 /// Every backend and what it can do here: an explanation is about those, too, that a run would not ask.

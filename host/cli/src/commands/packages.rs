@@ -28,7 +28,7 @@ pub(super) fn packages(command: PackagesCommand, host: &dyn Host) -> Result<u8, 
         PackagesCommand::List => answer::print(&list(&host.kept_packages()?)),
         PackagesCommand::Show { name } => {
             let mut kept = host.kept_packages()?;
-            kept.retain(|package| spelled(name_of(&package.file)) == spelled(&name));
+            kept.retain(|package| spelled(&package.name) == spelled(&name));
             if kept.is_empty() {
                 let line = format!("no package {name:?} is kept");
                 return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("see codebox packages list"));
@@ -56,16 +56,11 @@ fn list(kept: &[KeptPackage]) -> String {
 
 fn show(kept: &[KeptPackage]) -> String {
     let mut text = String::new();
-    for KeptPackage { file, sha256, size, targets } in kept {
+    for KeptPackage { name: _, file, content, size, targets } in kept {
         let (file, size, targets) = (Escaped(file), bytes(*size), targets.join(", "));
-        let _ = writeln!(text, "{file}\n  sha256  {sha256}\n  size    {size}\n  for     {targets}");
+        let _ = writeln!(text, "{file}\n  content  {content}\n  size     {size}\n  for      {targets}");
     }
     text
-}
-
-/// The package's name in a file name.
-fn name_of(file: &str) -> &str {
-    file.split_once('-').map_or(file, |(name, _)| name)
 }
 
 fn spelled(name: &str) -> String {
@@ -79,14 +74,15 @@ mod tests {
     #[test]
     fn packages_are_listed_and_shown() {
         let kept = KeptPackage {
+            name: "Some_Name".to_owned(),
             file: "Some_Name-1.0-py3-none-any.whl".to_owned(),
-            sha256: "ab".repeat(32),
+            content: format!("sha256-{}", "ab".repeat(32)),
             size: 2048,
             targets: vec!["wasm-3.15".to_owned()],
         };
         assert_eq!(list(&[]), "no package is kept\n");
         assert_eq!(list(std::slice::from_ref(&kept)), "Some_Name-1.0-py3-none-any.whl  2.0 KiB  wasm-3.15\n");
-        assert_eq!(spelled(name_of(&kept.file)), spelled("some.name"));
+        assert_eq!(spelled(&kept.name), spelled("some.name"));
         assert!(show(&[kept]).contains(&"ab".repeat(32)));
     }
 }

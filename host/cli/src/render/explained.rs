@@ -17,6 +17,7 @@ pub(crate) struct Explained {
     backend: Option<String>,
     reason: Option<String>,
     image: Option<Image>,
+    packages: Vec<String>,
     needs: Vec<NeedLine>,
     would_need: Vec<NeedLine>,
     tiers: Vec<Tier>,
@@ -64,9 +65,9 @@ pub(crate) struct Tier {
 impl Explained {
     pub(crate) fn new(
         program: String,
-        choice: Option<Choice>,
-        failure: Option<Failure>,
+        (choice, failure): (Option<Choice>, Option<Failure>),
         image: Option<Image>,
+        packages: Vec<String>,
         needs: Vec<NeedLine>,
         tiers: Vec<Tier>,
     ) -> Self {
@@ -77,6 +78,7 @@ impl Explained {
             backend: choice.as_ref().map(|choice| choice.backend.to_string()),
             reason: choice.map(|choice| choice.reason),
             image,
+            packages,
             needs,
             would_need,
             tiers,
@@ -97,6 +99,7 @@ impl Explained {
         if let Some(Image { name, reason }) = &self.image {
             lines.push(format!("it would start from the image {name}: {reason}"));
         }
+        lines.extend(self.packages.iter().cloned());
         for NeedLine { power, weight, line, shown_by } in &self.needs {
             let verb = if *weight == "required" { "needs" } else { "could use, and can do without," };
             lines.push(format!("line {line} {verb} {power}: {shown_by}"));
@@ -176,10 +179,18 @@ mod tests {
                 ..tier("docker", "container")
             },
         ];
-        let explained = Explained::new("a.py".to_owned(), Some(choice), None, None, needs, tiers);
+        let explained = Explained::new(
+            "a.py".to_owned(),
+            (Some(choice), None),
+            None,
+            vec!["packages: rich 13.0".to_owned()],
+            needs,
+            tiers,
+        );
         assert_eq!(
             explained.to_string(),
             "a.py would run in container (podman): line 3 needs threads\n\
+             packages: rich 13.0\n\
              line 3 needs threads: threading.Thread\n\
              line 3 could use, and can do without, threads: threading.Thread\n\
              tier wasm: could run it too\n  lacks threads, processes\n\
@@ -191,7 +202,8 @@ mod tests {
     #[test]
     fn what_cannot_run_has_its_error_in_the_document() {
         let failure = Failure::new(ResultKind::EngineUnavailable, "no backend").with_fix("start podman");
-        let explained = Explained::new("a.py".to_owned(), None, Some(failure), None, Vec::new(), Vec::new());
+        let explained =
+            Explained::new("a.py".to_owned(), (None, Some(failure)), None, Vec::new(), Vec::new(), Vec::new());
         assert_eq!(explained.to_string(), "a.py would not run\n");
         let json = serde_json::to_value(&explained).expect("it is plain data");
         assert!(json["isolation"].is_null() && json["error"].is_object(), "{json}");

@@ -1,12 +1,15 @@
 //! The HTTP client: uv's, set up from the user's settings.
 
+use std::sync::Arc;
+
 use uv_cache::Cache;
 use uv_client::{
-    AuthIntegration, BaseClient, BaseClientBuilder, ClientBuildError, RedirectPolicy, RegistryClient,
+    AuthIntegration, BaseClient, BaseClientBuilder, ClientBuildError, ExtraMiddleware, RedirectPolicy, RegistryClient,
     RegistryClientBuilder,
 };
 
 use crate::error::FetchError;
+use crate::reach::NoNearer;
 use crate::settings::{IndexSettings, Roots};
 
 /// A client and the cache its index pages go through.
@@ -25,7 +28,8 @@ pub(crate) fn registry_in(settings: &IndexSettings, cache: Cache) -> Result<Regi
     let build = |base: BaseClientBuilder<'static>| {
         RegistryClientBuilder::new(base, cache.clone()).index_locations(settings.locations.clone()).build()
     };
-    let base = base(settings);
+    let own = settings.in_order().filter_map(|index| index.url().as_str().parse().ok()).collect();
+    let base = base(settings).extra_middleware(ExtraMiddleware(vec![Arc::new(NoNearer { own })]));
     let client = match &settings.roots {
         Roots::Given(certificates) => build(base.custom_certificates(certificates.clone())),
         Roots::System => build(base.with_system_certs(true)),

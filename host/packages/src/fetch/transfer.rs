@@ -14,6 +14,7 @@ use super::search::Candidate;
 use crate::error::{Cause, FetchError};
 use crate::pin::Pin;
 use crate::progress::Progress;
+use crate::reach::astray;
 use crate::settings::IndexSettings;
 
 /// How one attempt failed.
@@ -57,8 +58,13 @@ pub(crate) async fn transfer(
         let request = registry.client.uncached_client(&url).get(url.as_str());
         let request = request.header("accept-encoding", "identity");
         let attempt = async {
-            let mut response =
-                request.send().await.map_err(|error| Failure::Final(refused(Refusal::Unreachable(error.into()))))?;
+            let mut response = request.send().await.map_err(|error| {
+                let refusal = match astray(&error) {
+                    Some(astray) => Refusal::Answer(astray.into()),
+                    None => Refusal::Unreachable(error.into()),
+                };
+                Failure::Final(refused(refusal))
+            })?;
             match response.status().as_u16() {
                 200 => {}
                 401 | 403 => return Err(Failure::Final(refused(Refusal::Denied))),

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::{Described, House, HouseError};
+use crate::disk::{names, size};
 
 /// An environment's description.
 pub(super) const DESCRIBED: &str = "environment.json";
@@ -120,27 +121,9 @@ impl House {
     }
 }
 
-/// The names in a directory, but for those of unfinished things.
-fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.retain(|name| !name.starts_with('.'));
-    names.sort();
-    names
-}
-
 fn remove(place: &Path) -> Result<(), HouseError> {
     match fs::remove_dir_all(place) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(HouseError::io("remove", place)(error)),
         _ => Ok(()),
     }
-}
-
-/// Bytes of the files in a tree, without following links.
-fn size(path: &Path) -> u64 {
-    let Ok(meta) = fs::symlink_metadata(path) else { return 0 };
-    if !meta.is_dir() {
-        return meta.len();
-    }
-    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
 }

@@ -5,9 +5,9 @@ use url::Url;
 use uv_client::{BaseClient, RetryState};
 
 use super::error::NpmError;
-use super::reach::may_follow;
 use super::settings::{NpmSettings, plain};
 use crate::error::Cause;
+use crate::reach::may_follow;
 
 /// Most redirects that are followed for one thing.
 const REDIRECTS: usize = 5;

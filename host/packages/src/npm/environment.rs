@@ -25,6 +25,9 @@ use crate::unpack::UnpackLimits;
 /// How long what was resolved without a lock is believed. Where the registry cannot be asked it is believed longer.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The file beside an environment that tells of it, and that whoever uses it holds.
+pub(super) const NOTED: &str = "noted.json";
+
 /// Longest archive.
 const LARGEST: u64 = 256 << 20;
 /// Most bytes of all packages together, unpacked.
@@ -88,7 +91,7 @@ pub async fn npm_environment(
 }
 
 fn read(dir: &Path) -> Option<Noted> {
-    serde_json::from_slice(&fs::read(dir.join("noted.json")).ok()?).ok()
+    serde_json::from_slice(&fs::read(dir.join(NOTED)).ok()?).ok()
 }
 
 /// What is remembered of the same question, or a new resolution.
@@ -133,6 +136,7 @@ async fn make(
     store: &NpmStore,
     progress: &dyn Progress,
 ) -> Result<Noted, NpmError> {
+    let _beside = store.beside_others()?;
     let wanted: BTreeMap<_, _> = tree.packages.iter().map(|package| (&package.integrity, package)).collect();
     let missing: Vec<&NpmPackage> =
         wanted.into_values().filter(|package| store.package(&package.integrity).is_none()).collect();
@@ -163,7 +167,7 @@ async fn make(
     noted.native.sort();
     noted.native.dedup();
     let text = serde_json::to_vec(&noted).map_err(|error| NpmError::file(dir)(error.into()))?;
-    fs::write(staged.path().join("noted.json"), text).map_err(NpmError::file(dir))?;
+    fs::write(staged.path().join(NOTED), text).map_err(NpmError::file(dir))?;
     store.settle(staged, dir)?;
     Ok(noted)
 }
@@ -195,7 +199,7 @@ async fn fetch(
     store.keep_package(integrity, |into| {
         let held = tarball::unpack(&UnpackLimits { bytes: 512 << 20, members: 50_000 }, &what, body.as_slice(), into);
         let held = held.map_err(|source| NpmError::Archive { package: what.clone(), source })?;
-        Ok(Facts { bytes: held.bytes, native: held.native })
+        Ok(Facts { name: name.to_string(), version: version.clone(), bytes: held.bytes, native: held.native })
     })
 }
 

@@ -98,6 +98,13 @@ impl<'e> NpmSettings<'e> {
         Self { within, ..self }
     }
 
+    /// The same settings without registries for scopes: the one of all others has every package.
+    #[must_use]
+    pub fn with_one_registry(mut self) -> Self {
+        self.rc.scopes.clear();
+        self
+    }
+
     /// The registry of packages without a scope, without credentials.
     #[must_use]
     pub fn registry(&self) -> String {
@@ -282,6 +289,9 @@ mod tests {
         let read =
             settings("registry=http://127.0.0.1:1/", &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")]).expect("fine");
         assert_eq!(read.registry(), "http://127.0.0.1:3/");
+        let own = "registry=http://127.0.0.1:1/\n@own:registry=http://127.0.0.1:2/\n";
+        let read = settings(own, &[("NPM_CONFIG_REGISTRY", "http://127.0.0.1:3")]).expect("fine").with_one_registry();
+        assert_eq!(read.registry_of(&name("@own/a")).as_str(), "http://127.0.0.1:3/");
         assert!(settings("", &[]).expect("fine").registry().starts_with("https://"));
         for rc in ["registry=file:///tmp/", "registry=nonsense", "@a:registry=ftp://x/"] {
             assert!(settings(rc, &[]).is_err(), "{rc}");

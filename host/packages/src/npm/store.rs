@@ -24,9 +24,17 @@ pub struct NpmStore {
 /// The directory below which everything is that a package holds.
 const TREE: &str = "tree";
 
+/// What is written beside it.
+const FACTS: &str = "facts.json";
+
+/// The directory of unpacked packages.
+pub(super) const PACKAGES: &str = "packages";
+
 /// What was found out about a package when it was unpacked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Facts {
+    pub(super) name: String,
+    pub(super) version: String,
     pub(super) bytes: u64,
     pub(super) native: Option<Native>,
 }
@@ -36,6 +44,10 @@ impl NpmStore {
     #[must_use]
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The file for what a registry says at an address.
@@ -56,12 +68,12 @@ impl NpmStore {
     /// The files of a package that is here, and what is known of it.
     pub(super) fn package(&self, integrity: &Integrity) -> Option<(PathBuf, Facts)> {
         let dir = self.package_dir(integrity);
-        let facts = serde_json::from_slice(&fs::read(dir.join("facts.json")).ok()?).ok()?;
+        let facts = facts_in(&dir)?;
         Some((dir.join(TREE), facts))
     }
 
     fn package_dir(&self, integrity: &Integrity) -> PathBuf {
-        self.root.join("packages").join(integrity.file_name())
+        self.root.join(PACKAGES).join(integrity.file_name())
     }
 
     /// Keeps a package that `unpack` unpacks.
@@ -73,7 +85,7 @@ impl NpmStore {
         let staged = self.staged()?;
         let facts = unpack(&staged.path().join(TREE))?;
         let text = serde_json::to_vec(&facts).map_err(|error| NpmError::file(staged.path())(error.into()))?;
-        fs::write(staged.path().join("facts.json"), text).map_err(NpmError::file(staged.path()))?;
+        fs::write(staged.path().join(FACTS), text).map_err(NpmError::file(staged.path()))?;
         self.settle(staged, &self.package_dir(integrity))
     }
 
@@ -107,6 +119,10 @@ impl NpmStore {
         written.persist(file)?;
         Ok(())
     }
+}
+
+pub(super) fn facts_in(package: &Path) -> Option<Facts> {
+    serde_json::from_slice(&fs::read(package.join(FACTS)).ok()?).ok()
 }
 
 fn hex(text: &str) -> String {

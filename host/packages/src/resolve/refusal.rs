@@ -5,6 +5,7 @@ use uv_client::ErrorKind;
 use super::near::near;
 use super::target::Target;
 use crate::error::Cause;
+use crate::reach::astray;
 use crate::requirement::Requirement;
 use crate::settings::IndexSettings;
 
@@ -51,6 +52,9 @@ pub enum ResolveError {
         /// The file.
         file: String,
     },
+    /// An index leads to where nothing may be asked for.
+    #[error(transparent)]
+    Astray(Cause),
     /// An index is too slow.
     #[error("the package index did not answer within {seconds} s; set UV_HTTP_TIMEOUT to wait longer")]
     Deadline {
@@ -99,6 +103,9 @@ pub(super) fn of(
             ResolveError::Offline(listed(wanted))
         }
         error => {
+            if let Some(astray) = astray(&error) {
+                return ResolveError::Astray(astray.into());
+            }
             let reason = in_one_line(&chain(&error));
             ResolveError::Index { reason, source: error.into() }
         }

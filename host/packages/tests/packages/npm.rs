@@ -46,6 +46,24 @@ fn packages_are_laid_out_and_found_again_without_the_network() {
 }
 
 #[test]
+fn what_is_held_is_not_pruned() {
+    let (home, registry) = (Home::new(), simple().open());
+    let made = home.install(&registry, &["a"]).expect("it is there");
+    let names: Vec<String> = home.store.kept().into_iter().map(|one| format!("{}@{}", one.name, one.version)).collect();
+    assert_eq!(names, ["@s/c@0.1.0", "a@1.0.0", "b@1.5.0", "b@2.0.0"]);
+    let held = home.store.hold(&made.dir).expect("it can be held").expect("it is there");
+    let pruned = home.store.prune().expect("it can be pruned");
+    assert_eq!((pruned.environments, pruned.wheels), (0, 4));
+    assert_eq!(fs::read_to_string(made.dir.join("b/index.js")).expect("a file"), "exports.b = 15");
+    drop(held);
+    assert_eq!(home.store.prune().expect("it can be pruned").environments, 1);
+    assert!(
+        !made.dir.exists() && home.store.hold(&made.dir).expect("it is told").is_none() && home.store.kept().is_empty()
+    );
+    assert_eq!(home.install(&registry, &["a"]).expect("it is there"), made);
+}
+
+#[test]
 fn a_lock_is_kept_to_and_checked() {
     let (home, registry) = (Home::new(), simple().open());
     let settings = registry.settings("", home.dir.path());

@@ -116,7 +116,7 @@ impl Wanted {
     pub(super) fn reason(&self, isolation: Isolation, against: &[Rejected]) -> String {
         let language = &self.demand.language;
         let lightest = || format!("{isolation} is the lightest isolation that can run this {language} program");
-        let need = self.needs.first().map(|need| format!("{need}, which wasm does not have")).unwrap_or_default();
+        let need = self.needs.first().map(lacking).unwrap_or_default();
         match &self.why {
             Why::Only => format!("{isolation} is the only isolation accepted"),
             Why::Lightest if isolation == Isolation::Wasm || against.is_empty() => lightest(),
@@ -165,6 +165,13 @@ impl Wanted {
             _ => Rejected::not_accepted(&candidate.backend, isolation, self.accepted),
         }
     }
+}
+
+/// What wasm lacks, and what was not asked for: nobody but the user says which package an import stands for.
+fn lacking(need: &Need) -> String {
+    let unnamed =
+        need.package().map(|package| format!(", and no package that was asked for has (use --with {package})"));
+    format!("{need}, which wasm does not have{}", unnamed.unwrap_or_default())
 }
 
 fn order(accepted: IsolationSet, why: &Why) -> Vec<Isolation> {

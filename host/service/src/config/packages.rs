@@ -12,6 +12,7 @@ use super::ConfigError;
 pub(super) struct Table {
     allow: Option<Vec<String>>,
     index: Option<String>,
+    registry: Option<String>,
 }
 
 /// Which packages may be had, and from where.
@@ -19,25 +20,28 @@ pub(super) struct Table {
 pub struct Packages {
     /// The only ones that may be asked for; any, where there is no list. What they need themselves comes with them.
     pub allow: Option<Vec<String>>,
-    /// The only index that is asked; the user's own settings for indexes count where there is none.
+    /// The only index that is asked for packages of Python; the user's own settings for indexes count where there is none.
     pub index: Option<String>,
+    /// The only registry that is asked for packages of npm, whatever their scope; the user's own count where there is none.
+    pub registry: Option<String>,
 }
 
 impl Table {
     pub(super) fn read(self, file: &Path) -> Result<Packages, ConfigError> {
-        let Self { allow, index } = self;
+        let Self { allow, index, registry } = self;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '/');
         if let Some(bad) = allow.iter().flatten().find(|name| name.is_empty() || !name.chars().all(plain)) {
             let detail = format!("{bad:?} is not the name of a package");
             return Err(ConfigError::new(file, "packages.allow", detail, "write names alone, without versions"));
         }
-        if let Some(bad) =
-            index.as_deref().filter(|index| !index.starts_with("http://") && !index.starts_with("https://"))
-        {
-            let detail = format!("{bad:?} is not an address");
-            return Err(ConfigError::new(file, "packages.index", detail, "write an address that begins with https://"));
+        for (key, address) in [("packages.index", &index), ("packages.registry", &registry)] {
+            let is_web = |address: &&String| address.starts_with("http://") || address.starts_with("https://");
+            if let Some(bad) = address.as_ref().filter(|address| !is_web(address)) {
+                let detail = format!("{bad:?} is not an address");
+                return Err(ConfigError::new(file, key, detail, "write an address that begins with https://"));
+            }
         }
-        Ok(Packages { allow, index })
+        Ok(Packages { allow, index, registry })
     }
 }
 
@@ -51,20 +55,16 @@ impl Packages {
 
     /// These, narrowed by a project's, which cannot say where packages come from.
     pub(super) fn narrowed(&self, project: &Self, file: &Path) -> Result<Self, ConfigError> {
-        if project.index.is_some() {
+        let own = [("packages.index", &project.index), ("packages.registry", &project.registry)];
+        if let Some((key, _)) = own.into_iter().find(|(_, address)| address.is_some()) {
             let fix = "leave it out, or put it into your own configuration";
-            return Err(ConfigError::new(
-                file,
-                "packages.index",
-                "a project cannot choose where packages come from",
-                fix,
-            ));
+            return Err(ConfigError::new(file, key, "a project cannot choose where packages come from", fix));
         }
         let allow = match (&self.allow, &project.allow) {
             (Some(_), Some(theirs)) => Some(theirs.iter().filter(|name| self.allows(name)).cloned().collect()),
             (ours, theirs) => ours.clone().or_else(|| theirs.clone()),
         };
-        Ok(Self { allow, index: self.index.clone() })
+        Ok(Self { allow, ..self.clone() })
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
 
     fn packages(allow: Option<&[&str]>, index: Option<&str>) -> Packages {
         let allow = allow.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        Packages { allow, index: index.map(str::to_owned) }
+        Packages { allow, index: index.map(str::to_owned), registry: None }
     }
 
     #[test]
@@ -101,5 +101,11 @@ mod tests {
         assert_eq!(none.narrowed(&packages(Some(&["a"]), None), file), Ok(packages(Some(&["a"]), None)));
         assert!(none.narrowed(&packages(None, Some("https://other.invalid/")), file).is_err());
         assert_eq!(user.narrowed(&none, file), Ok(user));
+        let registry = Some("https://registry.invalid/".to_owned());
+        let fixed = Packages { registry: registry.clone(), ..none.clone() };
+        assert_eq!(fixed.narrowed(&none, file).map(|both| both.registry), Ok(registry));
+        assert!(none.narrowed(&fixed, file).is_err());
+        let table = Table { registry: Some("file:///x".to_owned()), ..Table::default() };
+        assert!(table.read(file).is_err_and(|error| error.key == "packages.registry"));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::packages::{is_served, package_of};
+
 /// Something of an operating system that a WebAssembly guest does not have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Power {
@@ -108,6 +110,22 @@ impl Need {
         let network = matches!(&self.power, Power::Sockets) || self.power == Power::Module("ssl".to_owned());
         network && CLIENTS.binary_search(&self.words.as_str()).is_ok()
     }
+
+    /// The package that brings what shows it, where that is the import of a package's module.
+    #[must_use]
+    pub fn package(&self) -> Option<String> {
+        package_of(self.words.strip_prefix("import ")?)
+    }
+
+    /// Whether a guest of WebAssembly has it as soon as it has these packages, each by its name as indexes compare it.
+    ///
+    /// A package that is there without native parts is had, whatever other versions of it have. What does nothing without
+    /// processes, or serves others, does nothing there all the same.
+    #[must_use]
+    pub fn is_met_by_packages(&self, had: &[String]) -> bool {
+        let module = self.words.strip_prefix("import ").filter(|module| is_served(module));
+        module.and_then(package_of).is_some_and(|package| had.contains(&package))
+    }
 }
 
 impl fmt::Display for Need {
@@ -172,5 +190,23 @@ mod tests {
             assert!(!met(Power::Sockets, words), "{words}");
         }
         assert!(!met(Power::Module("numba".to_owned()), "import numba") && !met(Power::Threads, "fetch"));
+    }
+
+    #[test]
+    fn a_package_that_is_there_is_no_need() {
+        let need =
+            |words: &str| Need { power: Power::Sockets, weight: Weight::Required, line: 1, words: words.to_owned() };
+        let had = ["requests", "websocket-client", "yarl", "pexpect", "uvicorn"].map(str::to_owned);
+        for words in ["import requests", "import websocket", "import yarl"] {
+            assert!(need(words).is_met_by_packages(&had) && !need(words).is_met_by_packages(&[]), "{words}");
+        }
+        // One starts processes and one serves; the others are not there, or no package's.
+        for words in ["import pexpect", "import uvicorn", "import httpx", "import ssl", "requests", "socket.socket"] {
+            assert!(!need(words).is_met_by_packages(&had), "{words}");
+        }
+        assert_eq!(need("import cv2").package().as_deref(), Some("opencv-python"));
+        assert_eq!(need("import slack_sdk").package().as_deref(), Some("slack-sdk"));
+        assert_eq!(need("import ssl").package(), None);
+        assert_eq!(need("threading.Thread").package(), None);
     }
 }

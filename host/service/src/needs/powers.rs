@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Comprehension, ExceptHandler, Expr, ExprCall, Stmt, StmtClassDef, StmtFunctionDef, StmtTry};
 
+use super::packages;
 use super::power::{Gathered, Need, Power, Weight};
 use caught::{Caught, Failing};
 use names::{Kind, Names};
@@ -44,7 +45,7 @@ fn worth_a_look(text: &str, imports: &BTreeSet<String>) -> bool {
     // Nearly every program imports it, and few for processes.
     let os = || ["system", "popen", "fork", "exec", "spawn"].iter().any(|word| text.contains(word));
     table::CALLED.iter().any(|module| imports.contains(*module))
-        || imports.iter().any(|module| table::of_import(module).is_some())
+        || imports.iter().any(|module| packages::of_import(module).is_some())
         || ["compression", "dbm"].iter().any(|module| imports.contains(*module))
         || imports.contains("os") && os()
 }
@@ -75,7 +76,7 @@ impl<'a> Look<'a, '_> {
     }
 
     fn import(&mut self, module: &str, at: usize) {
-        if let Some(power) = table::of_import(module)
+        if let Some(power) = packages::of_import(module)
             && !self.is_local(module)
         {
             let name = match &power {

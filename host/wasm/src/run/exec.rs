@@ -312,7 +312,7 @@ fn lacking(what: &str) -> Missing {
         other => match other.strip_prefix("module:") {
             Some(module) => (
                 format!("the module {module}"),
-                "the runtime does not have it: grant a directory that holds it and where the program looks for modules, such as the script's",
+                "the runtime does not have it: name the package that does (--with NAME), or grant a directory that holds it and where the program looks for modules, such as the script's",
             ),
             None => (other.to_owned(), "this tier does not have it"),
         },

@@ -1,7 +1,7 @@
 use codebox_core::{Job, Language, Source};
 use proptest::prelude::*;
 
-use crate::needs::{Needs, Neighbours, Weight};
+use crate::needs::{Needs, Neighbours, Weight, packages};
 
 /// The needs of a text as `word line`, with a question mark where it can do without.
 fn needs(text: &str) -> Vec<String> {
@@ -205,7 +205,7 @@ fn hostile_texts_take_no_more_than_others() {
     let big = format!("import {} as a0\nimport threading\n", "x".repeat(100_000));
     let copies: String = (0..5_000).map(|n| format!("a{} = a{n}\n", n + 1)).collect();
     assert_eq!(needs(&format!("{big}{copies}")), [""; 0]);
-    let natives: String = super::table::NATIVE.iter().map(|name| format!("import {name}\n")).collect();
+    let natives: String = packages::NATIVE.iter().map(|name| format!("import {name}\n")).collect();
     assert_eq!(needs(&natives).len(), 32);
 }
 
@@ -218,11 +218,6 @@ fn deep_trees_fit_a_small_stack() {
         let found = small.spawn(move || needs(&text)).expect("a thread").join().expect("no panic");
         assert_eq!(found, [""; 0], "{open}");
     }
-}
-
-#[test]
-fn tables_are_sorted() {
-    assert!(super::table::NATIVE.is_sorted());
 }
 
 proptest! {

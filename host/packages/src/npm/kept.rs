@@ -1,0 +1,116 @@
+//! What is kept of npm, listed and removed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::environment::NOTED;
+use super::error::NpmError;
+use super::store::{NpmStore, PACKAGES, facts_in};
+use crate::disk::{names, size};
+use crate::house::Pruned;
+
+/// An archive that is kept unpacked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NpmKept {
+    /// The package's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its content, in hexadecimal after the name of its digest.
+    pub content: String,
+    /// Bytes on disk.
+    pub size: u64,
+}
+
+impl NpmStore {
+    /// The packages that are kept, by name.
+    #[must_use]
+    pub fn kept(&self) -> Vec<NpmKept> {
+        let packages = self.root().join(PACKAGES);
+        let read = |content: String| {
+            let place = packages.join(&content);
+            let facts = facts_in(&place)?;
+            Some(NpmKept { name: facts.name, version: facts.version, size: size(&place), content })
+        };
+        let mut kept: Vec<NpmKept> = names(&packages).into_iter().filter_map(read).collect();
+        kept.sort_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
+        kept
+    }
+
+    /// Keeps what a guest is shown of an environment from being removed while the answer lives; nothing where it is gone.
+    ///
+    /// # Errors
+    /// When it cannot be held.
+    pub fn hold(&self, modules: &Path) -> Result<Option<File>, NpmError> {
+        let Some(noted) = modules.parent().map(|dir| dir.join(NOTED)) else { return Ok(None) };
+        let held = match File::open(&noted) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            held => held.map_err(NpmError::file(&noted))?,
+        };
+        held.lock_shared().map_err(NpmError::file(&noted))?;
+        Ok(modules.is_dir().then_some(held))
+    }
+
+    /// Removes every environment that no run holds, every unpacked package, and what registries said.
+    ///
+    /// The files of an environment that stays are its own, though they were the same as a package's.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn prune(&self) -> Result<Pruned, NpmError> {
+        let mut pruned = Pruned::default();
+        if !self.root().is_dir() {
+            return Ok(pruned);
+        }
+        let _alone = self.alone()?;
+        let environments = self.root().join("environments");
+        for name in names(&environments) {
+            let place = environments.join(name);
+            // Held while it is removed: who wants it meanwhile waits, and then finds it gone.
+            if File::open(place.join(NOTED)).is_ok_and(|noted| noted.try_lock().is_ok() && remove(&place).is_ok()) {
+                pruned.environments += 1;
+            }
+        }
+        let packages = self.root().join(PACKAGES);
+        for name in names(&packages) {
+            let place = packages.join(name);
+            pruned.bytes += size(&place);
+            remove(&place)?;
+            pruned.wheels += 1;
+        }
+        for other in ["metadata", "resolutions"] {
+            let place = self.root().join(other);
+            pruned.bytes += size(&place);
+            remove(&place)?;
+        }
+        Ok(pruned)
+    }
+
+    /// Held while anything is put together, by any number at once.
+    pub(super) fn beside_others(&self) -> Result<File, NpmError> {
+        let (file, path) = self.lock_file()?;
+        file.lock_shared().map_err(NpmError::file(&path))?;
+        Ok(file)
+    }
+
+    fn alone(&self) -> Result<File, NpmError> {
+        let (file, path) = self.lock_file()?;
+        file.lock().map_err(NpmError::file(&path))?;
+        Ok(file)
+    }
+
+    fn lock_file(&self) -> Result<(File, PathBuf), NpmError> {
+        fs::create_dir_all(self.root()).map_err(NpmError::file(self.root()))?;
+        let path = self.root().join("lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        Ok((file.map_err(NpmError::file(&path))?, path))
+    }
+}
+
+fn remove(place: &Path) -> Result<(), NpmError> {
+    match fs::remove_dir_all(place) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(NpmError::file(place)(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,244 @@
+//! Where a registry or an index may send us.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use async_trait::async_trait;
+use http::Extensions;
+use reqwest_middleware::reqwest::{Request, Response};
+use reqwest_middleware::{Error, Middleware, Next};
+use tokio::net::lookup_host;
+use url::{Host, Url};
+use uv_client::WrappedReqwestError;
+
+/// Whether `to`, which a registry led to, may be asked for: by a redirect, or as the address of an archive.
+///
+/// What is at the registry's own host may. Elsewhere nothing may be that is near rather than far (loopback, link-local,
+/// private, metadata), by address or by a name that leads there, and what was asked for in secret stays so.
+///
+/// # Errors
+/// Why not.
+pub(crate) async fn may_follow(registry: &Url, to: &Url) -> Result<(), &'static str> {
+    let same = registry.host_str() == to.host_str();
+    match to.scheme() {
+        "https" => {}
+        "http" if registry.scheme() == "http" => {}
+        "http" => return Err("it gives up encryption"),
+        _ => return Err("it is no address of the web"),
+    }
+    if same {
+        return Ok(());
+    }
+    match leads_to(to).await? {
+        None => Ok(()),
+        Some(_) => Err(NEAR),
+    }
+}
+
+/// What is said of what is refused.
+const NEAR: &str = "it is an address of this machine or network";
+
+/// How near an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Near {
+    /// This machine itself.
+    Loopback,
+    /// A network of the user's own.
+    Private,
+    /// What is only ever of a machine's own concern, metadata of its cloud among it.
+    Link,
+}
+
+/// How near the nearest place is that an address leads to; nothing where all are far.
+async fn leads_to(to: &Url) -> Result<Option<Near>, &'static str> {
+    match to.host() {
+        Some(Host::Ipv4(address)) => Ok(near(address.into())),
+        Some(Host::Ipv6(address)) => Ok(near(address.into())),
+        Some(Host::Domain(name)) => {
+            let port = to.port_or_known_default().unwrap_or(443);
+            // A name that is known to a proxy alone cannot be looked up here, and leads nowhere here.
+            let Ok(found) = lookup_host((name, port)).await else { return Ok(None) };
+            Ok(found.filter_map(|address| near(address.ip())).next())
+        }
+        None => Err("it names no host"),
+    }
+}
+
+/// What an index led to, by a redirect or as the address of a file, and what may not be asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the package index leads to {host}, and {why}")]
+pub(crate) struct Astray {
+    pub(crate) host: String,
+    pub(crate) why: &'static str,
+}
+
+/// That an index led where it may not, where that is the cause.
+pub(crate) fn astray(error: &(dyn std::error::Error + 'static)) -> Option<Astray> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        // What a guard like ours says is shown by these, and is not among their causes.
+        let of_client = error.downcast_ref::<WrappedReqwestError>().map(|wrapped| &**wrapped);
+        let of_guard = match of_client.or_else(|| error.downcast_ref::<Error>()) {
+            Some(Error::Middleware(guard)) => guard.chain().find_map(|error| error.downcast_ref::<Astray>()),
+            _ => None,
+        };
+        if let Some(astray) = of_guard.or_else(|| error.downcast_ref::<Astray>()) {
+            return Some(astray.clone());
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// Lets a client ask the hosts that the user configured, and others that are no nearer than those: looked at for each
+/// request anew, so that redirects are.
+pub(crate) struct NoNearer {
+    /// The user's indexes.
+    pub(crate) own: Vec<Url>,
+}
+
+impl NoNearer {
+    async fn may_ask(&self, url: &Url) -> Result<(), &'static str> {
+        if self.own.iter().any(|own| own.host_str() == url.host_str()) {
+            return Ok(());
+        }
+        let Some(near) = leads_to(url).await? else { return Ok(()) };
+        // An index of a private network may keep its files on another machine there.
+        for own in self.own.iter().filter(|_| near != Near::Link) {
+            if leads_to(own).await == Ok(Some(near)) {
+                return Ok(());
+            }
+        }
+        Err(NEAR)
+    }
+}
+
+#[async_trait]
+impl Middleware for NoNearer {
+    async fn handle(&self, asked: Request, more: &mut Extensions, next: Next<'_>) -> Result<Response, Error> {
+        if let Err(why) = self.may_ask(asked.url()).await {
+            let host = asked.url().host_str().unwrap_or_default().to_owned();
+            return Err(Error::middleware(Astray { host, why }));
+        }
+        next.run(asked, more).await
+    }
+}
+
+fn near(address: IpAddr) -> Option<Near> {
+    let address = match address {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(address) if address.is_loopback() => return Some(Near::Loopback),
+        IpAddr::V6(address)
+            if address.is_unspecified() || address.is_multicast() || address.is_unicast_link_local() =>
+        {
+            return Some(Near::Link);
+        }
+        IpAddr::V6(address) if address.segments()[..2] == [0xfd00, 0x0ec2] => return Some(Near::Link),
+        IpAddr::V6(address) if address.is_unique_local() => return Some(Near::Private),
+        IpAddr::V6(address) => address.to_ipv4_mapped().or_else(|| wrapped(address.segments()))?,
+    };
+    let [a, b, ..] = address.octets();
+    let shared = a == 100 && (64..128).contains(&b);
+    if address.is_loopback() {
+        Some(Near::Loopback)
+    } else if address.is_private() || shared && address != Ipv4Addr::new(100, 100, 100, 200) {
+        Some(Near::Private)
+    } else if address.is_link_local()
+        || address.is_unspecified()
+        || address.is_broadcast()
+        || address.is_multicast()
+        || a == 0
+        || shared
+        || address == Ipv4Addr::new(192, 0, 0, 192)
+    {
+        Some(Near::Link)
+    } else {
+        None
+    }
+}
+
+/// The address of version 4 in one of NAT64's or 6to4's.
+fn wrapped(segments: [u16; 8]) -> Option<Ipv4Addr> {
+    let [a, b, c, .., y, z] = segments;
+    let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match (a, b) {
+        (0x64, 0xff9b) => Some(of(y, z)),
+        (0x2002, _) => Some(of(b, c)),
+        (0, 0) => Some(of(y, z)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may_ask(own: &str, to: &str) -> bool {
+        let to = to.parse().expect("an address");
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("an executor");
+        let guard = NoNearer { own: vec![own.parse().expect("an address")] };
+        executor.block_on(guard.may_ask(&to)).is_ok()
+    }
+
+    #[test]
+    fn an_index_leads_no_nearer_than_it_is() {
+        for (own, to, may) in [
+            ("http://192.0.2.1/simple", "http://192.0.2.1:81/x", true),
+            ("http://192.0.2.1/simple", "https://198.51.100.7/x", true),
+            ("http://192.0.2.1/simple", "http://127.0.0.1/x", false),
+            ("http://192.0.2.1/simple", "http://10.0.0.1/x", false),
+            ("http://192.0.2.1/simple", "http://169.254.169.254/x", false),
+            ("http://10.0.0.1/simple", "http://10.0.0.2/x", true),
+            ("http://10.0.0.1/simple", "http://127.0.0.1/x", false),
+            ("http://10.0.0.1/simple", "http://169.254.169.254/x", false),
+            ("http://10.0.0.1/simple", "http://[fd00:ec2::254]/x", false),
+            ("http://127.0.0.1:1/simple", "http://127.0.0.2:2/x", true),
+            ("http://127.0.0.1:1/simple", "http://[::ffff:169.254.169.254]/x", false),
+            ("http://127.0.0.1:1/simple", "http://100.100.100.200/x", false),
+            ("http://127.0.0.1:1/simple", "http://192.168.1.1/x", false),
+        ] {
+            assert_eq!(may_ask(own, to), may, "{own} {to}");
+        }
+    }
+
+    fn follows(registry: &str, to: &str) -> bool {
+        let (registry, to) = (registry.parse().expect("an address"), to.parse().expect("an address"));
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("an executor");
+        executor.block_on(may_follow(&registry, &to)).is_ok()
+    }
+
+    #[test]
+    fn nothing_near_is_followed_from_far() {
+        let registry = "http://192.0.2.1/";
+        for to in [
+            "http://169.254.169.254/latest",
+            "http://127.0.0.1/",
+            "http://10.1.2.3/",
+            "http://192.168.0.1/",
+            "http://100.64.0.1/",
+            "http://[::1]/",
+            "http://[fe80::1]/",
+            "http://[fd00::1]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://0.0.0.0/",
+            "http://[64:ff9b::7f00:1]/",
+            "http://[2002:7f00:1::]/",
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://localhost/",
+            "file:///etc/passwd",
+            "ftp://192.0.2.2/",
+        ] {
+            assert!(!follows(registry, to), "{to}");
+        }
+        for to in ["http://192.0.2.2/a", "https://198.51.100.1/", "http://[2001:db8::1]/"] {
+            assert!(follows(registry, to), "{to}");
+        }
+    }
+
+    #[test]
+    fn a_registry_leads_to_its_own_host_and_never_out_of_encryption() {
+        assert!(follows("http://127.0.0.1:1/", "http://127.0.0.1:2/a"));
+        assert!(!follows("http://127.0.0.1:1/", "http://127.0.0.2:1/a"));
+        assert!(!follows("https://192.0.2.1/", "http://192.0.2.1/a"));
+    }
+}

@@ -1,0 +1,69 @@
+//! Where a program with packages runs: one resolution decides, and not the names of what it imports.
+
+use anyhow::{Result, ensure};
+use codebox_testkit::Kit;
+
+use crate::index::{Index, pure, unique, wheel};
+use crate::{Case, printed, run, without_engines};
+
+pub const CASES: &[Case] = &[
+    ("an_import_of_what_was_asked_for_stays_in_wasm", asked_for),
+    ("an_import_of_what_was_not_is_told_and_not_installed", not_asked_for),
+    ("the_package_that_forces_a_container_is_named", forced),
+];
+
+/// The index has a package of a name that is known to want sockets, or native code.
+fn asked_for(kit: &Kit) -> Result<()> {
+    let index = Index::of(
+        ["requests", "yarl"].map(|name| pure(name, "99.0", &[], &[(&format!("{name}/__init__.py"), "VALUE = 7\n")])),
+    )?;
+    for name in ["requests", "yarl"] {
+        let program = format!("import {name}\nprint({name}.VALUE)");
+        let job = || without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());
+        let ran = job().args(["run", "--json", "--with", name, "-c", &program]).run()?;
+        let report = ran.report()?;
+        ensure!(report.stdout() == "7\n", "{} {}", ran.stdout_text(), ran.stderr_text());
+        let why = report.at("/provenance/reason").as_str().unwrap_or_default();
+        ensure!(why.starts_with("wasm is the lightest"), "{why}");
+        let told = job().args(["explain", "--json", "--with", name, "-c", &program]).run()?.report()?;
+        ensure!(
+            told.at("/isolation") == "wasm" && told.at("/needs").as_array().is_some_and(Vec::is_empty),
+            "{}",
+            told.json()
+        );
+        ensure!(told.at("/packages/0") == &format!("packages: {name} 99.0"), "{}", told.json());
+    }
+    Ok(())
+}
+
+fn not_asked_for(kit: &Kit) -> Result<()> {
+    let index = Index::of([pure("requests", "99.0", &[], &[("requests.py", "")])])?;
+    let explain = without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());
+    let told = explain.args(["explain", "-c", "import requests"]).run()?;
+    ensure!(told.stdout_text().contains("use --with requests"), "{}", told.stdout_text());
+    let ran = run(kit, &index).args(["-c", "import requests"]).run()?;
+    ensure!(ran.report()?.kind() == "guest_error", "{}", ran.stdout_text());
+    ensure!(ran.stdout_text().contains("--with NAME"), "{}", ran.stdout_text());
+    // What another package brings is asked for as well.
+    let name = unique("brings");
+    let both = Index::of([
+        pure(&name, "1", &["requests"], &[]),
+        pure("requests", "99.0", &[], &[("requests/__init__.py", "VALUE = 7\n")]),
+    ])?;
+    let job = run(kit, &both).args(["--with", &name, "-c", "import requests\nprint(requests.VALUE)"]);
+    ensure!(printed(job)? == "7\n");
+    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    Ok(())
+}
+
+fn forced(kit: &Kit) -> Result<()> {
+    let (name, need) = (unique("asks"), unique("native"));
+    let tag = format!("cp311-cp311-manylinux_2_17_{}", std::env::consts::ARCH);
+    let index = Index::of([pure(&name, "1", &[&need], &[]), wheel(&need, "1", &tag, &[], &[])])?;
+    let job = || without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());
+    let told = job().args(["explain", "--with", &name, "-c", "print(1)"]).run()?;
+    ensure!(told.stdout_text().contains(&format!("only a container can have: {need}")), "{}", told.stdout_text());
+    let ran = job().args(["run", "--json", "--with", &name, "-c", "print(1)"]).run()?;
+    ensure!(ran.report()?.kind() == "engine_unavailable" && ran.stdout_text().contains(&need), "{}", ran.stdout_text());
+    Ok(())
+}
