@@ -5,7 +5,6 @@
 use std::io::{self, Read as _, Write as _};
 use std::mem;
 use std::net;
-use std::os::fd::AsFd as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::thread;
@@ -33,13 +32,13 @@ impl Stream {
 
     /// What is not sent when it is closed is dropped, and the other side hears that it was.
     pub(crate) fn reset_on_close(&self) {
-        let socket = match self {
-            Self::Fresh(stream, _) => stream.as_fd(),
-            Self::Watched(stream) => stream.as_fd(),
-            Self::Lost => return,
-        };
         // A socket that is not connected any more has nothing to drop.
-        let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+        let _ = match self {
+            #[cfg(unix)]
+            Self::Fresh(stream, _) => rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).is_ok(),
+            Self::Watched(stream) => stream.set_zero_linger().is_ok(),
+            _ => false,
+        };
     }
 
     /// Does what can be done without waiting; nothing if it cannot.
