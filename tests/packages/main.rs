@@ -6,6 +6,7 @@ mod index;
 mod locked;
 mod names;
 mod pure;
+mod real;
 mod tiers;
 
 use anyhow::{Result, ensure};
@@ -40,6 +41,7 @@ fn main() -> Result<()> {
         }
     }
     trials.extend(containers::trials(&kit));
+    trials.extend(real::trials(&kit, &ready));
     libtest_mimic::run(&args, trials).exit()
 }
 

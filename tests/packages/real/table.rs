@@ -1,0 +1,79 @@
+//! The table in docs/packages.md.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// What stands between the page and its table.
+const BEGIN: &str = "## The most used packages\n";
+
+const HEAD: &str = "
+The test `packages` writes this: `CODEBOX_REAL=pypi CODEBOX_WRITE=packages` while it runs, for the packages that it is run for.
+Each is asked for alone, at its newest version, and runs a short program of `tests/packages/real` there.
+
+| package | tier | why | runs |
+|---|---|---|---|
+";
+
+/// What came of one package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// "wasm, Python 3.15".
+    pub tier: String,
+    /// What led there.
+    pub why: String,
+    /// Why it does not do there what it should.
+    pub why_not: Option<String>,
+}
+
+impl Row {
+    fn runs(&self) -> &str {
+        self.why_not.as_deref().unwrap_or("yes")
+    }
+
+    /// The tier without the version of its Python.
+    fn isolation(&self) -> &str {
+        self.tier.split(',').next().unwrap_or_default()
+    }
+}
+
+/// The page, which one trial at a time looks at.
+#[derive(Clone, Default)]
+pub struct Table(Arc<Mutex<()>>);
+
+impl Table {
+    /// Holds the page against a row, or writes the row into it where that is asked for.
+    ///
+    /// What comes along, and its versions, change with their authors' releases, and are not compared.
+    pub fn settle(&self, name: &str, row: &Row) -> Result<()> {
+        let _alone = self.0.lock().map_err(|_| anyhow::anyhow!("another trial panicked"))?;
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/packages.md");
+        let text = fs::read_to_string(&page)?;
+        let (before, table) = text.split_once(BEGIN).context("docs/packages.md has no table")?;
+        let mut rows: BTreeMap<&str, &str> = table.lines().filter_map(|line| Some((name_of(line)?, line))).collect();
+        if std::env::var_os("CODEBOX_WRITE").is_some_and(|what| what == "packages") {
+            let line = format!("| {name} | {} | {} | {} |", row.tier, row.why, row.runs());
+            rows.insert(name, &line);
+            let mut text = format!("{before}{BEGIN}{HEAD}");
+            for line in rows.values() {
+                writeln!(text, "{line}")?;
+            }
+            return Ok(fs::write(&page, text)?);
+        }
+        let told = rows.get(name).with_context(|| format!("docs/packages.md does not tell of {name}: {row:?}"))?;
+        let cells: Vec<&str> = told.split('|').map(str::trim).collect();
+        let isolation = cells.get(2).and_then(|cell| cell.split(',').next()).unwrap_or_default();
+        ensure!(isolation == row.isolation() && cells.get(4) == Some(&row.runs()), "{told:?} where {row:?} is so");
+        Ok(())
+    }
+}
+
+/// The package that a line of the table tells of.
+fn name_of(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("| ")?.split(" |").next()?;
+    (name != "package").then_some(name)
+}
