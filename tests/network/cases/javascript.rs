@@ -9,7 +9,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         ("get_and_post", JavaScript, get_and_post),
         ("bodies_are_streams", JavaScript, streams),
-        ("bodies_are_unpacked_and_piped", JavaScript, piped),
+        ("bodies_are_unpacked_and_parted", JavaScript, parted),
         ("headers_are_lists", JavaScript, headers),
         ("bodies_are_sent_as_streams", JavaScript, sent),
         ("a_connection_serves_many_requests", JavaScript, kept),
@@ -65,19 +65,15 @@ console.log(response.body instanceof ReadableStream, await new Response(Readable
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
 }
 
-fn piped(ground: &Ground) -> Result<()> {
+fn parted(ground: &Ground) -> Result<()> {
     let text = r#"
 const base = 'https://localhost:TLS';
 const packed = await fetch(base + '/gzip');
 console.log(packed.headers.get('content-encoding'), await packed.text() === 'hello '.repeat(100));
-const upper = new TransformStream({ transform(chunk, control) { control.enqueue(new TextDecoder().decode(chunk).toUpperCase()); } });
-let text = '';
-for await (const piece of (await fetch(base + '/pieces')).body.pipeThrough(upper)) text += piece;
-console.log(text);
 const [one, other] = (await fetch(base + '/pieces')).body.tee();
 console.log(await new Response(one).text(), await new Response(other).text());
 "#;
-    let wanted = "gzip true\nONE TWO THREE\none two three one two three\n";
+    let wanted = "gzip true\none two three one two three\n";
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
 }
 
