@@ -216,9 +216,7 @@ impl Provisions {
         }
         let text = lock.to_text().map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
         let file = asked::lock_of(script);
-        std::fs::write(&file, text).map_err(|error| {
-            Failure::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display()))
-        })?;
+        asked::write_lock(&file, &text)?;
         Ok(file)
     }
 

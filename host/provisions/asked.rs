@@ -1,7 +1,7 @@
 //! Which packages a job asks for: by its options, its files and its script.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use codebox_cli::Failure;
@@ -28,7 +28,7 @@ impl Asked {
         let Some(mut asked) = Self::unlocked(admitted)? else { return Ok(None) };
         if let Source::File { argv0, .. } = &admitted.job().source {
             let file = lock_of(Path::new(argv0));
-            if file.is_file() {
+            if is_lock(&file)? {
                 let lock = Lock::parse(&text_of(&file)?).map_err(|error| bad_lock(&file, &error))?;
                 lock.check(&asked.wanted).map_err(|error| bad_lock(&file, &error))?;
                 asked.lock = Some((file, lock));
@@ -83,15 +83,48 @@ impl Asked {
 
     /// Refuses what the configuration does not allow.
     pub(super) fn check(&self, rules: &Packages) -> Result<(), Failure> {
-        match self.wanted.iter().find(|one| !rules.allows(one.name())) {
-            None => Ok(()),
-            Some(one) => {
-                let line = format!("the package {} is not among those that the configuration allows", one.name());
-                Err(Failure::new(ResultKind::Denied, line)
-                    .with_fix("add it to packages.allow in your own configuration"))
-            }
-        }
+        // What packages need themselves comes with them, as an index says; a lock is the program's own word.
+        let locked = self.lock.iter().flat_map(|(_, lock)| lock.names());
+        let mut names = self.wanted.iter().map(Requirement::name).chain(locked);
+        names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(not_allowed(name)))
     }
+}
+
+pub(super) fn not_allowed(name: &str) -> Failure {
+    let line = format!("the package {name} is not among those that the configuration allows");
+    Failure::new(ResultKind::Denied, line).with_fix("add it to packages.allow in your own configuration")
+}
+
+/// Whether there is a lock at this place. A link leads to what its owner did not mean, and a directory or a pipe is none.
+pub(super) fn is_lock(file: &Path) -> Result<bool, Failure> {
+    let refused = |why: &str| {
+        Failure::new(ResultKind::InvalidRequest, format!("cannot use {}: {why}", file.display()))
+            .with_fix("move it away, or have it made again with codebox lock")
+    };
+    match std::fs::symlink_metadata(file) {
+        Ok(meta) if meta.is_file() => Ok(true),
+        Ok(_) => Err(refused("it is no plain file")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(refused(&error.to_string())),
+    }
+}
+
+/// Writes a lock as a whole, in place of the one that is there. What is there as a link or anything else stays as it is.
+pub(super) fn write_lock(file: &Path, text: &str) -> Result<(), Failure> {
+    is_lock(file)?;
+    let written = || -> std::io::Result<()> {
+        let above = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+        let mut staged = builder.prefix(".lock-").tempfile_in(above)?;
+        staged.write_all(text.as_bytes())?;
+        // A name that became a link meanwhile is replaced, and not followed.
+        staged.persist(file)?;
+        Ok(())
+    };
+    written()
+        .map_err(|error| Failure::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display())))
 }
 
 /// Where the lock of a script is.
@@ -104,7 +137,9 @@ pub(super) fn lock_of(script: &Path) -> PathBuf {
 pub(super) fn bad_lock(file: &Path, error: &LockError) -> Failure {
     let fix = match error {
         LockError::Unreadable(_) => "move it away, or have it made again with codebox lock",
-        LockError::Changed { .. } | LockError::NoTarget { .. } => "have it made again with codebox lock",
+        LockError::Changed { .. } | LockError::Unmet(_) | LockError::NoTarget { .. } => {
+            "have it made again with codebox lock"
+        }
     };
     Failure::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
 }

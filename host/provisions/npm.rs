@@ -47,14 +47,15 @@ impl<'p> Npm<'p> {
         }
         let specs: Result<Vec<NpmSpec>, _> = job.packages.iter().map(|package| package.parse()).collect();
         let specs = specs.map_err(|error| Failure::of(ResultKind::InvalidRequest, &error))?;
-        allowed(&specs, &settings.packages)?;
+        allowed(specs.iter().map(|spec| spec.name().as_str()), &settings.packages)?;
         let mut asked = Self { specs, lock: None, settings, store: NpmStore::at(store) };
         if let (Source::File { argv0, .. }, Locked::Kept) = (&job.source, locked) {
             let file = asked::lock_of(Path::new(argv0));
-            if file.is_file() {
+            if asked::is_lock(&file)? {
                 let tree = asked::text_of(&file)?
                     .parse::<NpmTree>()
                     .map_err(|error| bad_lock(&file, &NpmError::from(error)))?;
+                allowed(tree.packages.iter().map(|package| package.name.as_str()), &settings.packages)?;
                 asked.lock = Some((file, tree));
             }
         }
@@ -108,9 +109,7 @@ impl<'p> Npm<'p> {
         let text = self.made(progress)?.tree.to_text();
         let text = text.map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
         let file = asked::lock_of(script);
-        std::fs::write(&file, text).map_err(|error| {
-            Failure::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display()))
-        })?;
+        asked::write_lock(&file, &text)?;
         Ok(file)
     }
 
@@ -163,14 +162,8 @@ pub(super) enum Locked {
     Anew,
 }
 
-fn allowed(specs: &[NpmSpec], rules: &Packages) -> Result<(), Failure> {
-    match specs.iter().find(|spec| !rules.allows(spec.name().as_str())) {
-        None => Ok(()),
-        Some(spec) => {
-            let line = format!("the package {} is not among those that the configuration allows", spec.name());
-            Err(Failure::new(ResultKind::Denied, line).with_fix("add it to packages.allow in your own configuration"))
-        }
-    }
+fn allowed<'n>(mut names: impl Iterator<Item = &'n str>, rules: &Packages) -> Result<(), Failure> {
+    names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(asked::not_allowed(name)))
 }
 
 fn bad_lock(file: &Path, error: &NpmError) -> Failure {

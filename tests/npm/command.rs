@@ -167,9 +167,34 @@ fn locked(kit: &Kit) -> Result<()> {
     ensure!(lock.code == Some(0), "{}", lock.stderr_text());
     let text = fs::read_to_string(folder.path().join("p.js.lock"))?;
     ensure!(text.contains("version = \"1.0.0\"") && text.contains("integrity = \"sha512-"), "{text}");
+    let served_first = served.address.clone();
     // The lock counts, whatever is there by now.
     let served = Served::of(&[old, new])?;
     let job = || run(kit, &served).folder(folder.path()).args(["--with", &name, "p.js"]);
+    ensure!(printed(job())? == "old\n");
+    // The file comes with the program: it says what, and not whom to ask, nor that one package is another.
+    let evil = unique("evil");
+    let elsewhere = Served::of(&[
+        (json!({"name": name, "version": "1.0.0"}), &[("index.js", "module.exports = 'elsewhere'")]),
+        (json!({"name": evil, "version": "1.0.0"}), &[("index.js", "module.exports = 'evil'")]),
+    ])?;
+    let lock_at = folder.path().join("p.js.lock");
+    let made = |served: &Served, with: &str| -> Result<String> {
+        let made =
+            configured(kit.codebox(), served).folder(folder.path()).args(["lock", "--with", with, "p.js"]).run()?;
+        ensure!(made.code == Some(0), "{}", made.stderr_text());
+        Ok(fs::read_to_string(&lock_at)?)
+    };
+    let integrity = text.split("integrity = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+    let other = codebox_packages::Integrity::of(b"another archive").to_string();
+    fs::write(&lock_at, text.replace(integrity, &other).replace(&served_first, &elsewhere.address))?;
+    let said = failed(job(), "install_failed")?;
+    ensure!(said.contains("integrity") && elsewhere.asked() == 0, "{said}");
+    let of_evil = made(&elsewhere, &evil)?;
+    fs::write(&lock_at, of_evil.replace(&evil, &name))?;
+    let said = failed(job(), "invalid_request")?;
+    ensure!(said.contains("by its content"), "{said}");
+    fs::write(&lock_at, &text)?;
     ensure!(printed(job())? == "old\n");
     let other = run(kit, &served).folder(folder.path()).args(["--with", &format!("{name}@1.1.0"), "p.js"]);
     let said = failed(other, "invalid_request")?;

@@ -6,7 +6,11 @@ use codebox_testkit::Kit;
 use crate::index::{Index, pure, unique};
 use crate::{Case, printed, refused, run, without_engines};
 
-pub const CASES: &[Case] = &[("a_lock_is_kept_to_and_checked", kept_to)];
+pub const CASES: &[Case] = &[
+    ("a_lock_is_kept_to_and_checked", kept_to),
+    ("a_lock_gives_no_package_another_name", called_otherwise),
+    ("a_lock_is_a_plain_file", plain_file),
+];
 
 fn kept_to(kit: &Kit) -> Result<()> {
     let name = unique("locked");
@@ -53,5 +57,91 @@ fn kept_to(kit: &Kit) -> Result<()> {
     std::fs::write(folder.path().join("main.py.lock"), "version = 1\nrevision = 3\n[[package]]\nname = 'x'\n")?;
     let said = refused(job().arg("main.py"), "invalid_request")?;
     ensure!(said.contains("no lock of codebox's"), "{said}");
+    Ok(())
+}
+
+/// Whoever wrote the program wrote its lock, too: the packages that were asked for are there, or nothing is run.
+fn called_otherwise(kit: &Kit) -> Result<()> {
+    let (good, evil) = (unique("good"), unique("evil"));
+    let module = good.replace('-', "_");
+    let file = format!("{module}.py");
+    let index = Index::of([
+        pure(&good, "2", &[], &[(&file, "VALUE = 2\n")]),
+        pure(&evil, "1", &[], &[(&file, "VALUE = 'evil'\n")]),
+    ])?;
+    let folder = kit.folder()?;
+    let lock_at = folder.path().join("main.py.lock");
+    let script = |need: &str| {
+        format!("# /// script\n# dependencies = ['{need}']\n# ///\nimport {module}\nprint({module}.VALUE)\n")
+    };
+    let lock = |need: &str| -> Result<String> {
+        std::fs::write(folder.path().join("main.py"), script(need))?;
+        let _ = std::fs::remove_file(&lock_at);
+        let made = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+        let made = made.folder(folder.path()).args(["lock", "main.py"]).run()?;
+        ensure!(made.code == Some(0), "{}", made.stderr_text());
+        Ok(std::fs::read_to_string(&lock_at)?)
+    };
+    let job = || run(kit, &index).folder(folder.path()).arg("main.py");
+    let of_evil = lock(&evil)?;
+    // So that its content is here.
+    ensure!(printed(job())? == "evil\n");
+    let of_good = lock(&format!("{good}>=2"))?;
+    ensure!(printed(job())? == "2\n");
+    let hash = |text: &str| text.split("sha256 = \"").nth(1).map(|rest| rest[..64].to_owned()).unwrap_or_default();
+    let wheels = |text: &str| text[text.find("[[").unwrap_or(text.len())..].to_owned();
+    ensure!(hash(&of_good) != hash(&of_evil) && !wheels(&of_good).is_empty(), "{of_good}");
+    for (planted, kind, told) in [
+        (of_good.replace(&wheels(&of_good), &wheels(&of_evil)), "invalid_request", "it has nothing that is"),
+        (of_good.replace("version = \"2\"", "version = \"1\""), "invalid_request", "it has nothing that is"),
+        (of_good.replace(&hash(&of_good), &hash(&of_evil)), "install_failed", "it says that it is the package"),
+        (of_good.replace("version = \"2\"", "version = \"3\""), "install_failed", "it says that it is version"),
+    ] {
+        ensure!(planted != of_good, "{of_good}");
+        std::fs::write(&lock_at, &planted)?;
+        let said = refused(job(), kind)?;
+        ensure!(said.contains(told), "{told}: {said}\n{planted}");
+    }
+    // Nor does it get past the list of what is allowed.
+    let target = of_good.split("[target.").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
+    let more = format!(
+        "\n[[target.{target}.wheels]]\nname = '{evil}'\nversion = '1'\nfile = '{file}'\nurl = ''\nsha256 = '{}'\n",
+        hash(&of_evil)
+    );
+    std::fs::write(&lock_at, of_good.replacen("\n[[", &format!("{more}\n[["), 1))?;
+    std::fs::write(folder.path().join("codebox.toml"), format!("[packages]\nallow = ['{good}']\n"))?;
+    let said = refused(job(), "denied")?;
+    ensure!(said.contains(&evil), "{said}");
+    std::fs::write(&lock_at, of_good)?;
+    ensure!(printed(job())? == "2\n");
+    Ok(())
+}
+
+/// A link in a program's directory leads nobody to write, or read, what it points at.
+fn plain_file(kit: &Kit) -> Result<()> {
+    let name = unique("linked");
+    let index = Index::of([pure(&name, "1", &[], &[("linked_module.py", "")])])?;
+    let folder = kit.folder()?;
+    let (script, lock) = (folder.path().join("main.py"), folder.path().join("main.py.lock"));
+    std::fs::write(&script, format!("# /// script\n# dependencies = ['{name}']\n# ///\n"))?;
+    let canary = folder.path().join("canary");
+    std::fs::write(&canary, "mine")?;
+    let make = || {
+        let made = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+        made.folder(folder.path()).args(["lock", "main.py"]).run()
+    };
+    for to in ["canary", "new"] {
+        std::os::unix::fs::symlink(to, &lock)?;
+        let made = make()?;
+        ensure!(made.code == Some(125) && made.stderr_text().contains("plain file"), "{}", made.stderr_text());
+        let said = refused(run(kit, &index).folder(folder.path()).arg("main.py"), "invalid_request")?;
+        ensure!(said.contains("plain file"), "{said}");
+        std::fs::remove_file(&lock)?;
+    }
+    ensure!(std::fs::read_to_string(&canary)? == "mine" && !folder.path().join("new").exists());
+    std::fs::create_dir(&lock)?;
+    refused(run(kit, &index).folder(folder.path()).arg("main.py"), "invalid_request")?;
+    std::fs::remove_dir(&lock)?;
+    ensure!(make()?.code == Some(0) && std::fs::symlink_metadata(&lock)?.is_file());
     Ok(())
 }

@@ -264,8 +264,8 @@ impl House {
         compiled: Option<&str>,
         library: &[String],
     ) -> Result<Environment, HouseError> {
-        let hashes: Vec<&str> = wheels.iter().map(|wheel| wheel.sha256.as_str()).collect();
-        let key = Self::key(&(&hashes, target, compiled, library));
+        let named: Vec<_> = wheels.iter().map(|wheel| (&wheel.name, &wheel.version, &wheel.sha256)).collect();
+        let key = Self::key(&(&named, target, compiled, library));
         let place = self.root.join("environments").join(key);
         if let Some(environment) = self.held(&place)? {
             return Ok(environment);
@@ -283,6 +283,8 @@ impl House {
         fs::create_dir_all(&modules).map_err(HouseError::io("make", &modules))?;
         for wheel in wheels {
             let from = self.modules_of(wheel);
+            // It may have been brought under another name.
+            arrange::is_what_it_is_called(wheel, &from)?;
             tree::link(&from, &modules, library).map_err(HouseError::io("link", &from))?;
             if let Some(runtime) = compiled {
                 let from = self.compiled_dir(wheel, runtime);

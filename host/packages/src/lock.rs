@@ -47,6 +47,9 @@ pub enum LockError {
         /// What is asked for.
         asked: String,
     },
+    /// Something that was asked for is not in it.
+    #[error("it has nothing that is {0}")]
+    Unmet(String),
     /// It has nothing for this target.
     #[error("it has no packages for {target}, only for {known}")]
     NoTarget {
@@ -110,10 +113,31 @@ impl Lock {
     /// When they are others.
     pub fn check(&self, wanted: &[Requirement]) -> Result<(), LockError> {
         let asked = texts(wanted);
-        match asked == self.requirements {
-            true => Ok(()),
-            false => Err(LockError::Changed { locked: self.requirements.join(", "), asked: asked.join(", ") }),
+        if asked != self.requirements {
+            return Err(LockError::Changed { locked: self.requirements.join(", "), asked: asked.join(", ") });
         }
+        // Anybody may have written the file, and then it says that one package is another.
+        let unmet =
+            self.target.values().filter(|locked| locked.native.is_empty()).find_map(|Locked { resolved, .. }| {
+                let wheels = resolved.wheels.iter().map(|wheel| (&wheel.name, &wheel.version));
+                let all: Vec<_> =
+                    wheels.chain(resolved.built_in.iter().map(|(name, version)| (name, version))).collect();
+                wanted.iter().find(|one| {
+                    let mut named = all.iter().filter(|(name, _)| one.is_named(name)).peekable();
+                    // What is wanted on some systems only may be missing.
+                    let missing = named.peek().is_none() && !one.has_marker();
+                    missing || named.any(|(_, version)| !one.admits(version))
+                })
+            });
+        match unmet {
+            None => Ok(()),
+            Some(one) => Err(LockError::Unmet(one.to_string())),
+        }
+    }
+
+    /// Every package that it names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.target.values().flat_map(|locked| locked.resolved.wheels.iter().map(|wheel| wheel.name.as_str()))
     }
 
     /// What it has for a target: the packages, or why there are none.

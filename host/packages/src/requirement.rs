@@ -32,6 +32,26 @@ impl Requirement {
         self.0.name.as_ref()
     }
 
+    /// Whether this is its name, however that is spelt.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        uv_normalize::PackageName::from_str(name).is_ok_and(|name| name == self.0.name)
+    }
+
+    /// Whether it is wanted on some systems only.
+    pub(crate) fn has_marker(&self) -> bool {
+        !self.0.marker.is_true()
+    }
+
+    /// Whether a version is among those that are wanted.
+    pub(crate) fn admits(&self, version: &str) -> bool {
+        let Ok(version) = uv_pep440::Version::from_str(version) else { return false };
+        match &self.0.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(wanted)) => wanted.contains(&version),
+            Some(VersionOrUrl::Url(_)) => false,
+            None => true,
+        }
+    }
+
     /// The same for the resolver.
     pub(crate) fn lower(&self) -> uv_distribution_types::Requirement {
         self.0.clone().into()

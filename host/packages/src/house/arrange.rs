@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::str::FromStr as _;
+
+use uv_pep440::Version;
 
 use super::{HouseError, tree};
 use crate::resolve::Wheel;
@@ -15,8 +18,6 @@ const HEAD: usize = 64 << 10;
 /// Arranges an unpacked wheel at `modules`: its modules and metadata. Scripts, headers, data files, `.pth` files and what
 /// an interpreter would run when it starts are left out.
 pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(), HouseError> {
-    let refused = |reason: String| HouseError::Wheel { wheel: wheel.file.clone(), reason };
-    let mut described = None;
     fs::create_dir_all(modules).map_err(HouseError::io("make", modules))?;
     let entries = fs::read_dir(whole).map_err(HouseError::io("read", whole))?;
     for entry in entries {
@@ -35,23 +36,40 @@ pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(),
                 }
             }
             fs::remove_dir_all(&path).map_err(HouseError::io("remove", &path))?;
-        } else if name.ends_with(".dist-info") && described.replace(name).is_some() {
+        }
+    }
+    is_what_it_is_called(wheel, whole)?;
+    tree::moved(whole, modules).map_err(HouseError::io("move", whole))
+}
+
+/// Refuses a wheel whose metadata, below `tree`, is another package's or of another version: a hash says only that the
+/// content is the one that was named.
+pub(super) fn is_what_it_is_called(wheel: &Wheel, tree: &Path) -> Result<(), HouseError> {
+    let refused = |reason: String| HouseError::Wheel { wheel: wheel.file.clone(), reason };
+    let mut described = None;
+    for name in crate::disk::names(tree) {
+        if name.ends_with(".dist-info") && described.replace(name).is_some() {
             return Err(refused("it describes two packages".to_owned()));
         }
     }
     let described = described.ok_or_else(|| refused("it does not describe its package".to_owned()))?;
-    let metadata = whole.join(&described).join("METADATA");
-    let text = fs::read(&metadata).map_err(|_| refused("it has no METADATA".to_owned()))?;
+    let text =
+        fs::read(tree.join(&described).join("METADATA")).map_err(|_| refused("it has no METADATA".to_owned()))?;
     let text = String::from_utf8_lossy(&text[..text.len().min(HEAD)]);
     let named = |field: &str| {
         let head = text.lines().take_while(|line| !line.is_empty());
-        head.filter_map(|line| line.split_once(':')).find(|(key, _)| key.eq_ignore_ascii_case(field))
+        let mut lines = head.filter_map(|line| line.split_once(':'));
+        lines.find(|(key, _)| key.eq_ignore_ascii_case(field)).map(|(_, value)| value.trim()).unwrap_or_default()
     };
-    let name = named("Name").map(|(_, name)| plain(name)).unwrap_or_default();
+    let (name, version) = (plain(named("Name")), named("Version"));
     if name != plain(&wheel.name) {
         return Err(refused(format!("it says that it is the package {name:?}")));
     }
-    tree::moved(whole, modules).map_err(HouseError::io("move", whole))
+    let (said, wanted) = (Version::from_str(version), Version::from_str(&wheel.version));
+    match (said, wanted) {
+        (Ok(said), Ok(wanted)) if said == wanted => Ok(()),
+        _ => Err(refused(format!("it says that it is version {version:?}"))),
+    }
 }
 
 fn arrange_part(part: &Path, modules: &Path) -> Result<(), HouseError> {

@@ -85,6 +85,15 @@ impl House {
                 used.extend(described.wheels.into_iter().map(|(_, sha256)| sha256));
             }
         }
+        // What is being made is made by whoever has the lock, so that this is what a process left that was killed.
+        for (dir, staged) in [("wheels", ".wheel-"), ("environments", ".environment-")] {
+            for entry in fs::read_dir(self.root.join(dir)).into_iter().flatten().flatten() {
+                if entry.file_name().to_string_lossy().starts_with(staged) {
+                    pruned.bytes += size(&entry.path());
+                    remove(&entry.path())?;
+                }
+            }
+        }
         for sha256 in names(&self.root.join("wheels")) {
             if !used.contains(&sha256) {
                 let place = self.wheel_dir(&sha256);

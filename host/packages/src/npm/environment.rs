@@ -11,14 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use super::client::{Answer, Client, Question, within};
 use super::error::NpmError;
+use super::metadata::packument;
 use super::native::{Native, NativePackage};
-use super::resolve::resolve;
+use super::resolve::{archive, resolve};
 use super::settings::{NpmSettings, plain};
 use super::spec::NpmSpec;
 use super::store::{Facts, NpmStore};
 use super::tarball;
 use super::target::Target;
-use super::tree::{self, NpmPackage, NpmTree};
+use super::tree::{self, BadTree, NpmPackage, NpmTree};
 use crate::progress::Progress;
 use crate::unpack::UnpackLimits;
 
@@ -75,6 +76,7 @@ pub async fn npm_environment(
             Some(tree) => {
                 tree.check()?;
                 tree.is_for(specs)?;
+                tree.serves(specs)?;
                 tree.clone()
             }
             None => resolved(specs, settings, store).await?,
@@ -82,7 +84,7 @@ pub async fn npm_environment(
         let dir = store.environment(&tree.digest());
         let made = match read(&dir) {
             Some(noted) => noted,
-            None => make(&tree, &dir, settings, store, progress).await?,
+            None => make((&tree, locked.is_some()), &dir, settings, store, progress).await?,
         };
         let native = made.native.into_iter().map(|(package, native)| NativePackage { package, native }).collect();
         Ok(NpmEnvironment { dir: dir.join("node_modules"), tree, native })
@@ -130,7 +132,7 @@ async fn resolved(specs: &[NpmSpec], settings: &NpmSettings<'_>, store: &NpmStor
 
 /// Brings every package here and puts them together.
 async fn make(
-    tree: &NpmTree,
+    (tree, locked): (&NpmTree, bool),
     dir: &Path,
     settings: &NpmSettings<'_>,
     store: &NpmStore,
@@ -143,7 +145,7 @@ async fn make(
     if !missing.is_empty() {
         let client = Client::new(settings)?;
         progress.started("npm packages", None);
-        let fetched = stream::iter(missing).map(|package| fetch(package, settings, &client, store, progress));
+        let fetched = stream::iter(missing).map(|package| fetch((package, locked), settings, &client, store, progress));
         fetched.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         progress.finished();
     }
@@ -156,6 +158,12 @@ async fn make(
         let gone = || io::Error::new(io::ErrorKind::NotFound, "it was removed meanwhile");
         let found = store.package(&package.integrity);
         let (files, facts) = found.ok_or_else(|| NpmError::File { path: dir.to_owned(), source: gone() })?;
+        // Whoever wrote a lock may have given one package the name of another.
+        if facts.name != package.name.as_str() || facts.version != package.version {
+            return Err(
+                BadTree::Another { place: package.place.clone(), name: facts.name, version: facts.version }.into()
+            );
+        }
         bytes += facts.bytes;
         if bytes > MOST {
             return Err(NpmError::TooMany { what: "bytes", allowed: MOST });
@@ -173,7 +181,7 @@ async fn make(
 }
 
 async fn fetch(
-    package: &NpmPackage,
+    (package, locked): (&NpmPackage, bool),
     settings: &NpmSettings<'_>,
     client: &Client<'_>,
     store: &NpmStore,
@@ -182,6 +190,24 @@ async fn fetch(
     let NpmPackage { name, version, integrity, url, .. } = package;
     let what = format!("{name}@{version}");
     let registry = settings.registry_of(name);
+    let url = &match locked {
+        false => url.clone(),
+        // The file comes with the program: it says what, and the user's own registry is asked for it. Where it was found by
+        // whoever made the file is for people.
+        true => {
+            let packument = packument(name, settings, client, store).await?;
+            let manifest = packument.versions.get(version).ok_or_else(|| NpmError::NoVersion {
+                name: name.to_string(),
+                wanted: version.clone(),
+                latest: packument.tags.get("latest").cloned().unwrap_or_else(|| "not known".to_owned()),
+            })?;
+            let (announced, url) = archive(name, version, manifest, settings)?;
+            if announced != *integrity {
+                return Err(NpmError::WrongIntegrity { package: what, expected: integrity.clone(), found: announced });
+            }
+            url
+        }
+    };
     let question = Question { what: &what, registry, url, accept: "*/*", etag: None, most: LARGEST };
     let body = match client.ask(&question).await? {
         Answer::Body(body, _) => body,

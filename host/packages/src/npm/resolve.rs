@@ -197,25 +197,36 @@ impl Resolution<'_> {
         if edge.kind == Kind::Optional && !restricted && manifest["hasInstallScript"].as_bool() == Some(true) {
             return Err(NpmError::System { package });
         }
-        let dist = &manifest["dist"];
-        let announced = dist["integrity"].as_str().map(str::parse::<Integrity>).transpose();
-        let announced =
-            announced.map_err(|error| NpmError::NoIntegrity { package: package.clone(), source: Some(error) })?;
-        let integrity = announced.or_else(|| dist["shasum"].as_str().and_then(Integrity::of_shasum));
-        let integrity = integrity.ok_or_else(|| NpmError::NoIntegrity { package: package.clone(), source: None })?;
-        let registry = self.settings.registry_of(name);
-        let url =
-            dist["tarball"].as_str().and_then(|text| registry.join(text).ok()).ok_or_else(|| NpmError::Answer {
-                registry: plain(registry),
-                what: package,
-                detail: "it says not where the archive is".to_owned(),
-            })?;
-        let url = self.settings.archive_at(name, url);
-        // Credentials in an address would end up in locks; none is taken from a registry.
-        let url: Url = plain(&url).parse().unwrap_or(url);
+        let (integrity, url) = archive(name, version, manifest, self.settings)?;
         let edges = edges(manifest);
         Ok(Release { name: name.clone(), version: version.to_owned(), integrity, url, system: restricted, edges })
     }
+}
+
+/// What the registry says of the archive of one version: its digest, and where it is.
+pub(super) fn archive(
+    name: &NpmName,
+    version: &str,
+    manifest: &Value,
+    settings: &NpmSettings<'_>,
+) -> Result<(Integrity, Url), NpmError> {
+    let package = format!("{name}@{version}");
+    let dist = &manifest["dist"];
+    let announced = dist["integrity"].as_str().map(str::parse::<Integrity>).transpose();
+    let announced =
+        announced.map_err(|error| NpmError::NoIntegrity { package: package.clone(), source: Some(error) })?;
+    let integrity = announced.or_else(|| dist["shasum"].as_str().and_then(Integrity::of_shasum));
+    let integrity = integrity.ok_or_else(|| NpmError::NoIntegrity { package: package.clone(), source: None })?;
+    let registry = settings.registry_of(name);
+    let url = dist["tarball"].as_str().and_then(|text| registry.join(text).ok()).ok_or_else(|| NpmError::Answer {
+        registry: plain(registry),
+        what: package,
+        detail: "it says not where the archive is".to_owned(),
+    })?;
+    let url = settings.archive_at(name, url);
+    // Credentials in an address would end up in locks; none is taken from a registry.
+    let url: Url = plain(&url).parse().unwrap_or(url);
+    Ok((integrity, url))
 }
 
 /// What a manifest wants: its peers first, then by name.

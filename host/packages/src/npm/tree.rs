@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use node_semver::Range;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::integrity::Integrity;
 use super::name::NpmName;
-use super::spec::NpmSpec;
+use super::pick::admits;
+use super::spec::{NpmSpec, Wanted};
 
 /// Packages and their places below `node_modules`, as a lock holds them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -56,6 +58,19 @@ pub enum BadTree {
     /// It is none.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
+    /// Something that was asked for is not in it.
+    #[error("it has nothing that is {0}")]
+    Unmet(String),
+    /// A package is another one by its content.
+    #[error("locked package {place:?} is {name}@{version} by its content")]
+    Another {
+        /// Its place.
+        place: String,
+        /// What it is.
+        name: String,
+        /// In which version.
+        version: String,
+    },
     /// It was made for something else.
     #[error("it was made for {locked:?} where {asked:?} is asked for")]
     Asked {
@@ -145,11 +160,32 @@ impl NpmTree {
         if asked == self.asked { Ok(()) } else { Err(BadTree::Asked { locked: self.asked.clone(), asked }) }
     }
 
+    /// Whether what was asked for is there, in a version that was asked for.
+    ///
+    /// # Errors
+    /// [`BadTree::Unmet`] if it is not.
+    pub fn serves(&self, specs: &[NpmSpec]) -> Result<(), BadTree> {
+        let met = |spec: &NpmSpec| {
+            self.packages.iter().any(|package| {
+                package.place == spec.name().as_str()
+                    && package.name == *spec.name()
+                    && match spec.to_wanted() {
+                        Wanted::Range(range) => range == Range::any() || admits(&range, &package.version),
+                        Wanted::Tag(_) => true,
+                    }
+            })
+        };
+        match specs.iter().find(|spec| !met(spec)) {
+            None => Ok(()),
+            Some(spec) => Err(BadTree::Unmet(spec.to_string())),
+        }
+    }
+
     /// A name for what the environment of this tree holds, the same for the same packages at the same places.
     pub(super) fn digest(&self) -> String {
         let mut hash = Sha256::new();
-        for NpmPackage { place, integrity, .. } in &self.packages {
-            hash.update(format!("{place}\n{integrity}\n"));
+        for NpmPackage { place, name, version, integrity, url: _, system } in &self.packages {
+            hash.update(format!("{place}\n{name}@{version}\n{integrity}\n{system}\n"));
         }
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
