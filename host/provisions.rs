@@ -118,6 +118,7 @@ impl Provisions {
                 return Err(Failure::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
             }
         };
+        asked.check_hashes(&resolved.wheels)?;
         self.bring(&resolved.wheels, progress)?;
         let runtime = runtime_key(&store);
         let uncompiled = self.house.uncompiled(&resolved.wheels, &runtime);
@@ -150,6 +151,7 @@ impl Provisions {
         let library = image.library.clone();
         let target = Target::Container(image);
         let resolved = self.exact(&asked, &target, progress)?;
+        asked.check_hashes(&resolved.wheels)?;
         self.bring(&resolved.wheels, progress)?;
         let target = format!("{}-{}", target.name(), target.python());
         self.shown(self.house.environment(&resolved.wheels, &target, None, &library))

@@ -1,12 +1,15 @@
 //! Which packages a job asks for: by its options, its files and its script.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use codebox_cli::Failure;
 use codebox_core::{Language, ResultKind, Source};
-use codebox_packages::{LineError, Lock, LockError, Requirement, requirements_of_file, script_metadata};
+use codebox_packages::{
+    LineError, ListedRequirements, Lock, LockError, Requirement, Wheel, requirements_of_file, script_metadata,
+};
 use codebox_service::Admitted;
 use codebox_service::config::Packages;
 
@@ -18,6 +21,8 @@ pub(super) struct Asked {
     pub wanted: Vec<Requirement>,
     pub requires_python: Option<String>,
     pub notes: Vec<String>,
+    /// By package, the files that may be installed, where a list names them.
+    hashes: BTreeMap<String, BTreeSet<String>>,
     /// The lock of its script, and where that is.
     pub lock: Option<(PathBuf, Lock)>,
 }
@@ -40,7 +45,8 @@ impl Asked {
     /// The same without a look at its lock.
     pub(super) fn unlocked(admitted: &Admitted) -> Result<Option<Self>, Failure> {
         let job = admitted.job();
-        let mut asked = Self { wanted: Vec::new(), requires_python: None, notes: Vec::new(), lock: None };
+        let mut asked =
+            Self { wanted: Vec::new(), requires_python: None, notes: Vec::new(), hashes: BTreeMap::new(), lock: None };
         let refused = |error: &dyn std::fmt::Display| Failure::new(ResultKind::InvalidRequest, error.to_string());
         if job.language == Language::Python
             && let Some(text) = job.source.text()
@@ -59,7 +65,11 @@ impl Asked {
         }
         for file in admitted.requirements() {
             let bad = |LineError { line, reason }| refused(&format!("{}: line {line}: {reason}", file.display()));
-            asked.wanted.extend(requirements_of_file(&text_of(file)?).map_err(bad)?);
+            let ListedRequirements { requirements, hashes } = requirements_of_file(&text_of(file)?).map_err(bad)?;
+            asked.wanted.extend(requirements);
+            for (name, hashes) in hashes {
+                asked.hashes.entry(name).or_default().extend(hashes);
+            }
         }
         if asked.wanted.is_empty() {
             return Ok(None);
@@ -79,6 +89,17 @@ impl Asked {
         let mut texts: Vec<String> = self.wanted.iter().map(ToString::to_string).collect();
         texts.sort();
         texts
+    }
+
+    /// Refuses files with other hashes than those that a list of requirements names.
+    pub(super) fn check_hashes(&self, wheels: &[Wheel]) -> Result<(), Failure> {
+        let other = wheels
+            .iter()
+            .find(|wheel| self.hashes.get(&wheel.name).is_some_and(|hashes| !hashes.contains(&wheel.sha256)));
+        other.map_or(Ok(()), |wheel| {
+            let line = format!("{} has none of the hashes that are listed for {}", wheel.file, wheel.name);
+            Err(Failure::new(ResultKind::InstallFailed, line).with_fix("list its hash, or another version"))
+        })
     }
 
     /// Refuses what the configuration does not allow.

@@ -77,12 +77,28 @@ fn built_in(kit: &Kit) -> Result<()> {
 fn listed(kit: &Kit) -> Result<()> {
     let name = unique("listed");
     let module = name.replace('-', "_");
-    let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
+    let offered = pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")]);
+    let index = Index::of([offered.clone()])?;
     let folder = kit.folder()?;
     std::fs::write(folder.path().join("requirements.txt"), format!("# all\n{name} == 1  # this one\n"))?;
     let job = || run(kit, &index).folder(folder.path());
     let program = format!("import {module}\nprint({module}.VALUE)");
     ensure!(printed(job().args(["-r", "requirements.txt", "-c", &program]))? == "7\n");
+    // Hashes that are listed are kept to, wherever in a line they are.
+    let zeros = "0".repeat(64);
+    for (hashes, serves) in [
+        (format!(" --hash=sha256:{}", offered.announced), true),
+        (format!(" \\\n  --hash=sha256:{zeros} \\\n  --hash=sha256:{}", offered.announced), true),
+        (format!(" --hash=sha256:{zeros}"), false),
+        (format!(" \\\n  --hash=sha256:{zeros}"), false),
+    ] {
+        std::fs::write(folder.path().join("hashed.txt"), format!("{name}==1{hashes}\n"))?;
+        let job = job().args(["-r", "hashed.txt", "-c", &program]);
+        match serves {
+            true => ensure!(printed(job)? == "7\n"),
+            false => ensure!(refused(job, "install_failed")?.contains("none of the hashes"), "{hashes}"),
+        }
+    }
     std::fs::write(folder.path().join("bad.txt"), format!("{name}\n--index-url http://127.0.0.1:1/\n"))?;
     let said = refused(job().args(["-r", "bad.txt", "-c", "1"]), "invalid_request")?;
     ensure!(said.contains("bad.txt: line 2"), "{said}");

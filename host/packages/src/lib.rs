@@ -34,7 +34,7 @@ mod unpack;
 pub use error::{FetchError, SettingsError, UnpackError};
 pub use fetch::fetch_wheel;
 pub use house::{Environment, House, HouseError, Kept, Pruned};
-pub use listed::{LineError, ScriptMetadata, is_among, requirements_of_file, script_metadata};
+pub use listed::{LineError, ListedRequirements, ScriptMetadata, is_among, requirements_of_file, script_metadata};
 pub use lock::{Lock, LockError};
 pub use npm::{
     BadIntegrity, BadNpmSpec, BadTree, Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmKept,

@@ -1,5 +1,6 @@
 //! Requirements in files: `requirements.txt`, and the metadata of a script.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use serde::Deserialize;
@@ -19,15 +20,24 @@ pub struct LineError {
     pub reason: String,
 }
 
+/// What a file of requirements asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListedRequirements {
+    /// The requirements, in their order.
+    pub requirements: Vec<Requirement>,
+    /// By package, the sha256 of the files that may be installed, where any are listed.
+    pub hashes: BTreeMap<String, BTreeSet<String>>,
+}
+
 /// The requirements of a `requirements.txt`.
 ///
-/// Lines with a requirement each, comments, continued lines, and `--hash=sha256:…` behind a requirement, which is not
-/// needed and passed over: what is installed is what an index announces the hash of, and a lock keeps.
+/// Lines with a requirement each, comments, continued lines, and `--hash=sha256:…` behind a requirement: of a package with
+/// hashes only files are installed that have one of them.
 ///
 /// # Errors
 /// The first line with anything else: options, other files, addresses, paths.
-pub fn requirements_of_file(text: &str) -> Result<Vec<Requirement>, LineError> {
-    let mut requirements = Vec::new();
+pub fn requirements_of_file(text: &str) -> Result<ListedRequirements, LineError> {
+    let mut listed = ListedRequirements::default();
     let mut lines = text.strip_prefix('\u{feff}').unwrap_or(text).lines().zip(1..);
     while let Some((first, line)) = lines.next() {
         if line > MOST_LINES {
@@ -49,14 +59,22 @@ pub fn requirements_of_file(text: &str) -> Result<Vec<Requirement>, LineError> {
         if requirement.trim().is_empty() && options.is_empty() {
             continue;
         }
-        let read = requirement.parse().map_err(|e: RequirementError| LineError { line, reason: e.to_string() })?;
-        requirements.push(read);
+        let read: Requirement =
+            requirement.parse().map_err(|e: RequirementError| LineError { line, reason: e.to_string() })?;
+        let hashes = options.split_whitespace().filter_map(|option| option.strip_prefix(HASH));
+        let hashes: BTreeSet<String> = hashes.map(str::to_ascii_lowercase).collect();
+        if !hashes.is_empty() {
+            listed.hashes.entry(read.name().to_owned()).or_default().extend(hashes);
+        }
+        listed.requirements.push(read);
     }
-    Ok(requirements)
+    Ok(listed)
 }
 
+const HASH: &str = "--hash=sha256:";
+
 fn is_hash(option: &str) -> bool {
-    let digits = option.strip_prefix("--hash=sha256:");
+    let digits = option.strip_prefix(HASH);
     digits.is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
@@ -166,7 +184,8 @@ mod tests {
             "\u{feff}# all\n\nrequests>=2 # why\nrich==13.7.1 \\\n    --hash=sha256:{hash} \\\n    --hash=sha256:{hash}\r\n  tomli; python_version<'4'\n"
         );
         let read = requirements_of_file(&text).expect("it is plain");
-        assert_eq!(shown(&read), ["requests>=2", "rich==13.7.1", "tomli ; python_full_version < '4'"]);
+        assert_eq!(read.hashes, BTreeMap::from([("rich".to_owned(), BTreeSet::from([hash]))]));
+        assert_eq!(shown(&read.requirements), ["requests>=2", "rich==13.7.1", "tomli ; python_full_version < '4'"]);
     }
 
     #[test]

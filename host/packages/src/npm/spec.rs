@@ -100,11 +100,19 @@ impl Wanted {
             return Some(Self::Range(Range::any()));
         }
         match Range::parse(text) {
+            // The crate passes over words that are no versions.
+            Ok(_) if !text.split([' ', '|', ',']).all(is_of_range) => None,
             Ok(range) => Some(Self::Range(range)),
             Err(_) if is_tag(text) => Some(Self::Tag(text.to_owned())),
             Err(_) => None,
         }
     }
+}
+
+/// Whether a word can be a part of a range: an operator, a version or both, or the dash between two versions.
+fn is_of_range(word: &str) -> bool {
+    let version = word.trim_start_matches(['<', '>', '=', '^', '~']).trim_start_matches(['v', 'V']);
+    matches!(word, "-") || version.is_empty() || version.starts_with(|c: char| c.is_ascii_digit() || "xX*".contains(c))
 }
 
 fn is_tag(text: &str) -> bool {
@@ -146,6 +154,8 @@ mod tests {
             ("left-pad@1.3.0", "left-pad", "1.3.0"),
             ("@a/b@^1.2", "@a/b", "^1.2"),
             ("a@>=1 <3 || 4.x", "a", ">=1 <3 || 4.x"),
+            ("a@1.2 - 2.3||>= 4", "a", "1.2 - 2.3||>= 4"),
+            ("a@v1.x", "a", "v1.x"),
             ("a@1.2.3-beta.1+build", "a", "1.2.3-beta.1+build"),
             ("a@next", "a", "next"),
             ("a@*", "a", "*"),
@@ -173,6 +183,9 @@ mod tests {
             "../a",
             "./a",
             "/a",
+            "a@>=1 --registry=x",
+            "a@1 -r",
+            "a@1 latest",
             "a/..",
             "@../a",
             "@a/..",

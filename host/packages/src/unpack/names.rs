@@ -33,11 +33,14 @@ pub(super) fn listed(file: &File, start: u64, most: usize) -> io::Result<Vec<Vec
     Ok(names)
 }
 
+/// Deepest place of a member: each level is a directory that has to be made, and counts for nothing by itself.
+const DEEPEST: usize = 64;
+
 /// Whether a name is relative, stays beneath its directory, and is the same file to every reader and system.
 pub(crate) fn is_harmless(name: &str) -> bool {
     // A directory's own entry ends in a slash.
     let path = name.strip_suffix('/').unwrap_or(name);
-    path.split('/').all(is_plain)
+    path.split('/').all(is_plain) && path.split('/').count() <= DEEPEST
 }
 
 fn is_plain(part: &str) -> bool {
@@ -62,9 +65,10 @@ mod tests {
     #[test]
     fn names_that_lead_elsewhere_do_not() {
         let long = "x".repeat(256);
+        let deep = "a/".repeat(64) + "a";
         let bad = [
             "", "/", "/a", "//a", "a//b", "a//", ".", "..", "../a", "a/..", "a/../b", "./a", "a/.", "a\\b", "..\\a",
-            "C:/a", "C:", "a:b", "a\0b", "a\nb", "a.", "a ", "a./b", &long,
+            "C:/a", "C:", "a:b", "a\0b", "a\nb", "a.", "a ", "a./b", &long, &deep,
         ];
         for name in bad {
             assert!(!is_harmless(name), "{name:?}");
