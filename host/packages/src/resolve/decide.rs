@@ -1,9 +1,6 @@
 //! Whether pure wheels serve, or a container is needed.
 
-use std::str::FromStr as _;
-
 use serde::{Deserialize, Serialize};
-use uv_pep440::Version;
 
 use super::{Index, ResolveError, Resolved, Target, native};
 use crate::requirement::Requirement;
@@ -26,71 +23,56 @@ impl Index<'_> {
     /// # Errors
     /// When neither serves; the error is about WebAssembly where that was not for want of wheels.
     pub async fn decide(&self, wanted: &[Requirement], wasm: &Target) -> Result<Decision, ResolveError> {
-        let in_wasm = self.resolve(wanted, wasm).await;
-        let held_back = match &in_wasm {
-            Ok(resolved) => {
-                let held_back = self.held_back(resolved, wanted, wasm).await;
-                if held_back.is_empty() {
-                    return Ok(Decision::Pure(resolved.clone()));
-                }
-                held_back
-            }
-            Err(ResolveError::NoSolution { .. }) => Vec::new(),
+        // With the newest of what was asked for, first: without that bound a search goes back through every old version until
+        // it comes to one from before there was native code.
+        let mut newest = Vec::new();
+        for one in free(wanted, wasm) {
+            let version = self.newest(one, wasm.python()).await;
+            newest.extend(version.and_then(|version| no_older(one.name(), &version)));
+        }
+        match self.resolve(&[wanted, &newest].concat(), wasm).await {
+            Ok(resolved) => return Ok(Decision::Pure(resolved)),
+            Err(ResolveError::NoSolution { .. }) => {}
             // Also in a container it is not to be had, or nobody can tell.
-            Err(_) => return in_wasm.map(Decision::Pure),
-        };
+            Err(error) => return Err(error),
+        }
         let mut in_container = self.resolve(wanted, &Target::usual()).await;
         if let Err(ResolveError::NoSolution { .. }) = in_container {
             // What is no longer made for that one; the image that is chosen has the last word.
             in_container = self.resolve(wanted, &Target::older()).await;
         }
-        let (resolved, container) = match (in_wasm, in_container) {
-            (Ok(resolved), Ok(container)) => (Some(resolved), container),
-            (Err(_), Ok(container)) => (None, container),
-            (Ok(resolved), Err(_)) => return Ok(Decision::Pure(resolved)),
-            (Err(error), Err(_)) => return Err(error),
-        };
-        if let Some(resolved) = resolved
-            && !held_back.iter().any(|name| is_newer(&container, &resolved, name))
-        {
-            return Ok(Decision::Pure(resolved));
+        // Older than the newest will do where a container has nothing newer either.
+        let Ok(container) = in_container else { return self.resolve(wanted, wasm).await.map(Decision::Pure) };
+        let as_new = free(wanted, wasm).filter_map(|one| {
+            let wheel = container.wheels.iter().find(|wheel| wheel.name == one.name())?;
+            no_older(&wheel.name, &wheel.version)
+        });
+        let as_new: Vec<Requirement> = as_new.collect();
+        match self.resolve(&[wanted, &as_new].concat(), wasm).await {
+            Ok(resolved) => return Ok(Decision::Pure(resolved)),
+            Err(ResolveError::NoSolution { .. }) => {}
+            Err(error) => return Err(error),
         }
-        let mut names: Vec<String> = native(&container, wanted)
-            .into_iter()
-            .filter(|name| !wasm.built_in().iter().any(|built_in| built_in.name == *name))
-            .map(str::to_owned)
-            .collect();
+        let is_built_in = |name: &str| wasm.built_in().iter().any(|built_in| built_in.name == name);
+        let natives = native(&container, wanted).into_iter().filter(|name| !is_built_in(name));
+        let mut names: Vec<String> = natives.map(str::to_owned).collect();
         if names.is_empty() {
             // Nothing is native: another version than the built-in one is wanted, or one for older interpreters.
-            let all = wanted.iter().map(|one| one.name().to_owned());
-            let built_in = |name: &String| wasm.built_in().iter().any(|built_in| built_in.name == *name);
-            names = if held_back.is_empty() { all.collect() } else { held_back };
-            names.sort_by_key(|name| !built_in(name));
+            names = wanted.iter().map(|one| one.name().to_owned()).collect();
+            names.sort_by_key(|name| !is_built_in(name));
         }
         Ok(Decision::Native(names))
     }
-
-    /// The packages that were asked for and of which an index has newer versions than were chosen.
-    async fn held_back(&self, resolved: &Resolved, wanted: &[Requirement], target: &Target) -> Vec<String> {
-        let mut held_back = Vec::new();
-        for one in wanted {
-            let Some(wheel) = resolved.wheels.iter().find(|wheel| wheel.name == one.name()) else { continue };
-            let newest = self.newest(one, target.python()).await;
-            if newest.is_some_and(|newest| version(&newest) > version(&wheel.version)) {
-                held_back.push(wheel.name.clone());
-            }
-        }
-        held_back
-    }
 }
 
-fn is_newer(one: &Resolved, other: &Resolved, name: &str) -> bool {
-    let of = |resolved: &Resolved| {
-        resolved.wheels.iter().find(|wheel| wheel.name == name).and_then(|wheel| version(&wheel.version))
-    };
-    of(one) > of(other)
+/// What was asked for without a condition, and is not built in, which there is one version of.
+fn free<'w>(wanted: &'w [Requirement], wasm: &'w Target) -> impl Iterator<Item = &'w Requirement> {
+    let built_in = wasm.built_in();
+    wanted.iter().filter(move |one| !one.has_marker() && built_in.iter().all(|other| other.name != one.name()))
 }
 
-fn version(text: &str) -> Option<Version> {
-    Version::from_str(text).ok()
+fn no_older(name: &str, version: &str) -> Option<Requirement> {
+    // What comes after the plus sign cannot be compared so.
+    let version = version.split('+').next().unwrap_or(version);
+    format!("{name}>={version}").parse().ok()
 }
