@@ -113,7 +113,8 @@ impl ContainerError {
     /// For `map_err` on calls of the engine.
     pub(crate) fn call(doing: &'static str) -> impl FnOnce(bollard::errors::Error) -> Self {
         move |error| match error {
-            bollard::errors::Error::DockerResponseServerError { status_code: 404, message } if gone(&message) => {
+            // Podman, where one goes while it looks: a status of its own fault.
+            bollard::errors::Error::DockerResponseServerError { status_code: 404 | 500, message } if gone(&message) => {
                 Self::Gone { doing }
             }
             // No engine refuses with anything else.

@@ -120,6 +120,8 @@ enum Event {
     Again,
     Over,
     Passed(LimitKind),
+    /// The agent can be told nothing, and says nothing.
+    Deaf,
     /// It was asked to end, or killed, and took too long over it.
     Late,
 }
@@ -132,6 +134,8 @@ impl Job<'_> {
         over: Option<tokio::time::Instant>,
     ) -> Result<Option<Ended>, ContainerError> {
         let mut asked: Option<tokio::time::Instant> = None;
+        // Why the agent can be told nothing any more, and how long it may still say why that is.
+        let mut deaf: Option<(ContainerError, tokio::time::Instant)> = None;
         loop {
             let event = {
                 let late = match (self.killed, asked) {
@@ -144,7 +148,8 @@ impl Job<'_> {
                 let credit = self.credit;
                 let Self { stdin, questions, watch, ways, .. } = self;
                 let Talk { hears, tells } = &mut *talk;
-                let room = tells.has_room();
+                let tellable = deaf.is_none();
+                let room = tellable && tells.has_room();
                 let input = async {
                     match stdin {
                         Some(stdin) if credit > 0 && running && room => {
@@ -162,10 +167,11 @@ impl Job<'_> {
                     () = cancel.again().cancelled(), if leaving => Event::Again,
                     () = at(over), if running => Event::Over,
                     () = at(late) => Event::Late,
+                    () = at(deaf.as_ref().map(|(_, until)| *until)) => Event::Deaf,
                     kind = passed(watch), if running => Event::Passed(kind),
                     // Before its words, which a job can have no end of.
                     (number, answer) = questions.answered(), if room => Event::Answered(number, answer),
-                    told = tells.told() => Event::Told(told),
+                    told = tells.told(), if tellable => Event::Told(told),
                     next = moved(ways), if room => Event::Network(next),
                     word = hears.word() => Event::Word(word),
                     bytes = input => Event::Input(bytes),
@@ -194,7 +200,10 @@ impl Job<'_> {
                 }
                 Event::Answered(number, answer) => talk.tells.tell(&Order::Answer(number, answer)),
                 Event::Network(Next::Order(order)) => talk.tells.tell(&order),
-                Event::Told(told) => told?,
+                Event::Told(Ok(())) => {}
+                // A container that is gone takes nothing: what the engine says of it comes the other way.
+                Event::Told(Err(error)) => deaf = Some((error, tokio::time::Instant::now() + LAST_WORD)),
+                Event::Deaf => return deaf.map_or(Ok(None), |(error, _)| Err(error)),
                 Event::Network(Next::Over(kind)) if self.stop.is_none() => self.kill(HostStop::Limit(kind), talk),
                 // It is ended for something else already.
                 Event::Network(Next::Over(_)) => {}

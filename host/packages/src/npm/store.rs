@@ -86,7 +86,12 @@ impl NpmStore {
         let facts = unpack(&staged.path().join(TREE))?;
         let text = serde_json::to_vec(&facts).map_err(|error| NpmError::file(staged.path())(error.into()))?;
         fs::write(staged.path().join(FACTS), text).map_err(NpmError::file(staged.path()))?;
-        self.settle(staged, &self.package_dir(integrity))
+        let place = self.package_dir(integrity);
+        if place.is_dir() && facts_in(&place).is_none() {
+            // One that nobody can read is in the way.
+            fs::remove_dir_all(&place).map_err(NpmError::file(&place))?;
+        }
+        self.settle(staged, &place)
     }
 
     /// A directory beside everything, removed unless it is [settled](Self::settle).
