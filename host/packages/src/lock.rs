@@ -185,7 +185,8 @@ mod tests {
             sha256: "ab".repeat(32),
             size: Some(3),
         };
-        let found = Resolved { wheels: vec![wheel], built_in: vec![("six".to_owned(), "1.17.0".to_owned())] };
+        let built_in = ["b", "six"].map(|name| (name.to_owned(), "1.17.0".to_owned())).into();
+        let found = Resolved { wheels: vec![wheel], built_in };
         let wasm = Target::Wasm { python: "3.15.0".to_owned(), built_in: Vec::new() };
         let mut lock = Lock::new(&wanted);
         lock.add(&wasm, found.clone());
@@ -198,6 +199,10 @@ mod tests {
         assert!(matches!(read.check(&wanted[..1]), Err(LockError::Changed { .. })));
         assert_eq!(read.of(&wasm), Ok(Ok(resolved)));
         assert_eq!(read.of(&Target::usual()), Ok(Err(vec!["b".to_owned()])));
+        let more: Vec<Requirement> = ["b>=2", "a"].map(|text| text.parse().expect("a requirement")).into();
+        let mut other = Lock::new(&more);
+        other.add(&wasm, lock.target[&wasm.name()].resolved.clone());
+        assert_eq!(other.check(&more), Err(LockError::Unmet("b>=2".to_owned())));
         let text = lock.to_text().expect("a text");
         assert!(matches!(Lock::parse(&text.replace(&"ab".repeat(32), "../../x")), Err(LockError::Unreadable(_))));
         assert!(matches!(
