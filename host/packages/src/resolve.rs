@@ -110,7 +110,7 @@ impl<'s> Index<'s> {
     /// # Errors
     /// When there is no solution, a name that no index has, or an index does not answer in time.
     pub async fn resolve(&self, wanted: &[Requirement], target: &Target) -> Result<Resolved, ResolveError> {
-        let patience = self.settings.read_timeout.saturating_mul(PAUSES);
+        let patience = self.patience();
         // Boxed: it is large, and whoever waits for it should not be compiled together with it.
         let resolving: Boxed<'_, Result<Resolved, ResolveError>> = Box::pin(self.resolve_patiently(wanted, target));
         let resolved = timeout(patience, resolving).await;
@@ -183,9 +183,18 @@ impl<'s> Index<'s> {
     /// The newest version that an index has wheels of for this version of Python, whatever their platform.
     ///
     /// Nothing where no index tells.
-    pub async fn newest(&self, wanted: &Requirement, python: &str) -> Option<String> {
+    ///
+    /// # Errors
+    /// When an index does not answer in time.
+    pub async fn newest(&self, wanted: &Requirement, python: &str) -> Result<Option<String>, ResolveError> {
+        let patience = self.patience();
         let asked: Boxed<'_, Option<String>> = Box::pin(self.newest_listed(wanted, python));
-        asked.await
+        timeout(patience, asked).await.map_err(|_| ResolveError::Deadline { seconds: patience.as_secs() })
+    }
+
+    /// How long one question may take altogether.
+    fn patience(&self) -> Duration {
+        self.settings.read_timeout.saturating_mul(PAUSES)
     }
 
     async fn newest_listed(&self, wanted: &Requirement, python: &str) -> Option<String> {

@@ -27,7 +27,7 @@ impl Index<'_> {
         // it comes to one from before there was native code.
         let mut newest = Vec::new();
         for one in free(wanted, wasm) {
-            let version = self.newest(one, wasm.python()).await;
+            let version = self.newest(one, wasm.python()).await?;
             newest.extend(version.and_then(|version| no_older(one.name(), &version)));
         }
         match self.resolve(&[wanted, &newest].concat(), wasm).await {
