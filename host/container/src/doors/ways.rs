@@ -174,8 +174,8 @@ impl Ways {
         }
     }
 
-    /// What was done, now that the job is over. What its programs have said to the end still goes to their hosts where the job
-    /// ended by itself, if they take it soon; anything else is cut off, and its host hears that it was.
+    /// What was done, now that the job is over. What its programs have said to the end still goes to their hosts where the
+    /// job ended by itself, if they take it soon; anything else is cut off, and its host hears that it was.
     pub(crate) async fn finish(self, by_itself: bool) -> NetUse {
         let Self { egress, mut open, mut tasks, orders, .. } = self;
         // Nobody is told anything any more.
@@ -214,6 +214,7 @@ async fn carry(
 ) {
     let (near, far) = duplex(BETWEEN);
     let (mut from_far, mut to_far) = split(far);
+    let through_proxy = matches!(target, Target::Proxy);
     let (ended, heard, delivered) = (Notify::new(), AtomicBool::new(true), Notify::new());
     let outward = async {
         let (mut listens, mut whole) = (true, false);
@@ -232,7 +233,9 @@ async fn carry(
             }
         }
         if whole {
-            delivered.notified().await;
+            // A proxy says so of tunnels only: an answer that nobody reads any more must not hold a place for long.
+            let patience = if through_proxy { LAST_WORDS } else { Duration::MAX };
+            let _ = timeout(patience, delivered.notified()).await;
         }
     };
     let inward = async {

@@ -223,3 +223,30 @@ async fn a_host_that_is_silent_is_given_up_after_the_program_has_ended_it() {
     while order(&mut ways).await != Order::Way(3, Said::Gone) {}
     assert!(before.elapsed() >= ways.silence);
 }
+
+/// A program that hangs up in the middle of an answer of the proxy's gives its place back soon.
+#[tokio::test]
+async fn an_answer_that_nobody_reads_holds_no_place() {
+    let (listener, port) = listening().await;
+    let mut ways = ways(port, LIMITS);
+    ways.knocked(6, 0);
+    let request = format!("GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    ways.said(6, Said::Bytes(request.into_bytes()));
+    let (mut stream, _) = listener.accept().await.expect("it is connected to");
+    let endless = tokio::spawn(async move {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+        while stream.write_all(&[0; 1 << 16]).await.is_ok() {}
+    });
+    while !matches!(order(&mut ways).await, Order::Way(6, Said::Bytes(_))) {}
+    ways.said(6, Said::End);
+    ways.said(6, Said::Gone);
+    // Nothing is taken any more, so that nothing but the end of it moves it; long before a silent host is given up.
+    let until = SILENCE / 2;
+    let left = timeout(until, async {
+        while !ways.open.is_empty() {
+            let _ = timeout(Duration::from_millis(50), ways.next()).await;
+        }
+    });
+    assert!(left.await.is_ok() && ways.open.is_empty());
+    endless.await.expect("its connection has ended");
+}
