@@ -1,5 +1,7 @@
 //! Names like a name that no index has.
 
+use strsim::osa_distance;
+
 /// What programs import and what brings it, and names that are often meant.
 const KNOWN: &[&str] = &[
     "aiohttp",
@@ -145,32 +147,13 @@ pub(super) fn near<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Vec
         .copied()
         .chain(others)
         .filter(|other| *other != name)
-        .filter_map(|other| distance(name, other, most).map(|far| (far, other)))
+        // Two letters that changed places are one slip.
+        .map(|other| (osa_distance(name, other), other))
+        .filter(|(far, _)| *far <= most)
         .collect();
     found.sort_unstable();
     found.dedup();
     found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
-}
-
-/// How many letters have to change, be put in, left out or change places with their neighbour; nothing beyond `most`.
-fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    if one.len().abs_diff(other.len()) > most {
-        return None;
-    }
-    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=other.len()).collect());
-    for (i, letter) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, opposite) in other.iter().enumerate() {
-            let mut cost = (last[j] + usize::from(letter != opposite)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *letter == other[j - 1] && one[i - 1] == *opposite {
-                cost = cost.min(before[j - 1] + 1);
-            }
-            row.push(cost);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().filter(|far| *far <= most)
 }
 
 #[cfg(test)]
