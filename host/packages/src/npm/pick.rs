@@ -2,6 +2,7 @@
 
 use node_semver::{Range, Version};
 use serde_json::Value;
+use strsim::osa_distance;
 
 use super::metadata::Packument;
 use super::spec::Wanted;
@@ -62,27 +63,11 @@ pub(super) fn near(name: &str) -> Vec<String> {
     let mut found: Vec<(usize, &str)> = USUAL
         .split_whitespace()
         .filter(|usual| *usual != name)
-        .map(|usual| (slips(&plain(name), &plain(usual)), usual))
+        .map(|usual| (osa_distance(&plain(name), &plain(usual)), usual))
         .filter(|(slips, usual)| *slips <= 2.min(usual.len() / 3))
         .collect();
     found.sort_unstable();
     found.into_iter().take(3).map(|(_, usual)| usual.to_owned()).collect()
-}
-
-/// How many letters have to be changed, added or left out.
-fn slips(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, c) in one.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = line + 1;
-        for (at, d) in other.iter().enumerate() {
-            let changed = corner + usize::from(c != *d);
-            corner = row[at + 1];
-            row[at + 1] = changed.min(row[at] + 1).min(corner + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

@@ -198,7 +198,7 @@ impl Resolution<'_> {
             return Err(NpmError::System { package });
         }
         let (integrity, url) = archive(name, version, manifest, self.settings)?;
-        let edges = edges(manifest);
+        let edges = edges(&package, manifest)?;
         Ok(Release { name: name.clone(), version: version.to_owned(), integrity, url, system: restricted, edges })
     }
 }
@@ -229,8 +229,8 @@ pub(super) fn archive(
     Ok((integrity, url))
 }
 
-/// What a manifest wants: its peers first, then by name.
-fn edges(manifest: &Value) -> Vec<Edge> {
+/// What a package's manifest wants: its peers first, then by name.
+fn edges(package: &str, manifest: &Value) -> Result<Vec<Edge>, NpmError> {
     let table = |key: &str| manifest[key].as_object().into_iter().flatten();
     let has = |key: &str, name: &str| manifest[key].as_object().is_some_and(|table| table.contains_key(name));
     let bundled = |name: &str| {
@@ -246,17 +246,23 @@ fn edges(manifest: &Value) -> Vec<Edge> {
     let needed = table("dependencies").filter(|(name, _)| !has("optionalDependencies", name) && !bundled(name));
     let needed = needed.map(|one| (Kind::Required, one));
     let optional = table("optionalDependencies").filter(|(name, _)| !bundled(name)).map(|one| (Kind::Optional, one));
-    let mut edges: Vec<Edge> = peers
-        .chain(needed)
-        .chain(optional)
-        .filter_map(|(kind, (place, value))| {
+    let mut edges = Vec::new();
+    for (kind, (name, value)) in peers.chain(needed).chain(optional) {
+        let read = name.parse::<NpmName>().ok().zip(value.as_str());
+        match (read, kind) {
+            (Some((place, text)), _) => {
+                edges.push(Edge { dependency: Dependency::read(&place, text), place, kind, text: text.to_owned() });
+            }
             // A name that no directory can have is no package's.
-            let (place, text) = (place.parse::<NpmName>().ok()?, value.as_str()?.to_owned());
-            Some(Edge { dependency: Dependency::read(&place, &text), place, kind, text })
-        })
-        .collect();
+            (None, Kind::Required) => {
+                let (package, dependency) = (package.to_owned(), name.clone());
+                return Err(NpmError::Foreign { package, dependency, wanted: value.to_string() });
+            }
+            (None, Kind::Peer | Kind::Optional) => {}
+        }
+    }
     edges.sort_by_cached_key(|edge| (edge.kind != Kind::Peer, edge.place.clone()));
-    edges
+    Ok(edges)
 }
 
 #[cfg(test)]
@@ -268,13 +274,14 @@ mod tests {
     #[test]
     fn a_manifest_says_what_it_wants() {
         let manifest = json!({
-            "dependencies": {"b": "^1", "a": "git://x/y", "o": "1", "in": "1", "../x": "1"},
-            "optionalDependencies": {"o": "2"},
+            "dependencies": {"b": "^1", "a": "git://x/y", "o": "1", "in": "1"},
+            "optionalDependencies": {"o": "2", "../x": "1"},
             "peerDependencies": {"p": "*", "q": "*", "b": "9"},
             "peerDependenciesMeta": {"q": {"optional": true}},
             "bundleDependencies": ["in"]
         });
-        let read: Vec<_> = edges(&manifest)
+        let read: Vec<_> = edges("a@1", &manifest)
+            .expect("names")
             .into_iter()
             .map(|edge| (edge.place.to_string(), edge.kind, edge.text, edge.dependency.is_some()))
             .collect();
@@ -285,6 +292,10 @@ mod tests {
             ("o", Kind::Optional, "2", true),
         ];
         assert_eq!(read, expected.map(|(name, kind, text, fine)| (name.to_owned(), kind, text.to_owned(), fine)));
-        assert!(edges(&json!({"dependencies": ["a"], "peerDependencies": 1, "bundleDependencies": true})).is_empty());
+        let odd = json!({"dependencies": ["a"], "peerDependencies": 1, "bundleDependencies": true});
+        assert!(edges("a@1", &odd).is_ok_and(|edges| edges.is_empty()));
+        for bad in [json!({"dependencies": {"../x": "1"}}), json!({"dependencies": {"x": 1}})] {
+            assert!(matches!(edges("a@1", &bad), Err(NpmError::Foreign { .. })), "{bad}");
+        }
     }
 }
