@@ -17,6 +17,7 @@ pub const CASES: &[Case] = &[
     ("no_program_of_the_host_is_started", no_program),
     ("an_index_that_never_ends", slow),
     ("a_file_that_never_ends", slow_file),
+    ("a_page_that_never_ends", endless_page),
     ("an_index_that_leads_to_this_machine_s_own_places", astray),
     ("a_native_package_never_enters_wasm", native),
     ("what_a_program_prints_installs_nothing", printed_error),
@@ -111,6 +112,15 @@ fn slow(kit: &Kit) -> Result<()> {
     let name = unique("slow");
     let said = refused(job.args(["--with", &name, "-c", "print(1)"]), "engine_unavailable")?;
     ensure!(said.contains("did not answer within"), "{said}");
+    Ok(())
+}
+
+fn endless_page(kit: &Kit) -> Result<()> {
+    let index = Index::answering([], Manner::Endlessly)?;
+    let job = run(kit, &index).env("UV_HTTP_RETRIES", "0");
+    refused(job.args(["--with", &unique("endless"), "-c", "print(1)"]), "engine_unavailable")?;
+    // A page is read whole, and is asked for by its name and by that of the newest version.
+    ensure!(index.sent() < 1 << 29, "{} bytes were taken", index.sent());
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Cursor, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -74,6 +74,8 @@ pub enum Manner {
     Slowly,
     /// The same for files that are asked for again, once they were looked into for what they need.
     SlowFiles,
+    /// As fast as it is taken, page by page for ever; here that is a gibibyte.
+    Endlessly,
     /// With a redirect of every page to this address.
     PagesTo(&'static str),
     /// With a redirect of every file to this address.
@@ -84,6 +86,7 @@ pub enum Manner {
 pub struct Index {
     pub address: String,
     seen: Arc<Mutex<Vec<String>>>,
+    sent: Arc<AtomicU64>,
     open: Arc<Mutex<bool>>,
 }
 
@@ -99,23 +102,31 @@ impl Index {
         }
         let listener = TcpListener::bind("127.0.0.1:0").context("a port")?;
         let address = format!("http://{}/simple", listener.local_addr()?);
-        let (seen, open) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(true)));
-        let (files, log, is_open) = (Arc::new(files), Arc::clone(&seen), Arc::clone(&open));
+        let (seen, sent, open) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(true)));
+        let (files, log, count, is_open) = (Arc::new(files), Arc::clone(&seen), Arc::clone(&sent), Arc::clone(&open));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if !*is_open.lock().unwrap_or_else(PoisonError::into_inner) {
                     break;
                 }
-                let (files, log) = (Arc::clone(&files), Arc::clone(&log));
-                std::thread::spawn(move || answer(stream, &files, &log, manner));
+                let (files, log, count) = (Arc::clone(&files), Arc::clone(&log), Arc::clone(&count));
+                std::thread::spawn(move || match manner {
+                    Manner::Endlessly => flood(stream, &count),
+                    _ => answer(stream, &files, &log, manner),
+                });
             }
         });
-        Ok(Self { address, seen, open })
+        Ok(Self { address, seen, sent, open })
     }
 
     /// The paths that were asked for.
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The bytes of a flood that were taken, and what is on the way still.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 }
 
@@ -125,6 +136,15 @@ impl Drop for Index {
         // Wakes it up, to find that it is over.
         let place = self.address.trim_start_matches("http://").trim_end_matches("/simple");
         drop(TcpStream::connect(place));
+    }
+}
+
+fn flood(mut stream: TcpStream, count: &AtomicU64) {
+    const PART: [u8; 1 << 16] = [b' '; 1 << 16];
+    let mut alive = write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n").is_ok();
+    while alive && count.load(Ordering::Relaxed) < 1 << 30 {
+        alive = stream.write_all(&PART).is_ok();
+        count.fetch_add(PART.len() as u64, Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a pin to a file on disk.
 
+mod bound;
 mod client;
 mod landing;
 mod refusal;
@@ -13,7 +14,7 @@ use crate::pin::Pin;
 use crate::progress::Progress;
 use crate::settings::IndexSettings;
 pub(crate) use client::{Registry, plain as plain_client, registry_in};
-pub(crate) use landing::sync_directory;
+pub(crate) use landing::{LARGEST, sync_directory};
 pub(crate) use search::Candidate;
 pub(crate) use transfer::transfer;
 

@@ -1,8 +1,9 @@
 //! Where a registry or an index may send us.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use async_trait::async_trait;
+use codebox_core::AddressKind;
 use http::Extensions;
 use reqwest_middleware::reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next};
@@ -124,47 +125,17 @@ impl Middleware for NoNearer {
 }
 
 fn near(address: IpAddr) -> Option<Near> {
-    let address = match address {
-        IpAddr::V4(address) => address,
-        IpAddr::V6(address) if address.is_loopback() => return Some(Near::Loopback),
-        IpAddr::V6(address)
-            if address.is_unspecified() || address.is_multicast() || address.is_unicast_link_local() =>
-        {
-            return Some(Near::Link);
-        }
-        IpAddr::V6(address) if address.segments()[..2] == [0xfd00, 0x0ec2] => return Some(Near::Link),
-        IpAddr::V6(address) if address.is_unique_local() => return Some(Near::Private),
-        IpAddr::V6(address) => address.to_ipv4_mapped().or_else(|| wrapped(address.segments()))?,
-    };
-    let [a, b, ..] = address.octets();
-    let shared = a == 100 && (64..128).contains(&b);
-    if address.is_loopback() {
-        Some(Near::Loopback)
-    } else if address.is_private() || shared && address != Ipv4Addr::new(100, 100, 100, 200) {
-        Some(Near::Private)
-    } else if address.is_link_local()
-        || address.is_unspecified()
-        || address.is_broadcast()
-        || address.is_multicast()
-        || a == 0
-        || shared
-        || address == Ipv4Addr::new(192, 0, 0, 192)
-    {
-        Some(Near::Link)
-    } else {
-        None
-    }
-}
-
-/// The address of version 4 in one of NAT64's or 6to4's.
-fn wrapped(segments: [u16; 8]) -> Option<Ipv4Addr> {
-    let [a, b, c, .., y, z] = segments;
-    let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    match (a, b) {
-        (0x64, 0xff9b) => Some(of(y, z)),
-        (0x2002, _) => Some(of(b, c)),
-        (0, 0) => Some(of(y, z)),
-        _ => None,
+    match AddressKind::of(address)? {
+        AddressKind::Loopback | AddressKind::Own => Some(Near::Loopback),
+        AddressKind::Private | AddressKind::Shared => Some(Near::Private),
+        // One that carries another: no index is known by such an address.
+        AddressKind::Wrapped
+        | AddressKind::LinkLocal
+        | AddressKind::Multicast
+        | AddressKind::Unspecified
+        | AddressKind::Metadata => Some(Near::Link),
+        // Nobody's, so nobody near is there.
+        AddressKind::Reserved => None,
     }
 }
 
@@ -194,6 +165,7 @@ mod tests {
             ("http://127.0.0.1:1/simple", "http://127.0.0.2:2/x", true),
             ("http://127.0.0.1:1/simple", "http://[::ffff:169.254.169.254]/x", false),
             ("http://127.0.0.1:1/simple", "http://100.100.100.200/x", false),
+            ("http://192.0.2.1/simple", "http://168.63.129.16/x", false),
             ("http://127.0.0.1:1/simple", "http://192.168.1.1/x", false),
         ] {
             assert_eq!(may_ask(own, to), may, "{own} {to}");

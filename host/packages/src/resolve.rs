@@ -35,7 +35,7 @@ use uv_resolver::{
 use uv_types::HashStrategy;
 
 use crate::error::FetchError;
-use crate::fetch::{Candidate, Registry, fetch_by, registry_in, transfer};
+use crate::fetch::{Candidate, LARGEST, Registry, fetch_by, registry_in, transfer};
 use crate::pin::{Pin, Sha256};
 use crate::progress::Progress;
 use crate::requirement::Requirement;
@@ -48,6 +48,7 @@ use unbuilt::Unbuilt;
 
 /// One wheel, exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Wheel {
     /// The package.
     pub name: String,
@@ -93,6 +94,9 @@ type Boxed<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Answers are given up after so many times the longest pause that the settings allow.
 const PAUSES: u32 = 10;
+
+/// A file may take longer than that, by its size at this many bytes a second.
+const SLOWEST: u64 = 256 << 10;
 
 impl<'s> Index<'s> {
     /// Gets ready to ask. What indexes say is kept below `cache`, for other processes too.
@@ -239,6 +243,7 @@ impl<'s> Index<'s> {
         let Wheel { name, version, file, url, size, .. } = wheel;
         let pin = Pin { name: name.clone(), version: version.clone(), sha256, size: *size };
         let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
+        let patience = patience + Duration::from_secs(size.unwrap_or(0).min(LARGEST) / SLOWEST);
         let late = |index: String| {
             let source = format!("{file} did not arrive within {} s", patience.as_secs()).into();
             FetchError::Answer { index, package: name.clone(), source }

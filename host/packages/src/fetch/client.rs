@@ -8,6 +8,7 @@ use uv_client::{
     RegistryClientBuilder,
 };
 
+use super::bound::Bounded;
 use crate::error::FetchError;
 use crate::reach::NoNearer;
 use crate::settings::{IndexSettings, Roots};
@@ -29,7 +30,8 @@ pub(crate) fn registry_in(settings: &IndexSettings, cache: Cache) -> Result<Regi
         RegistryClientBuilder::new(base, cache.clone()).index_locations(settings.locations.clone()).build()
     };
     let own = settings.in_order().filter_map(|index| index.url().as_str().parse().ok()).collect();
-    let base = base(settings).extra_middleware(ExtraMiddleware(vec![Arc::new(NoNearer { own })]));
+    let guards = ExtraMiddleware(vec![Arc::new(NoNearer { own }), Arc::new(Bounded)]);
+    let base = base(settings).extra_middleware(guards);
     let client = match &settings.roots {
         Roots::Given(certificates) => build(base.custom_certificates(certificates.clone())),
         Roots::System => build(base.with_system_certs(true)),

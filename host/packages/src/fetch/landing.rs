@@ -13,7 +13,7 @@ use crate::pin::{Pin, Sha256};
 use crate::progress::Progress;
 
 /// No wheel of unknown size may be larger: an endless answer must not fill the disk.
-const LARGEST: u64 = 4 << 30;
+pub(crate) const LARGEST: u64 = 4 << 30;
 
 /// A temporary file next to its destination, hashed as it grows. Dropped unfinished, it is gone.
 pub(super) struct Landing<'a> {

@@ -47,6 +47,15 @@ impl fmt::Display for AddressKind {
     }
 }
 
+impl AddressKind {
+    /// What an address is, unless it is one of the public internet. Whether it is one of this machine's own, only the machine
+    /// can tell.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Option<Self> {
+        of(address).map(|special| special.kind)
+    }
+}
+
 /// What is known of an address that is not of the public internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Special {
