@@ -252,8 +252,8 @@ impl Host for Process {
         Ok(self.provisions()?.kept())
     }
 
-    fn prune_packages(&self) -> Result<(usize, u64), Failure> {
-        self.provisions()?.prune()
+    fn prune_packages(&self, progress: &dyn Progress) -> Result<(usize, u64), Failure> {
+        self.provisions()?.prune(progress)
     }
 
     fn confine(

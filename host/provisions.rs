@@ -66,6 +66,7 @@ impl Provisions {
         }
         let Some(asked) = Asked::of(admitted)? else { return Ok(PackageNeeds::default()) };
         asked.check(&self.settings.packages)?;
+        asked.notes.iter().for_each(|note| progress.note(note));
         let mut needs = PackageNeeds { names: asked.texts(), notes: asked.notes.clone(), ..PackageNeeds::default() };
         if !admitted.job().isolations.contains(Isolation::Wasm) || admitted.container_image().is_some() {
             return Ok(needs);
@@ -76,6 +77,7 @@ impl Provisions {
             Some(versions) if !codebox_packages::is_among(&version, versions) => {
                 Decision::Native(vec![format!("python ({versions})")])
             }
+            _ if asked.wanted.is_empty() => return Ok(needs),
             _ => self.decided(&asked, &store, progress)?,
         };
         match decision {
@@ -109,7 +111,8 @@ impl Provisions {
         if npm::wants(admitted.job()) {
             return self.shown_of_npm(admitted, Isolation::Wasm, progress);
         }
-        let Some(asked) = Asked::of(admitted)? else { return Ok(Vec::new()) };
+        let asked = Asked::of(admitted)?.filter(|asked| !asked.wanted.is_empty());
+        let Some(asked) = asked else { return Ok(Vec::new()) };
         let store = python(shelf, progress)?;
         let resolved = match self.decided(&asked, &store, progress)? {
             Decision::Pure(resolved) => resolved,
@@ -119,14 +122,17 @@ impl Provisions {
             }
         };
         asked.check_hashes(&resolved.wheels)?;
+        let _turn = self.house.beside_others().map_err(not_installed)?;
         self.bring(&resolved.wheels, progress)?;
         let runtime = runtime_key(&store);
         let uncompiled = self.house.uncompiled(&resolved.wheels, &runtime);
-        if !uncompiled.is_empty() {
-            compile::start(&self.house, &uncompiled, &runtime)?;
+        let whole = uncompiled.is_empty() || compile::start(&self.house, &uncompiled, &runtime)?;
+        if !whole {
+            progress
+                .note("not every package could be compiled: this run compiles as it imports, and the next tries again");
         }
         let target = format!("wasm-{}", version(&store)?);
-        self.shown(self.house.environment(&resolved.wheels, &target, Some(&runtime), &[]))
+        self.shown(self.house.environment(&resolved.wheels, &target, whole.then_some(runtime.as_str()), &[]))
     }
 
     /// What a guest in a container is shown.
@@ -148,10 +154,14 @@ impl Provisions {
             let line = format!("the script needs Python {versions}, and the image has {}", image.python);
             return Err(Failure::new(ResultKind::InstallFailed, line).with_fix("name another image with --image"));
         }
+        if asked.wanted.is_empty() {
+            return Ok(Vec::new());
+        }
         let library = image.library.clone();
         let target = Target::Container(image);
         let resolved = self.exact(&asked, &target, progress)?;
         asked.check_hashes(&resolved.wheels)?;
+        let _turn = self.house.beside_others().map_err(not_installed)?;
         self.bring(&resolved.wheels, progress)?;
         let target = format!("{}-{}", target.name(), target.python());
         self.shown(self.house.environment(&resolved.wheels, &target, None, &library))
@@ -188,7 +198,7 @@ impl Provisions {
         if npm::wants(admitted.job()) {
             return self.npm(admitted, Locked::Anew)?.lock(script, progress);
         }
-        let Some(asked) = Asked::unlocked(admitted)? else {
+        let Some(asked) = Asked::unlocked(admitted)?.filter(|asked| !asked.wanted.is_empty()) else {
             let line = format!("{} asks for no packages", script.display());
             let fix = "list them in a block `# /// script`, with --with or with -r";
             return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix));
@@ -242,9 +252,11 @@ impl Provisions {
     }
 
     /// Removes what nobody uses.
-    pub(crate) fn prune(&self) -> Result<(usize, u64), Failure> {
-        let python = self.house.prune().map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
-        let npm = NpmStore::at(&self.npm).prune().map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
+    pub(crate) fn prune(&self, progress: &dyn Progress) -> Result<(usize, u64), Failure> {
+        let waits = || progress.note("waiting for a run that is installing packages");
+        let python = self.house.prune(&waits).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
+        let npm = NpmStore::at(&self.npm).prune(&waits);
+        let npm = npm.map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
         let both = [python, npm].into_iter();
         Ok(both.fold((0, 0), |(count, bytes), one| (count + one.environments + one.wheels, bytes + one.bytes)))
     }

@@ -16,7 +16,7 @@ use codebox_service::config::Packages;
 /// The largest file that is read for it.
 const LARGEST: u64 = 4 << 20;
 
-/// What a job asks for.
+/// What a job asks for: packages, or an interpreter of a certain version alone.
 pub(super) struct Asked {
     pub wanted: Vec<Requirement>,
     pub requires_python: Option<String>,
@@ -31,7 +31,7 @@ impl Asked {
     /// What a job asks for; nothing where it asks for none.
     pub(super) fn of(admitted: &Admitted) -> Result<Option<Self>, Failure> {
         let Some(mut asked) = Self::unlocked(admitted)? else { return Ok(None) };
-        if let Source::File { argv0, .. } = &admitted.job().source {
+        if let (Source::File { argv0, .. }, false) = (&admitted.job().source, asked.wanted.is_empty()) {
             let file = lock_of(Path::new(argv0));
             if is_lock(&file)? {
                 let lock = Lock::parse(&text_of(&file)?).map_err(|error| bad_lock(&file, &error))?;
@@ -72,7 +72,7 @@ impl Asked {
             }
         }
         if asked.wanted.is_empty() {
-            return Ok(None);
+            return Ok(asked.requires_python.is_some().then_some(asked));
         }
         if job.language != Language::Python {
             let line =

@@ -49,15 +49,21 @@ pub(crate) struct Work {
     out: PathBuf,
 }
 
-/// Has wheels compiled, and keeps what comes of it. That nothing does costs time at each import, and nothing else.
-pub(super) fn start(house: &House, wheels: &[&Wheel], runtime: &str) -> Result<(), Failure> {
+/// Has wheels compiled, and keeps what comes of it; whether all were. One that was not costs time at each import, and
+/// nothing else.
+pub(super) fn start(house: &House, wheels: &[&Wheel], runtime: &str) -> Result<bool, Failure> {
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::of(ResultKind::InstallFailed, error);
+    let mut whole = true;
     for some in wheels.chunks(AT_ONCE) {
         let bench = house.workbench().map_err(|e| failed(&e))?;
         let out = bench.path().to_owned();
         let work = Work { modules: some.iter().map(|wheel| house.modules_of(wheel)).collect(), out: out.clone() };
         let asked = serde_json::to_string(&work).map_err(|e| failed(&e))?;
-        let _ = elsewhere(&asked);
+        if !elsewhere(&asked).is_ok_and(|done| done) {
+            // Part of a wheel would be taken for all of it.
+            whole = false;
+            continue;
+        }
         for (number, wheel) in some.iter().enumerate() {
             let made = out.join(number.to_string());
             if !made.is_dir() {
@@ -66,18 +72,18 @@ pub(super) fn start(house: &House, wheels: &[&Wheel], runtime: &str) -> Result<(
             house.keep_compiled(wheel, runtime, &made).map_err(|e| failed(&e))?;
         }
     }
-    Ok(())
+    Ok(whole)
 }
 
-/// Has another process do it.
-fn elsewhere(asked: &str) -> std::io::Result<()> {
+/// Has another process do it; whether it did.
+fn elsewhere(asked: &str) -> std::io::Result<bool> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(COMPILE_COMMAND).env_remove(codebox_cli::STANDBY_VARIABLE);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(asked.as_bytes())?;
     }
-    child.wait().map(|_| ())
+    child.wait().map(|status| status.success())
 }
 
 impl Work {

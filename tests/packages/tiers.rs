@@ -10,6 +10,7 @@ pub const CASES: &[Case] = &[
     ("an_import_of_what_was_asked_for_stays_in_wasm", asked_for),
     ("an_import_of_what_was_not_is_told_and_not_installed", not_asked_for),
     ("the_package_that_forces_a_container_is_named", forced),
+    ("the_python_that_a_script_wants_counts_without_packages", wanted_python),
 ];
 
 /// The index has a package of a name that is known to want sockets, or native code.
@@ -52,6 +53,23 @@ fn not_asked_for(kit: &Kit) -> Result<()> {
     ])?;
     let job = run(kit, &both).args(["--with", &name, "-c", "import requests\nprint(requests.VALUE)"]);
     ensure!(printed(job)? == "7\n");
+    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    Ok(())
+}
+
+fn wanted_python(kit: &Kit) -> Result<()> {
+    let script = |versions: &str| {
+        format!(
+            "# /// script\n# requires-python = \"{versions}\"\n# [tool.uv]\n# exclude-newer = \"2020-01-01\"\n# ///\nprint(1)"
+        )
+    };
+    let index = Index::of([])?;
+    let ran = run(kit, &index).args(["-c", &script(">=3.8")]).run()?;
+    ensure!(ran.report()?.stdout() == "1\n", "{} {}", ran.stdout_text(), ran.stderr_text());
+    ensure!(ran.stderr_text().contains("[tool.uv] is passed over"), "{}", ran.stderr_text());
+    let ran = run(kit, &index).args(["-c", &script(">=99")]).run()?;
+    ensure!(ran.report()?.kind() == "engine_unavailable", "{}", ran.stdout_text());
+    ensure!(ran.stdout_text().contains("python (>=99)"), "{}", ran.stdout_text());
     ensure!(index.seen().is_empty(), "{:?}", index.seen());
     Ok(())
 }

@@ -42,7 +42,7 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover
         Command::Gc { dry_run: false } => gc::gc(Sweep::Remove, host),
         Command::Gc { dry_run: true } => gc::gc(Sweep::NameOnly, host),
         Command::Lock(args) => packages::lock(args, voice, host),
-        Command::Packages(command) => packages::packages(command, host),
+        Command::Packages(command) => packages::packages(command, voice, host),
         Command::Compile => asked_of_us().and_then(|asked| host.compile(&asked)).map(|()| 0),
         Command::KeepWarm { engine } => asked_of_us().and_then(|asked| host.keep(&engine, &asked)).map(|()| 0),
         Command::NetBroker => host.connect_for_others().map(|()| 0),

@@ -129,11 +129,12 @@ pub trait Host {
     /// When this machine's own places cannot be had.
     fn kept_packages(&self) -> Result<Vec<KeptPackage>, Failure>;
 
-    /// Removes packages that no run uses now; answers how many, and how many bytes that frees.
+    /// Removes packages that no run uses now; answers how many, and how many bytes that frees. Waits for runs that are
+    /// installing some, and tells of it.
     ///
     /// # Errors
     /// When one cannot be removed.
-    fn prune_packages(&self) -> Result<(usize, u64), Failure>;
+    fn prune_packages(&self, progress: &dyn Progress) -> Result<(usize, u64), Failure>;
 
     /// Gives up what the job does not need, until the process ends, and says what holds.
     ///

@@ -8,14 +8,14 @@
 //! index/                   uv's own cache of index pages and metadata
 //! ```
 //!
-//! Everything is made in a directory beside its place and renamed when it is whole, by one process at a time; whoever
-//! finds it there waits for nobody.
+//! Everything is made in a directory beside its place and renamed when it is whole. Any number of processes make things at
+//! once, and of two that make the same the first is as good; only removing waits for all of them.
 
 mod arrange;
 mod keep;
 mod tree;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -29,6 +29,7 @@ use tempfile::Builder;
 use crate::error::{FetchError, UnpackError};
 use crate::progress::Progress;
 use crate::resolve::{Index, Wheel};
+use crate::turns;
 use crate::unpack::{UnpackLimits, unpack_wheel_within};
 pub use keep::{Kept, Pruned};
 
@@ -188,7 +189,7 @@ impl House {
         if self.missing(wheels).is_empty() {
             return Ok(());
         }
-        let _lock = self.lock()?;
+        let _turn = self.beside_others()?;
         let missing = self.missing(wheels);
         let staging = self.root.join("wheels");
         tree::private(&staging).map_err(HouseError::io("make", &staging))?;
@@ -270,10 +271,7 @@ impl House {
         if let Some(environment) = self.held(&place)? {
             return Ok(environment);
         }
-        let _lock = self.lock()?;
-        if let Some(environment) = self.held(&place)? {
-            return Ok(environment);
-        }
+        let _turn = self.beside_others()?;
         let above = self.root.join("environments");
         tree::private(&above).map_err(HouseError::io("make", &above))?;
         let staged = Builder::new().prefix(".environment-").tempdir_in(&above);
@@ -314,13 +312,13 @@ impl House {
         Ok(modules.is_dir().then_some(Environment { modules, held: described }))
     }
 
-    /// Waits for its turn to change anything.
-    fn lock(&self) -> Result<File, HouseError> {
+    /// Keeps everything that is here, and that comes, from being removed while the answer lives: for whoever brings wheels
+    /// and then makes an environment of them.
+    ///
+    /// # Errors
+    /// When the file that is locked for it cannot be had.
+    pub fn beside_others(&self) -> Result<File, HouseError> {
         tree::private(&self.root).map_err(HouseError::io("make", &self.root))?;
-        let path = self.root.join("lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(HouseError::io("open", &path))?;
-        file.lock().map_err(HouseError::io("lock", &path))?;
-        Ok(file)
+        turns::beside_others(&self.root).map_err(HouseError::io("lock", &self.root))
     }
 }

@@ -29,6 +29,7 @@ mod reach;
 mod requirement;
 mod resolve;
 mod settings;
+mod turns;
 mod unpack;
 
 pub use error::{FetchError, SettingsError, UnpackError};

@@ -209,6 +209,13 @@ mod tests {
             Lock::parse(&text.replace(&"ab".repeat(32), &"AB".repeat(32))),
             Err(LockError::Unreadable(_))
         ));
+        for more in ["format = 'codebox-1'\nformat =", "format = 'codebox-1'\nformats = 1\nf ="] {
+            assert!(matches!(Lock::parse(&text.replace("format =", more)), Err(LockError::Unreadable(_))), "{more}");
+        }
+        assert!(matches!(
+            Lock::parse(&text.replace("sha256 =", "sha1 = 'x'\nsha256 =")),
+            Err(LockError::Unreadable(_))
+        ));
         for text in ["", "version = 1\n[[package]]\nname = 'a'\n", "format = 'x'\nrequirements = []", "\u{1}"] {
             assert!(matches!(Lock::parse(text), Err(LockError::Unreadable(_))), "{text:?}");
         }

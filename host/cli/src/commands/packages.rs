@@ -23,7 +23,7 @@ pub(super) fn lock(args: LockArgs, voice: Voice, host: &dyn Host) -> Result<u8, 
 }
 
 /// Lists, shows or removes packages.
-pub(super) fn packages(command: PackagesCommand, host: &dyn Host) -> Result<u8, Failure> {
+pub(super) fn packages(command: PackagesCommand, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
     match command {
         PackagesCommand::List => answer::print(&list(&host.kept_packages()?)),
         PackagesCommand::Show { name } => {
@@ -36,7 +36,7 @@ pub(super) fn packages(command: PackagesCommand, host: &dyn Host) -> Result<u8, 
             answer::print(&show(&kept))
         }
         PackagesCommand::Prune => {
-            let (count, freed) = host.prune_packages()?;
+            let (count, freed) = host.prune_packages(progress(voice).as_ref())?;
             answer::print(&format!("removed {count} packages and environments, {}\n", bytes(freed)))
         }
     }

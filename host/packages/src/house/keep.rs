@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Described, House, HouseError};
 use crate::disk::{names, size};
+use crate::turns;
 
 /// An environment's description.
 pub(super) const DESCRIBED: &str = "environment.json";
@@ -63,15 +64,15 @@ impl House {
     }
 
     /// Removes every environment that no run holds, the wheels and bytecode that are in none of those left, and what
-    /// indexes said.
+    /// indexes said. Waits for those who are adding something, and calls `waits` before it does.
     ///
     /// # Errors
     /// When something cannot be removed.
-    pub fn prune(&self) -> Result<Pruned, HouseError> {
+    pub fn prune(&self, waits: &dyn Fn()) -> Result<Pruned, HouseError> {
         if !self.root.is_dir() {
             return Ok(Pruned::default());
         }
-        let _lock = self.lock()?;
+        let _turn = turns::alone(&self.root, waits).map_err(HouseError::io("lock", &self.root))?;
         let mut pruned = Pruned::default();
         let mut used = BTreeSet::new();
         for (place, described) in self.described() {
@@ -85,7 +86,7 @@ impl House {
                 used.extend(described.wheels.into_iter().map(|(_, sha256)| sha256));
             }
         }
-        // What is being made is made by whoever has the lock, so that this is what a process left that was killed.
+        // Nobody is making anything now, so that this is what a process left that was killed.
         for (dir, staged) in [("wheels", ".wheel-"), ("environments", ".environment-")] {
             for entry in fs::read_dir(self.root.join(dir)).into_iter().flatten().flatten() {
                 if entry.file_name().to_string_lossy().starts_with(staged) {

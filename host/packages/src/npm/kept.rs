@@ -1,14 +1,15 @@
 //! What is kept of npm, listed and removed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::environment::NOTED;
 use super::error::NpmError;
 use super::store::{NpmStore, PACKAGES, facts_in};
 use crate::disk::{names, size};
 use crate::house::Pruned;
+use crate::turns;
 
 /// An archive that is kept unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,16 +55,17 @@ impl NpmStore {
 
     /// Removes every environment that no run holds, every unpacked package, and what registries said.
     ///
-    /// The files of an environment that stays are its own, though they were the same as a package's.
+    /// The files of an environment that stays are its own, though they were the same as a package's. Waits for those who are
+    /// adding something, and calls `waits` before it does.
     ///
     /// # Errors
     /// When something cannot be removed.
-    pub fn prune(&self) -> Result<Pruned, NpmError> {
+    pub fn prune(&self, waits: &dyn Fn()) -> Result<Pruned, NpmError> {
         let mut pruned = Pruned::default();
         if !self.root().is_dir() {
             return Ok(pruned);
         }
-        let _alone = self.alone()?;
+        let _turn = turns::alone(self.root(), waits).map_err(NpmError::file(self.root()))?;
         let environments = self.root().join("environments");
         for name in names(&environments) {
             let place = environments.join(name);
@@ -89,22 +91,8 @@ impl NpmStore {
 
     /// Held while anything is put together, by any number at once.
     pub(super) fn beside_others(&self) -> Result<File, NpmError> {
-        let (file, path) = self.lock_file()?;
-        file.lock_shared().map_err(NpmError::file(&path))?;
-        Ok(file)
-    }
-
-    fn alone(&self) -> Result<File, NpmError> {
-        let (file, path) = self.lock_file()?;
-        file.lock().map_err(NpmError::file(&path))?;
-        Ok(file)
-    }
-
-    fn lock_file(&self) -> Result<(File, PathBuf), NpmError> {
         fs::create_dir_all(self.root()).map_err(NpmError::file(self.root()))?;
-        let path = self.root().join("lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        Ok((file.map_err(NpmError::file(&path))?, path))
+        turns::beside_others(self.root()).map_err(NpmError::file(self.root()))
     }
 }
 

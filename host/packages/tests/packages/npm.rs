@@ -52,11 +52,11 @@ fn what_is_held_is_not_pruned() {
     let names: Vec<String> = home.store.kept().into_iter().map(|one| format!("{}@{}", one.name, one.version)).collect();
     assert_eq!(names, ["@s/c@0.1.0", "a@1.0.0", "b@1.5.0", "b@2.0.0"]);
     let held = home.store.hold(&made.dir).expect("it can be held").expect("it is there");
-    let pruned = home.store.prune().expect("it can be pruned");
+    let pruned = home.store.prune(&|| ()).expect("it can be pruned");
     assert_eq!((pruned.environments, pruned.wheels), (0, 4));
     assert_eq!(fs::read_to_string(made.dir.join("b/index.js")).expect("a file"), "exports.b = 15");
     drop(held);
-    assert_eq!(home.store.prune().expect("it can be pruned").environments, 1);
+    assert_eq!(home.store.prune(&|| ()).expect("it can be pruned").environments, 1);
     assert!(
         !made.dir.exists() && home.store.hold(&made.dir).expect("it is told").is_none() && home.store.kept().is_empty()
     );

@@ -138,7 +138,7 @@ impl Host for Fake {
         unreachable!("no package is asked for")
     }
 
-    fn prune_packages(&self) -> Result<(usize, u64), Failure> {
+    fn prune_packages(&self, _progress: &dyn codebox_service::Progress) -> Result<(usize, u64), Failure> {
         unreachable!("no package is removed")
     }
 

@@ -1,0 +1,55 @@
+//! Who may change what is kept below a directory: any number of processes add to it at once, and one alone removes from it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+
+/// Held while something is added: whoever wants to remove waits.
+pub(crate) fn beside_others(root: &Path) -> io::Result<File> {
+    let file = open(root)?;
+    file.lock_shared()?;
+    Ok(file)
+}
+
+/// Held while something is removed. Calls `waits` once if others are adding still, before it waits for them.
+pub(crate) fn alone(root: &Path, waits: &dyn Fn()) -> io::Result<File> {
+    let file = open(root)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            waits();
+            file.lock()?;
+        }
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    Ok(file)
+}
+
+fn open(root: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).write(true).open(root.join("lock"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn many_add_at_once_and_one_removes_alone() {
+        let root = tempfile::tempdir().expect("a directory");
+        let one = beside_others(root.path()).expect("a turn");
+        let other = beside_others(root.path()).expect("a turn beside it");
+        let (waiting, waits) = channel();
+        let path = root.path().to_owned();
+        let removing = thread::spawn(move || alone(&path, &|| waiting.send(()).expect("a listener")).map(drop));
+        waits.recv().expect("that it waits");
+        drop((one, other));
+        removing.join().expect("an end").expect("a turn");
+        let told = Cell::new(false);
+        alone(root.path(), &|| told.set(true)).map(drop).expect("a turn at once");
+        assert!(!told.get());
+    }
+}
