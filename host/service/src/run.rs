@@ -1,12 +1,14 @@
 //! From an admitted request to a report.
 
-use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, Layer, ResultKind, RunReport};
+use codebox_core::{
+    Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, Layer, Missing, Outcome, ResultKind, RunReport,
+};
 use thiserror::Error;
 
 use crate::admission::Admitted;
 use crate::choice::Looked;
 use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
-use crate::needs::{BadAsk, Needs};
+use crate::needs::{BadAsk, Need, Needs};
 use crate::router::{Choice, Demand, NoRoute, Probed, route};
 
 /// What an admitted request runs on.
@@ -16,6 +18,8 @@ pub struct Plan {
     pub choice: Choice,
     /// The image to start from.
     pub image: ImageChoice,
+    /// What shows that the program wants to reach hosts, where it may reach none.
+    pub unreachable: Option<Need>,
 }
 
 /// Why an admitted request can run on nothing.
@@ -67,7 +71,7 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
         true => Needs::default(),
         false => Needs::of_job(admitted.job()),
     };
-    Ok(Plan { choice, image: image_for(admitted, &needs, images)? })
+    Ok(Plan { choice, image: image_for(admitted, &needs, images)?, unreachable: None })
 }
 
 /// The plan that a choice of backend comes to, with the image that the program's needs suggest.
@@ -75,7 +79,9 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
 /// # Errors
 /// When the named image is not among `images`.
 pub fn plan_of(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[ImageFacts]) -> Result<Plan, PlanError> {
-    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)? })
+    let mut powers = looked.needs.powers.iter();
+    let client = powers.find(|need| need.is_met_by_hosts() && admitted.job().grants.net.is_empty());
+    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)?, unreachable: client.cloned() })
 }
 
 /// The WebAssembly image for a program: the one that was named, or the one that has most of what it imports.
@@ -151,6 +157,13 @@ impl Prepared<'_> {
         }
         if provenance.image.is_none() {
             provenance.image = Some(self.plan.image.name.clone());
+        }
+        // A container has sockets, and without a grant nobody at their other end; its program sees a name that is not found.
+        if let (Some(Need { line, words, .. }), Isolation::Container, Outcome::Exited(1..)) =
+            (&self.plan.unreachable, self.plan.choice.isolation, &report.outcome)
+        {
+            let hint = format!("line {line} has {words}, and no host is granted: --net HOST[:PORT] grants one");
+            report.missing.push(Missing { what: "hosts of a network".to_owned(), hint });
         }
         Ok(report)
     }

@@ -28,6 +28,10 @@ pub fn nothing_without_a_grant(ground: &Ground) -> Result<()> {
     let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", text]))?;
     ensure!(report.stdout() == "[]\n0\n111\n", "{}", report.stdout());
     ensure!(report.at("/network").is_null(), "{}", report.at("/network"));
+    let client = "import urllib.request\nurllib.request.urlopen('http://api.example.org')";
+    let report = ground.ends("guest_error", 1, ground.run().args(["--lang", "python", "-c", client]))?;
+    let missing = report.at("/missing").to_string();
+    ensure!(missing.contains("line 2 has urllib.request.urlopen") && missing.contains("--net"), "{missing}");
     Ok(())
 }
 
