@@ -109,7 +109,10 @@ impl Doors {
         });
         let local =
             |grant: &NetGrant| grant.exact_address() == Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) && grant.port().is_some();
-        all.takes_proxy = grants.iter().any(|grant| grant.exact_name().is_none() && !local(grant));
+        all.takes_proxy = grants.iter().any(|grant| match grant.exact_name() {
+            Some(name) => name != LOCALHOST && !all.names.contains_key(name),
+            None => !local(grant),
+        });
         all
     }
 
@@ -231,5 +234,7 @@ mod tests {
         let all = doors(&names);
         assert!(all.places().len() <= MOST_DOORS);
         assert_eq!(all.hosts().len() + 1, all.places().len());
+        let told = all.environment(&Job::python(""), None);
+        assert!(told.iter().any(|(name, _)| name == NODE), "those that have no door are reached through the proxy");
     }
 }
