@@ -35,6 +35,8 @@ pub struct Case {
     pub grants: Vec<Grant>,
     /// Whether `--out` is given.
     pub out: Out,
+    /// Whether `PORT` in its programs and options is the port of a server.
+    pub served: bool,
     expect: Expects,
     only: Option<(Tier, &'static str)>,
     programs: Vec<(Language, Program)>,
@@ -76,6 +78,7 @@ fn new(name: &'static str, given: Given) -> Case {
         options: Vec::new(),
         grants: Vec::new(),
         out: Out::No,
+        served: false,
         expect: Expects::default(),
         only: None,
         programs: Vec::new(),
@@ -207,6 +210,11 @@ impl Case {
         files: &'static [(&'static str, &'static str)],
     ) -> Self {
         self.grants.push(Grant { host, guest, access, files });
+        self
+    }
+
+    pub fn served(mut self) -> Self {
+        self.served = true;
         self
     }
 

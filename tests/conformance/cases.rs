@@ -12,6 +12,7 @@ mod limits;
 mod local;
 mod look;
 mod missing;
+mod network;
 mod program;
 mod status;
 mod streams;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Case> {
         files::cases(),
         grants::cases(),
         limits::cases(),
+        network::cases(),
         told::cases(),
     ];
     topics.into_iter().flatten().collect()

@@ -1,5 +1,6 @@
 //! Runs a case in one language and compares.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -13,6 +14,7 @@ use crate::case::{Case, Given, Out};
 use crate::expect::Expect;
 use crate::language::Language;
 use crate::program::{Files, Program};
+use crate::server::at_port;
 use crate::tier::Tier;
 
 /// More than the steps in which the clock of files moves. What is written in the step in which a job begins looks to the
@@ -28,7 +30,11 @@ pub fn run(kit: &Kit, backend: Backend, language: Language, case: &Case) -> Resu
     let place = folder.path();
     let run = kit.codebox().args(["run", "--json"]).args(backend.options().iter().copied()).folder(place);
     let run = granted(run, case, program, place)?;
-    let ran = given(run, case, (program, program.text_in(tier)), language, place)?.run()?;
+    let mut text = Cow::Borrowed(program.text_in(tier));
+    if case.served {
+        text = Cow::Owned(at_port(str::from_utf8(&text)?)?.into_bytes());
+    }
+    let ran = given(run, case, (program, &text), language, place)?.run()?;
     ensure!(!ran.hung, "it hung");
     let report = ran.report()?;
     let told = || told(&report);
@@ -45,7 +51,9 @@ pub fn run(kit: &Kit, backend: Backend, language: Language, case: &Case) -> Resu
 
 /// Makes and grants the directories.
 fn granted(mut run: Codebox, case: &Case, program: &Program, place: &Path) -> Result<Codebox> {
-    run = run.args(case.options.iter().copied());
+    for option in &case.options {
+        run = if case.served { run.arg(at_port(option)?) } else { run.arg(option) };
+    }
     for grant in &case.grants {
         let host = place.join(grant.host);
         fs::create_dir_all(&host)?;

@@ -13,6 +13,7 @@ mod expect;
 mod language;
 mod list;
 mod program;
+mod server;
 mod tier;
 
 use std::sync::Arc;

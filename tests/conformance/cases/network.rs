@@ -1,0 +1,65 @@
+//! What a program reaches of the network: what it was granted, within the limits, and all of it in the report.
+
+use codebox_testkit::Report;
+
+use crate::case::{Case, code};
+use crate::expect::Expecting as _;
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        code("network::granted_host_is_reached")
+            .served()
+            .with(&["--net", "127.0.0.1:PORT"])
+            .prints("hello\n")
+            .look(|report| attempted(report, &[("127.0.0.1", "allowed")]))
+            .python("import urllib.request\nprint(urllib.request.urlopen('http://127.0.0.1:PORT/').read().decode())")
+            .scripts("fetch('http://127.0.0.1:PORT/').then(answer => answer.text()).then(text => console.log(text))"),
+        code("network::other_hosts_are_refused")
+            .with(&["--net", "*.granted.example"])
+            .prints("refused\n")
+            .look(|report| attempted(report, &[("other.example", "refused")]))
+            .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://other.example/')\nexcept OSError:\n    print('refused')")
+            .scripts("fetch('http://other.example/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))"),
+        code("network::the_whole_internet_is_not_this_machines_network")
+            .with(&["--net", "0.0.0.0/0"])
+            .prints("refused\n")
+            .look(|report| attempted(report, &[("169.254.7.7", "refused")]))
+            .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://169.254.7.7/')\nexcept OSError:\n    print('refused')")
+            .scripts("fetch('http://169.254.7.7/').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))"),
+        code("network::a_redirect_is_judged_again")
+            .served()
+            .with(&["--net", "127.0.0.1:PORT", "--net", "*.granted.example"])
+            .prints("refused\n")
+            .look(|report| attempted(report, &[("127.0.0.1", "allowed"), ("other.example", "refused")]))
+            .python("import urllib.request\ntry:\n    urllib.request.urlopen('http://127.0.0.1:PORT/away')\nexcept OSError:\n    print('refused')")
+            .scripts("fetch('http://127.0.0.1:PORT/away').then(answer => answer.ok ? 'reached' : 'refused', () => 'refused').then(said => console.log(said))"),
+        code("network::bytes_are_limited")
+            .served()
+            .with(&["--net", "127.0.0.1:PORT", "--max-net-bytes", "100k"])
+            .ends("net_limit", 122)
+            .look(|report| {
+                let moved = ["sent", "received"].map(|way| report.at(&format!("/network/{way}")).as_u64().unwrap_or(0));
+                let moved = moved[0] + moved[1];
+                if moved <= 102_400 { Ok(()) } else { Err(format!("{moved} bytes went over")) }
+            })
+            .python("import urllib.request\nprint(len(urllib.request.urlopen('http://127.0.0.1:PORT/large').read()))")
+            .scripts("fetch('http://127.0.0.1:PORT/large').then(answer => answer.text()).then(text => console.log(text.length))"),
+        code("network::connections_are_limited")
+            .served()
+            .with(&["--net", "127.0.0.1:PORT", "--max-net-connections", "2"])
+            .ends("net_limit", 122)
+            .prints_with("hello\nhello\n")
+            .python("import urllib.request\nfor _ in range(3):\n    print(urllib.request.urlopen('http://127.0.0.1:PORT/').read().decode(), flush=True)")
+            .scripts("const ask = () => fetch('http://127.0.0.1:PORT/').then(answer => answer.text()).then(text => console.log(text))\nask().then(ask).then(ask)"),
+    ]
+}
+
+/// Whether the report has exactly these attempts: the host as the program wrote it, and what came of it.
+fn attempted(report: &Report, expected: &[(&str, &str)]) -> Result<(), String> {
+    let attempts = report.at("/network/attempts").as_array().cloned().unwrap_or_default();
+    let found: Vec<(&str, &str)> = attempts
+        .iter()
+        .map(|one| (one["host"].as_str().unwrap_or_default(), one["verdict"].as_str().unwrap_or_default()))
+        .collect();
+    if found == expected { Ok(()) } else { Err(format!("attempts are {attempts:?} and not {expected:?}")) }
+}

@@ -1,0 +1,53 @@
+//! A server on loopback for the cases that are served: every trial asks the same one.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::LazyLock;
+use std::thread;
+
+use anyhow::{Result, anyhow};
+
+/// In the text and options of a served case this stands for the server's port.
+const PORT: &str = "PORT";
+
+/// Bytes of the large answer.
+const LARGE: usize = 1 << 20;
+
+static SERVER: LazyLock<io::Result<u16>> = LazyLock::new(|| {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A client may leave at any time.
+            thread::spawn(move || drop(answer(stream)));
+        }
+    });
+    Ok(port)
+});
+
+/// A text of a served case, with the port in it.
+pub fn at_port(text: &str) -> Result<String> {
+    let port = SERVER.as_ref().map_err(|error| anyhow!("the server has no port: {error}"))?;
+    Ok(text.replace(PORT, &port.to_string()))
+}
+
+/// Answers one request and hangs up: `/large` with many bytes, `/away` with a redirect to another host, all else with a word.
+fn answer(mut stream: TcpStream) -> io::Result<()> {
+    let mut head = Vec::new();
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    loop {
+        match lines.next().transpose()? {
+            Some(line) if !line.is_empty() => head.push(line),
+            _ => break,
+        }
+    }
+    let path = head.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
+    let (status, more, body) = match path {
+        "/large" => ("200 OK", "", vec![b'x'; LARGE]),
+        "/away" => ("302 Found", "Location: http://other.example/\r\n", Vec::new()),
+        _ => ("200 OK", "", b"hello".to_vec()),
+    };
+    let length = body.len();
+    write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n{more}\r\n")?;
+    stream.write_all(&body)
+}
