@@ -1,5 +1,6 @@
 """Mends what the interpreter's build left out and programs rely on."""
 import hashlib
+import os
 import platform
 import sys
 import traceback
@@ -37,6 +38,11 @@ def _libc_ver(executable=None, lib="", version="", chunksize=16384):
     return lib, version
 
 
+def _root():
+    """The owner that `os.stat` tells of every file here, and so who asks for it; programs look before they do anything."""
+    return 0
+
+
 class _ShownSys:
     """`sys` for the traceback module, which would tell every missing module's seeker that site is disabled.
 
@@ -54,6 +60,11 @@ def install():
     traceback.sys = _ShownSys()
     if not hasattr(hashlib, "pbkdf2_hmac"):
         hashlib.pbkdf2_hmac = _pbkdf2_hmac
+    for name in ("getuid", "geteuid", "getgid", "getegid"):
+        if not hasattr(os, name):
+            setattr(os, name, _root)
+    if not hasattr(os, "getgroups"):
+        os.getgroups = lambda: [_root()]
     # The originals ask programs.
     platform._Processor.from_subprocess = staticmethod(lambda: "")
     platform._syscmd_file = lambda target, default="": default

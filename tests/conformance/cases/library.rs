@@ -7,6 +7,9 @@ use crate::tier::Tier;
 
 pub fn cases() -> Vec<Case> {
     vec![
+        code("library::the_user_owns_its_files")
+            .python(program("import os\nprint(os.getuid() == os.geteuid() == os.stat('/work').st_uid, os.getgid() in os.getgroups())").prints("True True\n"))
+            .scripts(program("console.log(process.getuid() === require('fs').statSync('/work').uid)").prints("true\n")),
         file("library::matplotlib")
             .only_in(Tier::Wasm, "our runtime has matplotlib; what an image has is its own affair")
             .creates(&["/work/plot.png", "/work/plot.svg"])
