@@ -8,7 +8,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, ProtocolVersion};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, ProtocolVersion};
 
 use crate::connection::Connection;
 use crate::roots::TlsRoots;
@@ -17,48 +17,65 @@ use crate::roots::TlsRoots;
 #[derive(Debug)]
 pub struct TlsConnection(Box<TlsStream<Connection>>);
 
+/// What was agreed on with the other side of TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// The version of TLS, as OpenSSL writes it.
+    pub version: &'static str,
+    /// The cipher suite.
+    pub cipher: &'static str,
+    /// The protocol above TLS, of those that were offered.
+    pub alpn: Option<Vec<u8>>,
+    /// The other side's own certificate, as DER.
+    pub certificate: Vec<u8>,
+}
+
+impl TlsFacts {
+    pub(crate) fn of(connection: &ClientConnection) -> Self {
+        let version = match connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLSv1.3",
+        };
+        let cipher = connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
+        let own = connection.peer_certificates().and_then(|chain| chain.first());
+        Self {
+            version,
+            cipher: cipher.unwrap_or("unknown"),
+            alpn: connection.alpn_protocol().map(<[u8]>::to_vec),
+            certificate: own.map(|certificate| certificate.to_vec()).unwrap_or_default(),
+        }
+    }
+}
+
+/// Whom TLS is spoken with, and how; certificates are verified against these roots, whoever asks.
+pub(crate) fn terms(
+    name: &str,
+    roots: &TlsRoots,
+    alpn: &[&str],
+) -> io::Result<(ServerName<'static>, Arc<ClientConfig>)> {
+    let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    let bare = bare.strip_suffix('.').unwrap_or(bare);
+    let server = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots.store())
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    Ok((server, Arc::new(config)))
+}
+
 impl TlsConnection {
     pub(crate) async fn shake(over: Connection, name: &str, roots: &TlsRoots, alpn: &[&str]) -> io::Result<Self> {
-        let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
-        let bare = bare.strip_suffix('.').unwrap_or(bare);
-        let server = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
-        let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?
-            .with_root_certificates(roots.store())
-            .with_no_client_auth();
-        config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        let stream = TlsConnector::from(Arc::new(config)).connect(server, over).await?;
+        let (server, config) = terms(name, roots, alpn)?;
+        let stream = TlsConnector::from(config).connect(server, over).await?;
         Ok(Self(Box::new(stream)))
     }
 
-    /// The version of TLS that is spoken, as OpenSSL writes it.
+    /// What was agreed on.
     #[must_use]
-    pub fn version(&self) -> &'static str {
-        match self.0.get_ref().1.protocol_version() {
-            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
-            _ => "TLSv1.3",
-        }
-    }
-
-    /// The cipher suite that is used.
-    #[must_use]
-    pub fn cipher(&self) -> &'static str {
-        let suite = self.0.get_ref().1.negotiated_cipher_suite();
-        suite.and_then(|suite| suite.suite().as_str()).unwrap_or("unknown")
-    }
-
-    /// The other side's own certificate, as DER.
-    #[must_use]
-    pub fn certificate(&self) -> &[u8] {
-        let chain = self.0.get_ref().1.peer_certificates();
-        chain.and_then(|chain| chain.first()).map_or(&[], |certificate| certificate.as_ref())
-    }
-
-    /// The protocol that was agreed on, of those that were offered.
-    #[must_use]
-    pub fn alpn(&self) -> Option<&[u8]> {
-        self.0.get_ref().1.alpn_protocol()
+    pub fn facts(&self) -> TlsFacts {
+        TlsFacts::of(self.0.get_ref().1)
     }
 }
 

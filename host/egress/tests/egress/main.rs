@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod brokered;
 mod connecting;
+mod machine;
 mod proxied;
 mod support;
 mod tls;

@@ -10,8 +10,8 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::support::{LIMITS, egress, server};
 
-/// A server with a certificate for this name, and the roots that vouch for it.
-async fn speaking_tls(name: &str) -> (u16, TlsRoots) {
+/// What a server with a certificate for this name speaks TLS by, and the roots that vouch for it.
+pub fn vouched_for(name: &str) -> (Arc<ServerConfig>, TlsRoots) {
     let mut authority = CertificateParams::new(Vec::new()).expect("no names");
     // Whoever has the same name as its issuer is taken for its own.
     authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
@@ -30,7 +30,15 @@ async fn speaking_tls(name: &str) -> (u16, TlsRoots) {
         .with_single_cert(vec![own.der().clone()], key)
         .expect("they belong together");
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), authority.pem()).expect("room");
+    (Arc::new(config), TlsRoots::load(Some(file.path()), None).expect("there is one in it"))
+}
+
+/// A server with a certificate for this name, and the roots that vouch for it.
+async fn speaking_tls(name: &str) -> (u16, TlsRoots) {
+    let (config, roots) = vouched_for(name);
+    let acceptor = TlsAcceptor::from(config);
     let port = server(move |stream| {
         let acceptor = acceptor.clone();
         async move {
@@ -41,9 +49,7 @@ async fn speaking_tls(name: &str) -> (u16, TlsRoots) {
         }
     })
     .await;
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), authority.pem()).expect("room");
-    (port, TlsRoots::load(Some(file.path()), None).expect("there is one in it"))
+    (port, roots)
 }
 
 #[tokio::test]
@@ -51,7 +57,7 @@ async fn a_host_that_is_vouched_for_is_spoken_to() {
     let (port, roots) = speaking_tls("localhost").await;
     let egress = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(roots);
     let mut connection = egress.connect_tls("localhost", port, &["h2", "http/1.1"]).await.expect("it is vouched for");
-    assert_eq!(connection.alpn(), Some(b"http/1.1".as_slice()));
+    assert_eq!(connection.facts().alpn.as_deref(), Some(b"http/1.1".as_slice()));
     let mut said = String::new();
     connection.read_to_string(&mut said).await.expect("it ends well");
     assert_eq!(said, "hello");

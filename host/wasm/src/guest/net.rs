@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use codebox_core::{NetRules, NetUse};
-use codebox_egress::Egress;
-use serde::{Deserialize, Serialize};
+use codebox_egress::{Egress, TlsMachine};
 
 mod fetch;
+mod machine;
 mod reply;
 mod request;
 mod socket;
+mod tls;
 
 pub(crate) use request::MARK;
 
@@ -22,8 +23,9 @@ use fetch::Fetches;
 use reply::Reply;
 use request::{Op, Request};
 use socket::Socket;
+use tls::{GotTls, WantedTls};
 
-/// Connections that a guest may hold at once.
+/// Connections, and machines for TLS apart from one, that a guest may hold at once.
 const MAX_OPEN: usize = 64;
 
 /// Bytes that one answer carries at most.
@@ -34,34 +36,17 @@ pub(crate) struct Net {
     egress: Egress,
     rules: NetRules,
     sockets: BTreeMap<u32, Socket>,
+    machines: BTreeMap<u32, TlsMachine>,
     fetches: Fetches,
     /// The number of the last handle that was given; none is given twice.
     last: u32,
-}
-
-/// What a guest says of the TLS that it wants.
-#[derive(Deserialize)]
-struct WantedTls {
-    name: String,
-    alpn: Vec<String>,
-}
-
-/// What it is told of the TLS that it got.
-#[derive(Serialize)]
-struct GotTls {
-    name: String,
-    version: String,
-    cipher: String,
-    alpn: Option<String>,
-    /// The other side's certificate, in hexadecimal digits.
-    certificate: String,
 }
 
 impl Net {
     /// A network by this allow-list, behind `egress`, which holds to it.
     pub(crate) fn new(egress: Egress, rules: NetRules) -> Self {
         let fetches = Fetches::new(egress.clone());
-        Self { egress, rules, sockets: BTreeMap::new(), fetches, last: 0 }
+        Self { egress, rules, sockets: BTreeMap::new(), machines: BTreeMap::new(), fetches, last: 0 }
     }
 
     /// What was tried and what went through.
@@ -93,8 +78,14 @@ impl Net {
             Op::Open => self.open(bytes, number).await,
             Op::Tls => self.start_tls(handle, bytes).await,
             Op::Poll => self.poll(bytes).await,
+            Op::Machine => self.machine(bytes),
+            Op::Turn => match self.machines.get_mut(&handle) {
+                Some(machine) => machine::turn(machine, number, bytes),
+                None => Reply::closed(),
+            },
             Op::Close => {
                 self.sockets.remove(&handle);
+                self.machines.remove(&handle);
                 Reply::Nothing
             }
             Op::Send | Op::Receive | Op::Shutdown => {
@@ -114,21 +105,30 @@ impl Net {
         }
     }
 
+    /// Whether one more may be open.
+    fn room(&self) -> Result<(), Reply> {
+        if self.sockets.len() + self.machines.len() < MAX_OPEN {
+            return Ok(());
+        }
+        let text = format!("no more than {MAX_OPEN} connections may be open at once, TLS apart from one counted too");
+        Err(Reply::failed("other", "EMFILE", &text))
+    }
+
+    fn next_handle(&mut self) -> Option<u32> {
+        self.last = self.last.checked_add(1)?;
+        Some(self.last)
+    }
+
     async fn open(&mut self, host: &[u8], port: u32) -> Reply {
         let (Ok(host), Ok(port)) = (std::str::from_utf8(host), u16::try_from(port)) else {
             return Reply::failed("other", "EINVAL", "the host or the port is malformed");
         };
-        if self.sockets.len() >= MAX_OPEN {
-            return Reply::failed(
-                "other",
-                "EMFILE",
-                &format!("no more than {MAX_OPEN} connections may be open at once"),
-            );
+        if let Err(full) = self.room() {
+            return full;
         }
         match self.egress.connect(host, port).await {
             Ok(connection) => {
-                let Some(handle) = self.last.checked_add(1) else { return Reply::closed() };
-                self.last = handle;
+                let Some(handle) = self.next_handle() else { return Reply::closed() };
                 let mut answer = handle.to_le_bytes().to_vec();
                 answer.extend(connection.address().to_string().bytes());
                 self.sockets.insert(handle, Socket::new(connection, host.to_owned(), port));
@@ -139,8 +139,9 @@ impl Net {
     }
 
     async fn start_tls(&mut self, handle: u32, wanted: &[u8]) -> Reply {
-        let Ok(WantedTls { name, alpn }) = serde_json::from_slice(wanted) else {
-            return Reply::failed("tls", "EINVAL", "the request for TLS is malformed");
+        let WantedTls { name, alpn } = match WantedTls::read(wanted) {
+            Ok(wanted) => wanted,
+            Err(malformed) => return malformed,
         };
         let Some(socket) = self.sockets.remove(&handle) else { return Reply::closed() };
         let (host, port) = socket.place();
@@ -148,20 +149,35 @@ impl Net {
         if name != host
             && let Err(refusal) = self.rules.name(&name, port)
         {
-            return Reply::failed("denied", "EACCES", &refusal.to_string());
+            return Reply::denied(&refusal);
         }
-        let alpn: Vec<&str> = alpn.iter().map(String::as_str).collect();
-        let Some(roots) = self.egress.roots() else {
-            return Reply::failed("tls", "EPROTO", "the host has no certificates to trust");
-        };
+        let Some(roots) = self.egress.roots() else { return Reply::no_roots() };
         match socket.start_tls(&name, &alpn, roots).await {
             Ok((socket, facts)) => {
                 self.sockets.insert(handle, socket);
-                let told = GotTls { name, ..facts };
-                serde_json::to_vec(&told).map_or_else(|_| Reply::closed(), Reply::Done)
+                Reply::Done(GotTls::of(facts).told())
             }
             Err(error) => Reply::of_egress(&error),
         }
+    }
+
+    fn machine(&mut self, wanted: &[u8]) -> Reply {
+        let machine = match self.begin_tls(wanted) {
+            Ok(machine) => machine,
+            Err(reply) => return reply,
+        };
+        let Some(handle) = self.next_handle() else { return Reply::closed() };
+        self.machines.insert(handle, machine);
+        Reply::Done(handle.to_le_bytes().to_vec())
+    }
+
+    /// Begins TLS whose bytes the guest carries itself, with a host that is granted.
+    fn begin_tls(&self, wanted: &[u8]) -> Result<TlsMachine, Reply> {
+        let WantedTls { name, alpn } = WantedTls::read(wanted)?;
+        self.rules.on_some_port(&name).map_err(|refusal| Reply::denied(&refusal))?;
+        self.room()?;
+        let roots = self.egress.roots().ok_or_else(Reply::no_roots)?;
+        TlsMachine::new(&name, roots, &alpn).map_err(|error| Reply::of_egress(&error))
     }
 
     /// Waits until one of these can be read; tells which can.

@@ -23,6 +23,18 @@ impl NetRules {
         }
     }
 
+    /// Judges a host that is named apart from any connection, and so without a port: it has to be granted on one.
+    ///
+    /// # Errors
+    /// When no grant names it; what is told is what [`name`](Self::name) says of port 443.
+    pub fn on_some_port(&self, host: &str) -> Result<(), Refusal> {
+        self.name(host, 443).or_else(|refusal| {
+            let ports = self.0.iter().filter_map(NetGrant::port);
+            let mut others = ports.map(|port| self.name(host, port.get()));
+            if others.any(|judged| judged.is_ok()) { Ok(()) } else { Err(refusal) }
+        })
+    }
+
     /// Judges an address that `host` led to; all that [`name`](Self::name) says holds here too.
     ///
     /// An address that is not of the public internet has to be granted as an address, or in a range that is wholly of

@@ -395,3 +395,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_host_without_a_port_is_granted_on_some_port() {
+    let rules = rules(&["a.example:8443", "*.b.example", "192.0.2.1:81"]);
+    for host in ["a.example", "A.example.", "x.b.example", "192.0.2.1"] {
+        assert_eq!(rules.on_some_port(host), Ok(()), "{host}");
+    }
+    for host in ["b.example", "c.example", "192.0.2.2", "a.example:8443", "", "0xC0.0.2.1"] {
+        assert!(rules.on_some_port(host).is_err(), "{host}");
+    }
+}

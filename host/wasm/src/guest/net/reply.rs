@@ -1,5 +1,6 @@
 use std::io;
 
+use codebox_core::Refusal;
 use codebox_egress::EgressError;
 use serde::Serialize;
 
@@ -35,6 +36,16 @@ impl Reply {
         Self::failed("other", "EBADF", "Bad file descriptor")
     }
 
+    /// A host that was named is not granted.
+    pub(super) fn denied(refusal: &Refusal) -> Self {
+        Self::failed("denied", "EACCES", &refusal.to_string())
+    }
+
+    /// The host trusts nobody, so that there is no TLS.
+    pub(super) fn no_roots() -> Self {
+        Self::failed("tls", "EPROTO", "the host has no certificates to trust")
+    }
+
     /// Why a connection was not made, or its TLS was not.
     pub(super) fn of_egress(error: &EgressError) -> Self {
         match error {
@@ -42,7 +53,7 @@ impl Reply {
             EgressError::Refused(refusal) if refusal.address().is_some() => {
                 Self::failed("denied", "EACCES", &format!("cannot connect: {}", refusal.reason))
             }
-            EgressError::Refused(refusal) => Self::failed("denied", "EACCES", &refusal.to_string()),
+            EgressError::Refused(refusal) => Self::denied(refusal),
             EgressError::Failed { .. } if error.is_unknown_name() => {
                 Self::failed("name", "EIO", "Name or service not known")
             }

@@ -25,6 +25,10 @@ pub(super) enum Op {
     Shutdown,
     /// Which of the handles that follow can be read.
     Poll,
+    /// TLS apart from a connection.
+    Machine,
+    /// One turn of that: what is said, of which the number is the length, then what has come.
+    Turn,
     /// Something about a whole exchange.
     Fetch(FetchOp),
 }
@@ -71,6 +75,8 @@ impl<'a> Request<'a> {
             5 => Op::Close,
             6 => Op::Shutdown,
             7 => Op::Poll,
+            8 => Op::Machine,
+            9 => Op::Turn,
             16 => Op::Fetch(FetchOp::Start),
             17 => Op::Fetch(FetchOp::Body),
             18 => Op::Fetch(FetchOp::Next),
@@ -95,7 +101,7 @@ mod tests {
         assert_eq!((parsed.op, parsed.handle, parsed.number), (Op::Receive, 7, 256));
         assert_eq!(parsed.wait, Some(Duration::from_secs(1)));
         assert!(Request::parse(&request[..13]).is_none());
-        for bad in [0, 8, 15, 21, 255] {
+        for bad in [0, 10, 15, 21, 255] {
             request[1] = bad;
             assert!(Request::parse(&request).is_none(), "{bad}");
         }

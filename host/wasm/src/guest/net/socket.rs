@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use codebox_egress::{Connection, EgressError, TlsConnection, TlsRoots};
+use codebox_egress::{Connection, EgressError, TlsConnection, TlsFacts, TlsRoots};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
+use super::MAX_ANSWER;
 use super::reply::Reply;
-use super::{GotTls, MAX_ANSWER};
 
 /// Bytes read ahead of a guest at once.
 const READ_AHEAD: usize = 64 << 10;
@@ -77,7 +77,7 @@ impl Socket {
         name: &str,
         alpn: &[&str],
         roots: &TlsRoots,
-    ) -> Result<(Self, GotTls), EgressError> {
+    ) -> Result<(Self, TlsFacts), EgressError> {
         let Self { stream, ahead, end, host, port } = self;
         let Stream::Plain(connection) = stream else {
             return Err(unfit(name, "there is TLS on this connection already"));
@@ -86,13 +86,7 @@ impl Socket {
             return Err(unfit(name, "the other side spoke before TLS"));
         }
         let stream = connection.start_tls(name, roots, alpn).await?;
-        let facts = GotTls {
-            name: name.to_owned(),
-            version: stream.version().to_owned(),
-            cipher: stream.cipher().to_owned(),
-            alpn: stream.alpn().map(|alpn| String::from_utf8_lossy(alpn).into_owned()),
-            certificate: stream.certificate().iter().map(|byte| format!("{byte:02x}")).collect(),
-        };
+        let facts = stream.facts();
         Ok((Self { stream: Stream::Tls(Box::new(stream)), ahead, end, host, port }, facts))
     }
 

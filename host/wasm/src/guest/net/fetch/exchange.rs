@@ -122,9 +122,7 @@ async fn connect(reach: &Reach, place: &Place) -> Result<SendRequest<RequestBody
     if !tls {
         return spoken(reach, connection).await;
     }
-    let Some(roots) = reach.egress.roots() else {
-        return Err(Reply::failed("tls", "EPROTO", "the host has no certificates to trust"));
-    };
+    let roots = reach.egress.roots().ok_or_else(Reply::no_roots)?;
     let connection = connection.start_tls(host, roots, &[ALPN]).await.map_err(refused)?;
     spoken(reach, connection).await
 }

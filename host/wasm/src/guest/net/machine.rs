@@ -1,0 +1,50 @@
+//! TLS apart from a connection, as a guest turns it.
+
+use codebox_egress::{TlsMachine, Turned};
+
+use super::reply::Reply;
+use super::tls::GotTls;
+
+/// Bytes that one turn takes at most, in both directions together; what comes of it is little more.
+const MOST: usize = 256 << 10;
+
+/// The bit of a number of bytes that says that they are the last.
+const END: u32 = 1 << 31;
+
+/// The other side has ended what it says.
+const HAS_ENDED: u8 = 1;
+
+/// Turns it: the first bytes, so many, are what is said, and the others what has come.
+///
+/// The answer is a byte of what holds now, the lengths of what was heard and of what was agreed on, these two, and what is
+/// to be sent.
+pub(super) fn turn(machine: &mut TlsMachine, number: u32, bytes: &[u8]) -> Reply {
+    if bytes.len() > MOST {
+        return Reply::failed("other", "EMSGSIZE", "that is too much for one turn of TLS");
+    }
+    let parts = usize::try_from(number & !END).ok().and_then(|said| bytes.split_at_checked(said));
+    let Some((said, came)) = parts else { return Reply::failed("other", "EINVAL", "the turn of TLS is malformed") };
+    let turned = machine.turn(said, came).and_then(|mut turned| {
+        if number & END != 0 {
+            machine.end();
+            turned.sealed.extend(machine.turn(&[], &[])?.sealed);
+        }
+        Ok(turned)
+    });
+    match turned {
+        Ok(turned) => told(turned),
+        Err(error) => Reply::of_egress(&error),
+    }
+}
+
+fn told(turned: Turned) -> Reply {
+    let Turned { heard, sealed, agreed, has_ended } = turned;
+    let agreed = agreed.map(|facts| GotTls::of(facts).told()).unwrap_or_default();
+    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
+    let mut answer = Vec::with_capacity(9 + heard.len() + agreed.len() + sealed.len());
+    answer.push(if has_ended { HAS_ENDED } else { 0 });
+    answer.extend(length(&heard));
+    answer.extend(length(&agreed));
+    answer.extend([heard, agreed, sealed].concat());
+    Reply::Done(answer)
+}
