@@ -155,10 +155,9 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
         match range(bytes, ptr, len) {
             Some(request) if (0..=MAX_REQUEST).contains(&len) => {
                 let request = &bytes[request];
-                match &mut guest.net {
-                    Some(net) if request.first() == Some(&net::MARK) => {
-                        net.answer(request).await.map(Answer::Ready).ok_or(FAULT)
-                    }
+                match (&mut guest.net, request.first()) {
+                    (Some(net), Some(&net::MARK)) => net.answer(request).await.map(Answer::Ready).ok_or(FAULT),
+                    (None, Some(&net::MARK)) => Ok(Answer::Ready(net::not_granted())),
                     _ => guest.channel.answer(request),
                 }
             }

@@ -42,6 +42,11 @@ pub(crate) struct Net {
     last: u32,
 }
 
+/// What a guest that was granted nothing is answered, whatever it asks for.
+pub(crate) fn not_granted() -> Vec<u8> {
+    Reply::failed("denied", "EACCES", "network access is not granted to this sandbox").into_bytes()
+}
+
 impl Net {
     /// A network by this allow-list, behind `egress`, which holds to it.
     pub(crate) fn new(egress: Egress, rules: NetRules) -> Self {
