@@ -19,7 +19,7 @@ def prepare(modules):
     # A library's warning about its own import is nobody's who starts from the image.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        online.prepare()
+        online.hide()
         for name in modules:
             importlib.import_module(name)
     mend.install()

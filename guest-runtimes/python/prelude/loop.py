@@ -8,9 +8,7 @@ import socket
 import subprocess
 from asyncio import base_events, events, selector_events
 
-
-# What waits for files and connections, where a job has any of the latter.
-selector = None
+from _codebox import waiting
 
 
 class EventLoop(selector_events.BaseSelectorEventLoop):
@@ -32,24 +30,9 @@ class EventLoop(selector_events.BaseSelectorEventLoop):
         pass
 
     async def getaddrinfo(self, host, port, *, family=0, type=0, proto=0, flags=0):
-        if selector is None:
+        if waiting.selector is None:
             return await super().getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
         return socket.getaddrinfo(host, port, family, type, proto, flags)
-
-    def _make_ssl_transport(
-        self, rawsock, protocol, sslcontext, waiter=None, *, server_side=False, server_hostname=None, extra=None,
-        server=None, ssl_handshake_timeout=None, **_more
-    ):
-        """TLS is the host's on the connection itself, so that what is above it is a plain transport."""
-        import ssl
-
-        context = sslcontext or ssl.create_default_context()
-        tls = context._wrap_socket(rawsock, server_side, server_hostname)
-        rawsock.settimeout(ssl_handshake_timeout or 60)
-        tls.do_handshake()
-        rawsock.setblocking(False)
-        known = {"sslcontext": context, "ssl_object": tls, "peercert": tls.getpeercert(), "cipher": tls.cipher()}
-        return self._make_socket_transport(rawsock, protocol, waiter, extra={**(extra or {}), **known}, server=server)
 
     async def _make_subprocess_transport(self, protocol, args, shell, *others, **options):
         # Refused, like any other.
@@ -57,7 +40,7 @@ class EventLoop(selector_events.BaseSelectorEventLoop):
 
 
 def _selector():
-    return (selector or selectors.SelectSelector)()
+    return (waiting.selector or selectors.SelectSelector)()
 
 
 EventLoop.__module__ = "asyncio"

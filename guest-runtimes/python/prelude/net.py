@@ -9,7 +9,7 @@ import struct
 
 import _host
 
-OPEN, TLS, SEND, RECV, CLOSE, SHUTDOWN, POLL = 1, 2, 3, 4, 5, 6, 7
+OPEN, TLS, SEND, RECV, CLOSE, SHUTDOWN, POLL, MACHINE, TURN = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 # Answers: what was asked for, why not, or that the time ran out.
 _DONE, _FAILED, _LATE = 0, 1, 2

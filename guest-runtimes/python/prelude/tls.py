@@ -50,6 +50,10 @@ _CONSTANTS = {
     "_OPENSSL_API_VERSION": (3, 0, 0, 0, 0), "_DEFAULT_CIPHERS": "@SECLEVEL=2:ECDH+AESGCM",
 }
 
+# Bytes that one turn of TLS apart from a connection carries, and the bit of their number that says that it is the end.
+_TURN = 128 << 10
+_END = 1 << 31
+
 _OBJECTS = {
     129: ("serverAuth", "TLS Web Server Authentication", 129, "1.3.6.1.5.5.7.3.1"),
     130: ("clientAuth", "TLS Web Client Authentication", 130, "1.3.6.1.5.5.7.3.2"),
@@ -92,11 +96,18 @@ class SSLCertVerificationError(SSLError, ValueError):
     verify_message = ""
 
 
+def _reasoned(kind, number, reason, text):
+    made = kind(number, f"[SSL: {reason}] {text}")
+    made.library, made.reason = "SSL", reason
+    return made
+
+
 def error(kind, text):
     """The exception for what the host says of TLS."""
     if kind == "certificate":
-        made = SSLCertVerificationError(1, f"[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {text}")
-        made.library, made.reason, made.verify_message = "SSL", "CERTIFICATE_VERIFY_FAILED", text
+        told = f"certificate verify failed: {text}"
+        made = _reasoned(SSLCertVerificationError, 1, "CERTIFICATE_VERIFY_FAILED", told)
+        made.verify_message = text
         return made
     return SSLError(1, f"[SSL] {text}")
 
@@ -113,7 +124,7 @@ class _SSLContext:
         slot = _SSLContext.__dict__
         client = protocol == _CONSTANTS["PROTOCOL_TLS_CLIENT"]
         for name, value in (
-            ("protocol", protocol), ("options", 0x82420050), ("verify_flags", 0x8000), ("minimum_version", -2),
+            ("protocol", protocol), ("options", 0x825200D0), ("verify_flags", 0x8000), ("minimum_version", -2),
             ("maximum_version", -1), ("sni_callback", None), ("post_handshake_auth", False), ("_host_flags", 4),
             ("_msg_callback", None), ("security_level", 2), ("num_tickets", 2), ("_alpn", ()), ("_loaded", 0),
             ("_mode", 2 if client else 0), ("_check", client),
@@ -195,22 +206,71 @@ class _SSLContext:
         return _Connection(sock, self, server_hostname)
 
     def _wrap_bio(self, incoming, outgoing, server_side, server_hostname=None, *, owner=None, session=None):
-        raise SSLError(1, "[SSL] TLS apart from a connection is not available in this sandbox")
+        if server_side:
+            raise SSLError(1, "[SSL] servers are not available in this sandbox")
+        if not server_hostname:
+            raise ValueError("check_hostname requires server_hostname")
+        return _Machine(incoming, outgoing, self, server_hostname)
 
 
-class _Connection:
-    """TLS on one socket."""
+class _Tls:
+    """What both kinds of TLS tell of what was agreed on."""
 
     session = None
-    session_reused = False
+    session_reused = server_side = False
+
+    def __init__(self, context, name):
+        self.context = context
+        self.server_hostname = name
+        self._facts = None
+
+    def _wanted(self, name):
+        self._name = name
+        return json.dumps({"name": name, "alpn": self.context._alpn}).encode()
+
+    def getpeercert(self, binary_form=False):
+        if self._facts is None:
+            raise ValueError("handshake not done yet")
+        if binary_form:
+            return bytes.fromhex(self._facts["certificate"])
+        # What the host has verified; it reads no more out of a certificate than that.
+        return {"subjectAltName": (("DNS", self._name),)}
+
+    def get_verified_chain(self):
+        return None
+
+    get_unverified_chain = get_verified_chain
+
+    def cipher(self):
+        return None if self._facts is None else (self._facts["cipher"], self._facts["version"], 256)
+
+    def version(self):
+        return None if self._facts is None else self._facts["version"]
+
+    def selected_alpn_protocol(self):
+        return None if self._facts is None else self._facts["alpn"]
+
+    def shared_ciphers(self):
+        return None
+
+    compression = shared_ciphers
+
+    def get_channel_binding(self, cb_type="tls-unique"):
+        if cb_type != "tls-unique":
+            raise ValueError(f"'{cb_type}' channel binding type not implemented")
+
+    def verify_client_post_handshake(self):
+        raise NotImplementedError("Post-handshake auth is not supported in this sandbox")
+
+
+class _Connection(_Tls):
+    """TLS on one socket."""
 
     def __init__(self, sock, context, name):
         import weakref
 
+        super().__init__(context, name)
         self._sock = weakref.ref(sock)
-        self.context = context
-        self._name = name
-        self._facts = None
         self._read, self._write = sock_functions()
 
     def _alive(self):
@@ -223,9 +283,9 @@ class _Connection:
         if self._facts is not None:
             return
         sock = self._alive()
-        told = json.dumps({"name": self._name or sock._host, "alpn": self.context._alpn}).encode()
+        wanted = self._wanted(self.server_hostname or sock._host)
         try:
-            answer = net.ask(net.TLS, sock._opened(), 0, sock._timeout or None, told)
+            answer = net.ask(net.TLS, sock._opened(), 0, sock._timeout or None, wanted)
         except net.Late:
             raise TimeoutError("_ssl.c: The handshake operation timed out") from None
         self._facts = json.loads(bytes(answer))
@@ -258,39 +318,103 @@ class _Connection:
         net.ask(net.SHUTDOWN, sock._opened())
         return sock
 
-    def getpeercert(self, binary_form=False):
+
+class _Machine(_Tls):
+    """TLS whose bytes the program carries itself: the host opens what came, and seals what is said."""
+
+    _handle = None
+
+    def __init__(self, incoming, outgoing, context, name):
+        super().__init__(context, name)
+        self._incoming, self._outgoing = incoming, outgoing
+        self._heard = memoryview(b"")
+        # Whether the handshake was begun, we said that we end, the other side did, and it is no use any more.
+        self._begun = self._closed = self._ended = self._broken = False
+        self._handle = int.from_bytes(net.ask(net.MACHINE, 0, 0, None, self._wanted(name)), "little")
+
+    def __del__(self):
+        if self._handle is not None:
+            net.ask(net.CLOSE, self._handle)
+
+    def _turn(self, said=b"", came=b"", end=0):
+        try:
+            answer = net.ask(net.TURN, self._handle, len(said) | end, None, said + came)
+        except SSLError:
+            self._broken = True
+            raise
+        heard = 9 + int.from_bytes(answer[1:5], "little")
+        agreed = heard + int.from_bytes(answer[5:9], "little")
+        self._ended = bool(answer[0] & 1)
+        if heard > 9:
+            self._heard = memoryview(bytes(self._heard) + answer[9:heard]) if self._heard else answer[9:heard]
+        if agreed > heard:
+            self._facts = json.loads(bytes(answer[heard:agreed]))
+        if len(answer) > agreed:
+            self._outgoing.write(answer[agreed:])
+
+    def _hear(self):
+        """Opens what has come; raises what says that nothing has."""
+        if self._broken:
+            raise SSLEOFError(8, "EOF occurred in violation of protocol")
+        came = self._incoming.read(_TURN)
+        if came:
+            self._turn(came=came)
+        elif not self._incoming.eof:
+            raise SSLWantReadError(2, "The operation did not complete (read)")
+        elif self._facts is not None and self.context.options & _CONSTANTS["OP_IGNORE_UNEXPECTED_EOF"]:
+            self._ended = True
+        else:
+            raise _reasoned(SSLEOFError, 8, "UNEXPECTED_EOF_WHILE_READING", "EOF occurred in violation of protocol")
+
+    def do_handshake(self):
+        if not self._begun:
+            self._begun = True
+            self._turn()
+        while self._facts is None:
+            if self._ended:
+                raise SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)")
+            self._hear()
+
+    def read(self, length=1024, buffer=None):
+        if buffer is not None:
+            view = memoryview(buffer).cast("B")
+            length = min(length, len(view)) if length > 0 else len(view)
+        elif length < 0:
+            raise ValueError("size should not be negative")
+        self.do_handshake()
+        while not self._heard and length and not self._ended:
+            self._hear()
+        if not self._heard and length and self._closed:
+            raise SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)")
+        data, self._heard = self._heard[:length], self._heard[length:]
+        if buffer is None:
+            return bytes(data)
+        view[: len(data)] = data
+        return len(data)
+
+    def write(self, data):
+        self.do_handshake()
+        if self._closed:
+            raise _reasoned(SSLError, 1, "PROTOCOL_IS_SHUTDOWN", "protocol is shutdown")
+        view = memoryview(data).cast("B")
+        for at in range(0, len(view), _TURN):
+            self._turn(said=bytes(view[at : at + _TURN]))
+        return len(view)
+
+    def pending(self):
+        return len(self._heard)
+
+    def shutdown(self):
         if self._facts is None:
-            raise ValueError("handshake not done yet")
-        if binary_form:
-            return bytes.fromhex(self._facts["certificate"])
-        # What the host has verified; it reads no more out of a certificate than that.
-        return {"subjectAltName": (("DNS", self._facts["name"]),)}
-
-    def get_verified_chain(self):
-        return None
-
-    get_unverified_chain = get_verified_chain
-
-    def cipher(self):
-        return None if self._facts is None else (self._facts["cipher"], self._facts["version"], 256)
-
-    def version(self):
-        return None if self._facts is None else self._facts["version"]
-
-    def selected_alpn_protocol(self):
-        return None if self._facts is None else self._facts["alpn"]
-
-    def shared_ciphers(self):
-        return None
-
-    compression = shared_ciphers
-
-    def get_channel_binding(self, cb_type="tls-unique"):
-        if cb_type != "tls-unique":
-            raise ValueError(f"'{cb_type}' channel binding type not implemented")
-
-    def verify_client_post_handshake(self):
-        raise NotImplementedError("Post-handshake auth is not supported in this sandbox")
+            raise _reasoned(SSLError, 1, "SHUTDOWN_WHILE_IN_INIT", "shutdown while in init")
+        if not self._closed:
+            self._closed = True
+            self._turn(end=_END)
+        while not self._ended:
+            if self._heard:
+                reason = "APPLICATION_DATA_AFTER_CLOSE_NOTIFY"
+                raise _reasoned(SSLError, 1, reason, "application data after close notify")
+            self._hear()
 
 
 def sock_functions():
@@ -300,10 +424,39 @@ def sock_functions():
 
 
 class MemoryBIO:
-    """Only a name: see `_wrap_bio`."""
+    """Bytes on their way to TLS, or from it."""
+
+    __slots__ = ("_held", "_ended")
 
     def __init__(self):
-        raise SSLError(1, "[SSL] TLS apart from a connection is not available in this sandbox")
+        self._held = bytearray()
+        self._ended = False
+
+    def read(self, size=-1, /):
+        if size < 0 or size >= len(self._held):
+            data, self._held = bytes(self._held), bytearray()
+            return data
+        data = bytes(self._held[:size])
+        del self._held[:size]
+        return data
+
+    def write(self, data, /):
+        if self._ended:
+            raise SSLError("cannot write() after write_eof()")
+        data = memoryview(data)
+        self._held += data
+        return data.nbytes
+
+    def write_eof(self):
+        self._ended = True
+
+    @property
+    def pending(self):
+        return len(self._held)
+
+    @property
+    def eof(self):
+        return self._ended and not self._held
 
 
 class SSLSession:

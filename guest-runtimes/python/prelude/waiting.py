@@ -87,3 +87,6 @@ class Selector(selectors.SelectSelector):
 Selector.__module__ = "selectors"
 
 NAMES = {"select": wait, "poll": Poll}
+
+# What event loops wait with, where a job has connections.
+selector = None

@@ -84,19 +84,33 @@ with httpx.Client(base_url=base, follow_redirects=True) as client:
     Ok(())
 }
 
-/// In an event loop, where TLS apart from a connection would be needed, plain HTTP is served.
+/// In an event loop, over TLS whose bytes anyio carries.
 fn httpx_without_waiting(ground: &Ground) -> Result<()> {
     let text = r#"
 import asyncio, httpx
+base = "https://localhost:TLS"
 async def main():
-    async with httpx.AsyncClient() as client:
-        answers = await asyncio.gather(*[client.get("http://127.0.0.1:PLAIN/pieces") for _ in range(4)])
-        print({answer.text for answer in answers})
-        try:
-            await client.get("https://localhost:TLS/hello")
-        except httpx.ConnectError as error:
-            print("apart from a connection is not available" in str(error))
+    async with httpx.AsyncClient(follow_redirects=True) as client:
+        answers = await asyncio.gather(*[client.get(base + "/pieces") for _ in range(4)], client.get("http://127.0.0.1:PLAIN/pieces"))
+        print({answer.text for answer in answers}, len((await client.get(base + "/large")).content))
+        print(len({(await client.get(base + "/connection")).text for _ in range(5)}) <= 4)
+        body = bytes(range(256)) * 2000
+        print((await client.post(base + "/echo", content=body)).content == body, (await client.get(base + "/redirect?/hello")).text)
+        async with client.stream("GET", base + "/endless") as answer:
+            async for line in answer.aiter_lines():
+                print(line)
+                break
+        for url, more in ((base + "/never", {"timeout": 0.2}), ("https://localhost:MISNAMED/hello", {}), (base + "/redirect?https://127.0.0.1:OTHER/hello", {})):
+            try:
+                print(await client.get(url, **more))
+            except (httpx.TransportError, OSError) as error:
+                print(type(error).__name__, "CERTIFICATE_VERIFY_FAILED" in str(error))
 asyncio.run(main())
 "#;
-    ground.prints_with("httpx", text, "{'one two three'}\nTrue\n").map(drop)
+    let (other, text) = ground.other(text)?;
+    let wanted =
+        "{'one two three'} 1048576\nTrue\nTrue hello\ntick\nReadTimeout False\nConnectError True\nConnectError False\n";
+    ground.prints_with("httpx", &text, wanted)?;
+    ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
+    Ok(())
 }

@@ -19,6 +19,9 @@ pub fn cases() -> Vec<Case> {
         ("errors_are_the_interpreters_own", Python, errors),
         ("sockets_and_select", Python, sockets),
         ("asyncio", Python, asynchronous),
+        ("asyncio_begins_tls_later", Python, begins_later),
+        ("tls_apart_from_a_connection", Python, apart),
+        ("tls_in_an_event_loop_verifies", Python, asynchronous_errors),
         ("without_a_grant_nothing_has_changed", Python, ungranted),
     ]
 }
@@ -267,6 +270,127 @@ asyncio.run(main())
         .map(drop)
 }
 
+/// A connection that is plain at first, and what of it is to be told.
+fn begins_later(ground: &Ground) -> Result<()> {
+    let text = r#"
+import asyncio, ssl
+async def main():
+    reader, writer = await asyncio.open_connection("localhost", TLS)
+    await writer.start_tls(ssl.create_default_context(), server_hostname="localhost")
+    tls = writer.get_extra_info("ssl_object")
+    print(tls.version(), tls.cipher()[0][:4], len(tls.getpeercert(True)) > 100, writer.get_extra_info("peercert"))
+    for path in ("/hello", "/large"):
+        writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].split()[0])
+        print(len(await reader.readexactly(length)))
+    body = bytes(range(256)) * 4000
+    writer.write(b"POST /echo HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    await reader.readuntil(b"\r\n\r\n")
+    print(await reader.readexactly(len(body)) == body)
+    writer.close()
+asyncio.run(main())
+"#;
+    let wanted = "TLSv1.3 TLS1 True {'subjectAltName': (('DNS', 'localhost'),)}\n5\n1048576\nTrue\n";
+    ground.prints(Python, text, &ground.all(), wanted).map(drop)
+}
+
+/// The way in which programs carry the bytes of TLS themselves.
+fn apart(ground: &Ground) -> Result<()> {
+    let text = r#"
+import socket, ssl
+context = ssl.create_default_context()
+incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+def kind(use, *words):
+    try:
+        return use(*words)
+    except (ssl.SSLError, ValueError) as error:
+        return type(error).__name__, error.reason if isinstance(error, ssl.SSLError) else str(error)
+print(kind(tls.read, 5), outgoing.pending > 100, tls.version(), kind(tls.getpeercert), kind(tls.unwrap)[0])
+sock = socket.create_connection(("localhost", TLS))
+def carry(use, *words):
+    while True:
+        try:
+            return use(*words)
+        except ssl.SSLWantReadError:
+            sock.sendall(outgoing.read())
+            incoming.write(sock.recv(1000))
+carry(tls.do_handshake)
+print(tls.version(), tls.selected_alpn_protocol(), tls.server_hostname, tls.server_side)
+print(tls.write(b"GET /hello HTTP/1.1\r\n\r\n"), outgoing.pending > 25)
+first = carry(tls.read, 5)
+print(first, tls.pending() > 0, tls.read(0), kind(tls.read, -1))
+room = bytearray(tls.pending())
+print(tls.read(len(room), room), room[-5:], kind(tls.read, 5))
+print(kind(tls.unwrap), outgoing.pending > 0, kind(tls.write, b"x"))
+sock.sendall(outgoing.read())
+while data := sock.recv(1000):
+    incoming.write(data)
+incoming.write_eof()
+print(kind(tls.unwrap), kind(tls.read, 5), kind(incoming.write, b"x"))
+
+incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+other = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+print(kind(other.do_handshake))
+incoming.write(b"HTTP/1.1 400 Bad Request")
+print(kind(other.do_handshake)[0], kind(other.do_handshake)[0])
+print(kind(context.wrap_bio, incoming, outgoing), kind(context.wrap_bio, incoming, outgoing, True)[0])
+for name in ("other.example", "127.0.0.2"):
+    try:
+        context.wrap_bio(incoming, outgoing, server_hostname=name)
+    except PermissionError as error:
+        print("--net" in str(error))
+held = []
+try:
+    while True:
+        held.append(context.wrap_bio(incoming, outgoing, server_hostname="localhost"))
+except OSError as error:
+    print(len(held), error.errno == __import__("errno").EMFILE)
+held.clear()
+print(type(context.wrap_bio(incoming, outgoing, server_hostname="localhost")).__name__)
+"#;
+    let wanted = "('SSLWantReadError', None) True None ('ValueError', 'handshake not done yet') SSLError\n\
+        TLSv1.3 None localhost False\n23 True\nb'HTTP/' True b'' ('ValueError', 'size should not be negative')\n\
+        57 bytearray(b'hello') ('SSLWantReadError', None)\n\
+        ('SSLWantReadError', None) True ('SSLError', 'PROTOCOL_IS_SHUTDOWN')\n\
+        None ('SSLZeroReturnError', None) ('SSLError', None)\n\
+        ('SSLWantReadError', None)\nSSLError SSLEOFError\n\
+        ('ValueError', 'check_hostname requires server_hostname') ValueError\nTrue\nTrue\n61 True\nSSLObject\n";
+    ground.prints(Python, text, &ground.all(), wanted).map(drop)
+}
+
+fn asynchronous_errors(ground: &Ground) -> Result<()> {
+    let text = r#"
+import asyncio, ssl
+lax = ssl.create_default_context()
+lax.check_hostname = False
+lax.verify_mode = ssl.CERT_NONE
+async def kind(port, host="localhost", **more):
+    try:
+        await asyncio.open_connection(host, port, **more)
+    except OSError as error:
+        return type(error).__name__
+async def main():
+    print(await asyncio.gather(kind(MISNAMED, ssl=True), kind(MISNAMED, ssl=lax), kind(TLS, ssl=True, server_hostname="other.example")))
+    # A handshake that nobody answers holds nobody up.
+    slow = asyncio.create_task(kind(OTHER, ssl=lax, ssl_handshake_timeout=0.2))
+    ticks = 0
+    while not slow.done():
+        await asyncio.sleep(0.01)
+        ticks += 1
+    print(slow.result(), ticks > 1)
+asyncio.run(main())
+"#;
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let port = silent.local_addr()?.port();
+    let mut grants = ground.all();
+    grants.push(format!("localhost:{port}"));
+    let wanted = "['SSLCertVerificationError', 'SSLCertVerificationError', 'PermissionError']\n\
+        ConnectionAbortedError True\n";
+    ground.prints(Python, &text.replace("OTHER", &port.to_string()), &grants, wanted).map(drop)
+}
+
 fn ungranted(ground: &Ground) -> Result<()> {
     let text = r#"
 import http.client, socket, sys, urllib.request
@@ -283,11 +407,15 @@ try:
     socket.getaddrinfo("example.org", 80)
 except socket.gaierror as error:
     print(error)
+# Past the prelude too.
+import _host, struct
+for op in (1, 8, 16):
+    print(_host.call(struct.pack("<BBIII", 1, op, 0, OTHER, 0) + b"127.0.0.1").decode())
 "#;
     let (other, text) = ground.other(text)?;
     let (report, _) = ground.run(Python, &text, &[], &[])?;
     let refusal = "network access is not granted";
-    ensure!(report.outcome() == "exited 0" && report.stdout().matches(refusal).count() == 2, "{:?}", report.json());
+    ensure!(report.outcome() == "exited 0" && report.stdout().matches(refusal).count() == 5, "{:?}", report.json());
     ensure!(
         report.stdout().starts_with("False\n_ssl\n") || report.stdout().starts_with("False\nssl\n"),
         "{}",
