@@ -14,7 +14,7 @@ import { Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, Per
 import { Crypto, SubtleCrypto, crypto } from './web/crypto.js';
 import { Blob, File } from './web/blob.js';
 import { BroadcastChannel, MessageChannel, MessagePort } from './web/messages.js';
-import { ReadableStream, ReadableStreamDefaultController, ReadableStreamDefaultReader } from './web/streams.js';
+import { web } from './web/all-streams.js';
 import { FormData, Headers, Request, Response } from './web/fetch.js';
 import { fetch } from './web/exchange.js';
 import { refuse } from './missing.js';
@@ -42,7 +42,7 @@ export function install() {
   }
   const plain = {
     console: globalConsole, process, Buffer, URL, URLSearchParams, TextEncoder, TextDecoder, Event, EventTarget, CustomEvent, MessageEvent, AbortController, AbortSignal,
-    Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, Crypto, SubtleCrypto, Blob, File, MessageChannel, MessagePort, BroadcastChannel, Headers, Request, Response, FormData, ReadableStream, ReadableStreamDefaultController, ReadableStreamDefaultReader,
+    Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, PerformanceObserver, Crypto, SubtleCrypto, Blob, File, MessageChannel, MessagePort, BroadcastChannel, Headers, Request, Response, FormData, ...web,
     WebSocket: lackingClass('WebSocket', 'sockets'), EventSource: lackingClass('EventSource', 'sockets'),
   };
   for (const [name, value] of Object.entries(plain)) {

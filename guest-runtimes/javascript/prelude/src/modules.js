@@ -13,6 +13,7 @@ import timers, { promises as timersPromises } from './node/timers.js';
 import querystring from './node/querystring.js';
 import { Module } from './loader/cjs.js';
 import { Blob, File } from './web/blob.js';
+import { web } from './web/all-streams.js';
 import * as messages from './web/messages.js';
 import { useHashes } from './web/crypto.js';
 import asyncHooks from './node/async_hooks.js';
@@ -78,6 +79,7 @@ const MODULES = {
   stream,
   'stream/consumers': () => rest().consumers(),
   'stream/promises': () => stream().promises,
+  'stream/web': () => web,
   string_decoder: () => require('./node/string_decoder.js').default,
   sys: () => util,
   timers: () => timers,

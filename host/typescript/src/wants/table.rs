@@ -19,7 +19,6 @@ pub(super) fn of_call(path: &str) -> Option<Lack> {
         | ("dgram", "createSocket" | "Socket")
         | ("inspector", "open") => Lack::Sockets,
         ("dns" | "dns.promises" | "dns/promises", name) if is_lookup(name) => Lack::Sockets,
-        ("", "ReadableStream" | "WritableStream" | "TransformStream") => Lack::Module("stream/web"),
         _ => return None,
     })
 }
@@ -41,12 +40,8 @@ pub(super) fn of_import(specifier: &str) -> Option<(Lack, &'static str)> {
             "sqlite" => module("node:sqlite"),
             "sea" => module("node:sea"),
             "test" | "test/reporters" => module("node:test"),
-            "stream/web" => module("stream/web"),
             _ => None,
         };
-    }
-    if specifier == "stream/web" {
-        return module("stream/web");
     }
     if specifier.ends_with(".node") {
         return module("a .node file");

@@ -1,9 +1,11 @@
 // node:zlib by a package that does deflate in JavaScript: at once, by callback, and as streams that work when all is there.
 import { deflateSync, gunzipSync, gzipSync, inflateSync, unzlibSync, zlibSync } from 'fflate/browser';
 import { Buffer, wrap } from './buffer.js';
-import { coded, invalidArgType, validateFunction } from './errors.js';
+import { coded, validateFunction } from './errors.js';
 import { enqueue } from '../loop/loop.js';
+import { crc32 } from './checksums.js';
 import { Transform } from './stream.js';
+import { badHeader, bytesOf, cutShort, unpacked } from './zlib-parts.js';
 
 const constants = {
   Z_NO_FLUSH: 0, Z_PARTIAL_FLUSH: 1, Z_SYNC_FLUSH: 2, Z_FULL_FLUSH: 3, Z_FINISH: 4, Z_BLOCK: 5, Z_OK: 0, Z_STREAM_END: 1, Z_NEED_DICT: 2, Z_ERRNO: -1, Z_STREAM_ERROR: -2,
@@ -12,40 +14,18 @@ const constants = {
   Z_DEFAULT_CHUNK: 16384, Z_MIN_MEMLEVEL: 1, Z_MAX_MEMLEVEL: 9, Z_DEFAULT_MEMLEVEL: 8, Z_MIN_LEVEL: -1, Z_MAX_LEVEL: 9, Z_DEFAULT_LEVEL: -1,
 };
 
-function bytesOf(data) {
-  if (typeof data === 'string') return Buffer.from(data);
-  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  if (data instanceof ArrayBuffer) return new Uint8Array(data);
-  throw invalidArgType('buffer', ['string', 'Buffer', 'TypedArray', 'DataView', 'ArrayBuffer'], data);
-}
-
-const REASONS = {
-  0: ['unexpected end of file', 'Z_BUF_ERROR', -5], 1: ['invalid block type', 'Z_DATA_ERROR', -3], 2: ['invalid code lengths set', 'Z_DATA_ERROR', -3],
-  3: ['invalid distance too far back', 'Z_DATA_ERROR', -3], 6: ['incorrect header check', 'Z_DATA_ERROR', -3],
-};
-function zlibError(message, code, errno) {
-  return Object.assign(new Error(message), { errno, code });
-}
-function attempt(run) {
-  try {
-    return wrap(run());
-  } catch (error) {
-    if (typeof error.code === 'number') throw zlibError(...(REASONS[error.code] ?? ['incorrect data check', 'Z_DATA_ERROR', -3]));
-    throw error;
-  }
-}
+const attempt = (run) => wrap(unpacked(run));
 
 const levelOf = (options) => {
   const level = options?.level;
   return level === undefined || level === -1 ? {} : { level };
 };
 const isGzip = (bytes) => bytes.length > 1 && bytes[0] === 0x1f && bytes[1] === 0x8b;
-const header = () => zlibError('incorrect header check', 'Z_DATA_ERROR', -3);
 const isZlib = (bytes) => bytes.length > 1 && (bytes[0] & 15) === 8 && ((bytes[0] << 8) | bytes[1]) % 31 === 0;
 
 function check(bytes, good) {
-  if (bytes.length < 2) throw zlibError('unexpected end of file', 'Z_BUF_ERROR', -5);
-  if (!good) throw header();
+  if (bytes.length < 2) throw cutShort();
+  if (!good) throw badHeader();
 }
 
 // Members of a gzip file may follow each other.
@@ -129,15 +109,7 @@ for (const [name, way] of Object.entries(WAYS)) {
   for (const key of [name, `${name}Sync`, `create${CLASSES[name]}`]) Object.defineProperty(zlib[key], 'name', { value: key });
 }
 
-const TABLE = new Int32Array(256).map((_, byte) => {
-  for (let i = 0; i < 8; i++) byte = byte & 1 ? (byte >>> 1) ^ 0xedb88320 : byte >>> 1;
-  return byte;
-});
-zlib.crc32 = (data, value = 0) => {
-  let crc = ~value;
-  for (const byte of bytesOf(data)) crc = TABLE[(crc ^ byte) & 255] ^ (crc >>> 8);
-  return ~crc >>> 0;
-};
+zlib.crc32 = (data, value = 0) => crc32(bytesOf(data), value);
 
 for (const name of ['brotliCompress', 'brotliDecompress', 'zstdCompress', 'zstdDecompress']) {
   const fail = () => {

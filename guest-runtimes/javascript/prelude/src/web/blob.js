@@ -1,8 +1,9 @@
-// Blob and File, without streams.
+// Blob and File.
 import { native } from '../native.js';
 import { inspect } from '../inspect/index.js';
 import { hidden } from '../engine/uncurry.js';
 import { invalidArgType } from '../node/errors.js';
+import { bytesStream } from './streams.js';
 
 const contents = new WeakMap();
 
@@ -36,6 +37,7 @@ export class Blob {
   async arrayBuffer() { return contents.get(this).slice().buffer; }
   async bytes() { return contents.get(this).slice(); }
   async text() { return native.utf8Decode(contents.get(this), false); }
+  stream() { return bytesStream(() => this.bytes()); }
   [inspect.custom](depth, options) {
     if (depth < 0) return this;
     return `${this.constructor.name} ${inspect({ size: this.size, type: this.type }, { ...options, depth: options.depth === null ? null : options.depth - 1 })}`;

@@ -108,9 +108,10 @@ export class TextDecoder {
     const big = this.#encoding === 'utf-16be';
     let odd = bytes.length % 2;
     const unit = (i) => (big ? (bytes[i] << 8) | bytes[i + 1] : bytes[i] | (bytes[i + 1] << 8));
-    if (stream && odd === 0 && bytes.length >= 2 && (unit(bytes.length - 2) & 0xfc00) === 0xd800) odd = 2;
     if (stream) {
-      bytes = this.#hold(bytes, odd);
+      // The first half of a character waits for the second, whether or not that has begun.
+      const last = bytes.length - odd - 2;
+      bytes = this.#hold(bytes, last >= 0 && (unit(last) & 0xfc00) === 0xd800 ? odd + 2 : odd);
       odd = 0;
     }
     let text = '';

@@ -3,7 +3,7 @@ import { native } from '../native.js';
 import { inspect } from '../inspect/index.js';
 import { hidden } from '../engine/uncurry.js';
 import { Blob } from './blob.js';
-import { ReadableStream, isDisturbed } from './streams.js';
+import { ReadableStream, bytesStream, isDisturbed } from './streams.js';
 import { URL, URLSearchParams } from './url.js';
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
@@ -146,13 +146,7 @@ class Body {
     const body = this.#body;
     if (body.stream === undefined && (body.bytes !== null || body.blob !== undefined)) {
       const used = this.#used;
-      body.stream = new ReadableStream({
-        async pull(controller) {
-          const bytes = body.blob ? await body.blob.bytes() : body.bytes.slice();
-          if (bytes.length > 0 && !used) controller.enqueue(bytes);
-          controller.close();
-        },
-      }, { highWaterMark: 0 });
+      body.stream = bytesStream(async () => (used ? new Uint8Array(0) : body.blob ? body.blob.bytes() : body.bytes.slice()));
     }
     return body.stream ?? null;
   }
