@@ -11,6 +11,8 @@ pub fn cases() -> Vec<Case> {
         ("bodies_are_streams", JavaScript, streams),
         ("bodies_are_unpacked_and_parted", JavaScript, parted),
         ("headers_are_lists", JavaScript, headers),
+        ("bodies_go_through_streams", JavaScript, through),
+        ("more_than_there_are_places_for_wait", JavaScript, places),
         ("bodies_are_sent_as_streams", JavaScript, sent),
         ("a_connection_serves_many_requests", JavaScript, kept),
         ("redirects_are_followed_and_judged_again", JavaScript, redirects),
@@ -74,6 +76,70 @@ const [one, other] = (await fetch(base + '/pieces')).body.tee();
 console.log(await new Response(one).text(), await new Response(other).text());
 "#;
     let wanted = "gzip true\none two three one two three\n";
+    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn through(ground: &Ground) -> Result<()> {
+    let text = r#"
+const base = 'http://127.0.0.1:PLAIN';
+const upper = () => new TransformStream({ transform: (chunk, controller) => controller.enqueue(chunk.toUpperCase()) });
+let text = '';
+for await (const part of (await fetch(base + '/pieces')).body.pipeThrough(new TextDecoderStream()).pipeThrough(upper())) text += part;
+console.log(text);
+let length = 0;
+await (await fetch(base + '/large')).body.pipeTo(new WritableStream({ write: (chunk) => void (length += chunk.length) }));
+console.log(length);
+const packed = new Blob(['hello '.repeat(20000)]).stream().pipeThrough(new CompressionStream('gzip'));
+const back = await fetch(base + '/echo', { method: 'POST', body: packed, duplex: 'half' });
+console.log((await new Response(back.body.pipeThrough(new DecompressionStream('gzip'))).text()) === 'hello '.repeat(20000));
+const control = new AbortController();
+const endless = (await fetch(base + '/endless')).body;
+let count = 0;
+await endless.pipeTo(new WritableStream({ write: () => void (++count === 3 && control.abort(new Error('enough'))) }), { signal: control.signal })
+  .catch((error) => console.log(error.message, count));
+const reader = (await fetch(base + '/hello')).body.getReader({ mode: 'byob' });
+console.log((await reader.read(new Uint8Array(4))).value, (await reader.read(new Uint8Array(4))).value, (await reader.read(new Uint8Array(4))).done);
+const { Readable } = await import('node:stream');
+const { text: whole } = await import('node:stream/consumers');
+console.log(await whole(Readable.fromWeb((await fetch(base + '/pieces')).body)));
+"#;
+    let wanted = "ONE TWO THREE\n1048576\ntrue\nenough 3\nUint8Array(4) [ 104, 101, 108, 108 ] Uint8Array(1) [ 111 ] true\none two three\n";
+    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+/// The host has 64 exchanges at once.
+fn places(ground: &Ground) -> Result<()> {
+    let text = r#"
+const base = 'http://127.0.0.1:PLAIN';
+const all = await Promise.all(Array.from({ length: 150 }, (_, i) => fetch(base + '/echo', { method: 'POST', body: `${i}` }).then((answer) => answer.text())));
+console.log(all.every((text, i) => text === `${i}`));
+// What is short is over although nobody reads it.
+let good = 0;
+const kept = [];
+for (let i = 0; i < 150; i++) {
+  const answer = await fetch(base + '/hello');
+  if (answer.ok) good++;
+  kept.push(answer);
+}
+console.log(good, await kept[3].text(), await kept[149].text());
+// Waiting can be given up.
+const held = [];
+for (let i = 0; i < 64; i++) held.push(await fetch(base + '/endless'));
+const control = new AbortController();
+setTimeout(() => control.abort(new Error('given up')), 20);
+const first = fetch(base + '/hello', { signal: control.signal }).catch((error) => error.message);
+const second = fetch(base + '/hello').then((answer) => answer.text());
+console.log(await first);
+await held[7].body.cancel();
+console.log(await second);
+// Where nobody makes room, waiting ends.
+const large = [await fetch(base + '/large')];
+for (const one of held) if (one !== held[7]) await one.body.cancel();
+for (let i = 1; i < 64; i++) large.push(await fetch(base + '/large'));
+await fetch(base + '/hello').catch((error) => console.log(error.message, error.cause.code));
+console.log((await large[9].bytes()).length, await (await fetch(base + '/hello')).text());
+"#;
+    let wanted = "true\n150 hello hello\ngiven up\nhello\nfetch failed EMFILE\n1048576 hello\n";
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
 }
 

@@ -8,7 +8,8 @@ use crate::{Case, Ground};
 type Tried = fn(&Ground) -> Result<()>;
 
 pub fn cases() -> Vec<Case> {
-    let both: [(&str, Tried, Tried); 3] = [
+    let both: [(&str, Tried, Tried); 4] = [
+        ("memory_is_limited", |ground| memory(ground, Python), |ground| memory(ground, JavaScript)),
         ("bytes_are_limited", |ground| bytes(ground, Python), |ground| bytes(ground, JavaScript)),
         ("connections_are_limited", |ground| connections(ground, Python), |ground| connections(ground, JavaScript)),
         ("the_deadline_holds_while_it_waits", |ground| deadline(ground, Python), |ground| deadline(ground, JavaScript)),
@@ -30,6 +31,18 @@ fn bytes(ground: &Ground, guest: Guest) -> Result<()> {
     ensure!(report.outcome() == "limit net_bytes", "{} {}", report.outcome(), report.stderr());
     let moved = report.at("/network/sent").as_u64().unwrap_or(0) + report.at("/network/received").as_u64().unwrap_or(0);
     ensure!(moved > 50_000 && moved <= 102_400, "{moved} bytes went over");
+    Ok(())
+}
+
+/// A body that does not fit into the guest's memory is the limit's matter, and not the request's.
+fn memory(ground: &Ground, guest: Guest) -> Result<()> {
+    let text = guest.choose(
+        "import urllib.request\nkept = []\nwhile True:\n    kept.append(urllib.request.urlopen('http://127.0.0.1:PLAIN/large').read())",
+        "const get = () => fetch('http://127.0.0.1:PLAIN/large').then((answer) => answer.bytes());\n\
+         const kept = []; for (;;) kept.push(await Promise.all(Array.from({ length: 100 }, get)));",
+    );
+    let (report, _) = ground.run(guest, text, &ground.all(), &["--memory", "128M"])?;
+    ensure!(report.outcome() == "limit memory", "{} {}", report.outcome(), report.stderr());
     Ok(())
 }
 
@@ -67,6 +80,13 @@ for op in range(256):
     for number in (0, 1, 0xffffffff, 0x80000000):
         ask(struct.pack("<BBIII", 1, op, number, number, 0))
         ask(struct.pack("<BBIII", 1, op, 7, number, 1) + os.urandom(40))
+begun = ask(struct.pack("<BBIII", 1, 8, 0, 0, 0) + b'{"name": "localhost", "alpn": []}')
+machine = struct.unpack("<I", begun[1:5])[0]
+for number in (0, 1, 41, 0x80000000, 0xffffffff):
+    for size in (0, 40, 300000):
+        ask(struct.pack("<BBIII", 1, 9, machine, number, 0) + os.urandom(size))
+ask(struct.pack("<BBIII", 1, 5, machine, 0, 0))
+ask(struct.pack("<BBIII", 1, 8, 0, 0, 0) + b'{"name": "a.example", "alpn": [1]}')
 for length in range(14):
     ask(b"\x01" * length)
 ask(struct.pack("<BBIII", 1, 1, 0, 99999, 0) + b"127.0.0.1")

@@ -29,7 +29,7 @@ export function awaitStdin(callback, holdsLoop = true) {
 }
 
 const busy = () =>
-  timers.pendingTimers() > 0 || timers.pendingImmediates() > 0 || operations.length > 0 || ready.length > 0 || net.awaited() || (stdin !== null && stdin.holdsLoop);
+  timers.pendingTimers() > 0 || timers.pendingImmediates() > 0 || operations.length > 0 || ready.length > 0 || net.holds() || (stdin !== null && stdin.holdsLoop);
 
 function run(operation) {
   try {
@@ -52,7 +52,7 @@ export function tick() {
   for (;;) {
     if (phase === 'timers') {
       if (!entered) {
-        if (!busy()) return false;
+        if (!busy()) return net.starve();
         round++;
         timers.beginTimers();
         entered = true;

@@ -1,10 +1,12 @@
 // Exchanges of HTTP, which the host makes: a request of fourteen bytes and what goes with it, an answer that begins with a byte that
-// says what it is. Whoever waits for an exchange holds the loop; one that nobody waits for does not.
+// says what it is. Whoever waits for an exchange holds the loop; one that nobody waits for does not. There are as many at once as the
+// host has places for; who comes later waits for one.
 import { native } from '../native.js';
 import * as context from '../engine/context.js';
-import { uncurry } from '../engine/uncurry.js';
+import { SafeSet, uncurry } from '../engine/uncurry.js';
 
 const push = uncurry(Array.prototype.push);
+const shift = uncurry(Array.prototype.shift);
 const setIn = uncurry(Uint8Array.prototype.set);
 const part = uncurry(Uint8Array.prototype.subarray);
 const { parse, stringify } = JSON;
@@ -25,6 +27,9 @@ const ROOM = 0x80000000;
 // Bytes of a body that one request carries.
 export const MOST = 1 << 20;
 
+// Exchanges that the host has at once.
+const PLACES = 64;
+
 let granted = false;
 export const isGranted = () => granted;
 export function grant(is) {
@@ -34,8 +39,54 @@ export function grant(is) {
 // Who waits for what: the exchange's number, with ROOM or without.
 let waiting = [];
 export const awaited = () => waiting.length > 0;
+
+// The exchanges that have places, as many as are about to have one, and who waits for one.
+let open = new SafeSet();
+let promised = 0;
+let queue = [];
+
+// Whether the program cannot be over yet. What is only read ahead of it counts if that makes room for what it waits for.
+export const holds = () => waiting.length > 0 && (queue.length > 0 || waiting.some((each) => each.isWanted()));
+
 export function begin() {
   waiting = [];
+  open = new SafeSet();
+  promised = 0;
+  queue = [];
+}
+
+// Calls back with true when there is a place, which is to be taken with `start`, and with false if there will be none. Returns what
+// takes the wish back.
+export function place(callback) {
+  if (open.size + promised < PLACES) {
+    promised++;
+    callback(true);
+    return () => {};
+  }
+  push(queue, callback);
+  return () => {
+    queue = queue.filter((each) => each !== callback);
+  };
+}
+
+function leave(handle) {
+  if (open.delete(handle)) call();
+}
+
+// Gives a place that is free to who has waited longest.
+function call() {
+  const callback = shift(queue);
+  if (callback === undefined) return;
+  promised++;
+  callback(true);
+}
+
+// Nothing goes on any more: whoever waits for a place gets none. Returns whether there was anybody.
+export function starve() {
+  const starved = queue;
+  queue = [];
+  for (const callback of starved) callback(false);
+  return starved.length > 0;
 }
 
 function put(bytes, at, word) {
@@ -72,13 +123,21 @@ function ask(op, handle, number, wait, bytes) {
 
 const NOTHING = new Uint8Array(0);
 
-// Begins an exchange and returns its number.
+// Begins an exchange in the place that was given, and returns its number.
 export function start(head, body = NOTHING) {
-  const text = native.utf8Encode(stringify(head));
-  const bytes = new Uint8Array(text.length + body.length);
-  setIn(bytes, text);
-  setIn(bytes, body, text.length);
-  return word(ask(START, 0, text.length, -1, bytes), 0);
+  promised--;
+  try {
+    const text = native.utf8Encode(stringify(head));
+    const bytes = new Uint8Array(text.length + body.length);
+    setIn(bytes, text);
+    setIn(bytes, body, text.length);
+    const handle = word(ask(START, 0, text.length, -1, bytes), 0);
+    open.add(handle);
+    return handle;
+  } catch (error) {
+    call();
+    throw error;
+  }
 }
 
 // Gives more of a body; false if it has to wait for room.
@@ -87,23 +146,33 @@ export const give = (handle, bytes, last) => ask(BODY, handle, last ? 1 : 0, 0, 
 export function abort(handle) {
   waiting = waiting.filter((each) => each.handle !== handle);
   ask(ABORT, handle, 0, 0, NOTHING);
+  leave(handle);
 }
 
-// Calls back once with what the exchange tells next: `{kind: 'h', bytes}`, 'd' or 'e', or a failure.
-export function next(handle, callback) {
-  push(waiting, { handle, key: handle, callback, stores: context.current });
+const always = () => true;
+
+// Calls back once with what the exchange tells next: `{kind: 'h', bytes}`, 'd' or 'e', or a failure. `isWanted` says at any time
+// whether the program waits for it.
+export function next(handle, callback, isWanted = always) {
+  push(waiting, { handle, key: handle, callback, isWanted, stores: context.current });
 }
 
 // Calls back once when there is room for more of the body.
 export function room(handle, callback) {
-  push(waiting, { handle, key: (handle | ROOM) >>> 0, callback, stores: context.current });
+  push(waiting, { handle, key: (handle | ROOM) >>> 0, callback, isWanted: always, stores: context.current });
 }
 
 function take(handle) {
   try {
     const answer = ask(NEXT, handle, 0, 0, NOTHING);
-    return answer === null ? null : { kind: native.latin1Decode(part(answer, 0, 1)), bytes: part(answer, 1) };
+    if (answer === null) return null;
+    const event = { kind: native.latin1Decode(part(answer, 0, 1)), bytes: part(answer, 1) };
+    if (event.kind === 'e') leave(handle);
+    return event;
   } catch (error) {
+    // The host knows of its own failures; that there was no room for an answer it does not.
+    if (error instanceof NetFailure) leave(handle);
+    else abort(handle);
     return { kind: 'f', error };
   }
 }

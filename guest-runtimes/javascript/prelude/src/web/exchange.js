@@ -4,11 +4,15 @@ import { Decompress } from 'fflate/browser';
 import { refuse } from '../missing.js';
 import * as net from '../loop/net.js';
 import { Headers, Request, Response } from './fetch.js';
-import { ReadableStream } from './streams.js';
+import { ReadableStream, isAwaited } from './streams.js';
 import { URL } from './url.js';
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const MOST_REDIRECTS = 20;
+
+// Bytes of a body that are read before somebody asks for them: most answers are over with that, and leave their place to others.
+const AHEAD = 65536;
+
 const NO_BODY = new Set([101, 103, 204, 205, 304]);
 
 // What a request says where the program does not.
@@ -25,9 +29,11 @@ const CERTIFICATE = [
   ['UnknownIssuer', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'], ['CaUsedAsEndEntity', 'DEPTH_ZERO_SELF_SIGNED_CERT'],
 ];
 
-function failed(cause) {
-  return new TypeError('fetch failed', { cause });
-}
+const { InternalError } = globalThis;
+
+// What a program hears of a cause. The engine's word that memory is over is told as it is: it is no matter of the request's.
+const because = (message, cause) => (cause instanceof InternalError ? cause : new TypeError(message, { cause }));
+const failed = (cause) => because('fetch failed', cause);
 
 // The error that Node would have for what the host says.
 function causeOf(error, url) {
@@ -45,7 +51,30 @@ function causeOf(error, url) {
   return Object.assign(new Error(text), { code: errno });
 }
 
-const event = (handle) => new Promise((resolve) => net.next(handle, resolve));
+const event = (handle, isWanted) => new Promise((resolve) => net.next(handle, resolve, isWanted));
+
+// Begins an exchange when there is a place for it; `begin` does, and returns its number.
+function placed(begin, signal) {
+  return new Promise((resolve, reject) => {
+    let takeBack;
+    const onAbort = () => {
+      takeBack();
+      reject(signal.reason);
+    };
+    signal.addEventListener('abort', onAbort);
+    takeBack = net.place((is) => {
+      signal.removeEventListener('abort', onAbort);
+      if (!is) reject(failed(Object.assign(new Error('all requests that may be made at once have bodies that nobody reads'), { errno: NUMBERS.EMFILE, code: 'EMFILE' })));
+      else {
+        try {
+          resolve(begin());
+        } catch (error) {
+          reject(error);
+        }
+      }
+    });
+  });
+}
 
 // Sends a body that comes piece by piece.
 async function pump(handle, stream, broken) {
@@ -78,11 +107,13 @@ function bodyStream(handle, headers, { url, over, done }) {
   };
   let control;
   let any = false;
+  const isWanted = () => isAwaited(stream);
   const stream = new ReadableStream({
+    type: 'bytes',
     start(controller) { control = controller; },
     async pull(controller) {
       for (;;) {
-        const { kind, bytes, error } = await event(handle);
+        const { kind, bytes, error } = await event(handle, isWanted);
         if (over()) return;
         try {
           if (kind === 'd') {
@@ -94,12 +125,14 @@ function bodyStream(handle, headers, { url, over, done }) {
             done();
             if (opened !== null && any) open(new Uint8Array(0), true).forEach((chunk) => controller.enqueue(chunk));
             controller.close();
+            // Whoever brought room for more gets it back.
+            controller.byobRequest?.respond(0);
             return;
           } else throw error;
         } catch (reason) {
           done();
           if (kind === 'd') net.abort(handle);
-          controller.error(new TypeError('terminated', { cause: causeOf(reason, url) }));
+          controller.error(because('terminated', causeOf(reason, url)));
           return;
         }
       }
@@ -108,7 +141,7 @@ function bodyStream(handle, headers, { url, over, done }) {
       done();
       net.abort(handle);
     },
-  }, { highWaterMark: 0 });
+  }, { highWaterMark: AHEAD });
   return { stream, fail: (reason) => control.error(reason) };
 }
 
@@ -157,11 +190,16 @@ async function exchange({ url, method, headers, body, signal, followed }) {
   if (pieces !== null) whole = new Uint8Array(0);
   const sent = [...headers];
   const length = pieces !== null && !streams ? body.length : null;
-  let handle;
-  try {
-    handle = net.start({ method, url: bare.href, headers: sent, streams: pieces !== null, length }, whole);
-  } catch (error) {
-    throw failed(causeOf(error, url));
+  const handle = await placed(() => {
+    try {
+      return net.start({ method, url: bare.href, headers: sent, streams: pieces !== null, length }, whole);
+    } catch (error) {
+      throw failed(causeOf(error, url));
+    }
+  }, signal);
+  if (signal.aborted) {
+    net.abort(handle);
+    throw signal.reason;
   }
   let ended = false;
   let fail;
