@@ -28,6 +28,7 @@ const PYTHON: &[(&str, &str)] = &[
     ("waiting", include_str!("../guest-runtimes/python/prelude/waiting.py")),
     ("mend", include_str!("../guest-runtimes/python/prelude/mend.py")),
     ("online", include_str!("../guest-runtimes/python/prelude/online.py")),
+    ("headers", include_str!("../guest-runtimes/python/prelude/headers.py")),
     ("loop", include_str!("../guest-runtimes/python/prelude/loop.py")),
     ("errors", include_str!("../guest-runtimes/python/prelude/errors.py")),
     ("start", include_str!("../guest-runtimes/python/prelude/start.py")),

@@ -16,6 +16,7 @@ pub fn cases() -> Vec<Case> {
         ("an_authority_that_the_host_does_not_trust", Python, untrusted),
         ("verification_cannot_be_switched_off", Python, unverified),
         ("what_is_not_granted_is_refused_by_name", Python, refused),
+        ("headers_are_what_the_parser_of_mail_makes_of_them", Python, headers),
         ("errors_are_the_interpreters_own", Python, errors),
         ("sockets_and_select", Python, sockets),
         ("asyncio", Python, asynchronous),
@@ -179,6 +180,33 @@ except OSError as error:
     let verdicts = report.at("/network/attempts").as_array().cloned().unwrap_or_default();
     ensure!(verdicts.len() == 6 && verdicts.iter().all(|one| one["verdict"] == "refused"), "{verdicts:?}");
     Ok(())
+}
+
+fn headers(ground: &Ground) -> Result<()> {
+    let text = r#"
+import email.parser, http.client, random
+def told(message):
+    payload = message.get_payload()
+    inner = payload if isinstance(payload, str) else [told(part) for part in payload]
+    rest = {name: value for name, value in vars(message).items() if name not in ("_payload", "defects")}
+    return type(message), rest, inner, [repr(defect) for defect in message.defects]
+parts = [b"Content-Type", b"X-a", b"Set-Cookie", b"From ", b"", b" ", b":", b"a b", b"text/plain", b"Multipart/mixed; boundary=x", b"message/rfc822",
+    b"\r", b"\n", b"\t", b"\xe9", b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\xa0", b"a=b; c", b"--x", b"\x00", b"\x7f", b"=?utf-8?q?a?="]
+pick = random.Random(7).choice
+count = random.Random(8).randrange
+for turn in range(3000):
+    lines = []
+    for _ in range(count(5)):
+        name = pick(parts[:3]) + b":" + pick([b"", b" ", b" \t"]) if turn % 2 else b""
+        lines.append(name + b"".join(pick(parts) for _ in range(count(4))) + pick([b"\r\n", b"\r\n", b"\r\n", b"\n"]))
+    by_mail = email.parser.Parser(_class=http.client.HTTPMessage).parsestr(b"".join(lines).decode("iso-8859-1"))
+    assert told(http.client._parse_header_lines(lines)) == told(by_mail), lines
+message = http.client._parse_header_lines([b"A: 1\r\n", b"a:2 \r\n", b"B:\r\n"])
+print(message.items(), message.get_all("A"), message["b"] == "")
+print(http.client._parse_header_lines.__module__)
+"#;
+    let wanted = "[('A', '1'), ('a', '2 '), ('B', '')] ['1', '2 '] True\n_codebox.headers\n";
+    ground.prints(Python, text, &ground.all(), wanted).map(drop)
 }
 
 fn errors(ground: &Ground) -> Result<()> {

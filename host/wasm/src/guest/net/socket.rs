@@ -11,7 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use super::MAX_ANSWER;
 use super::reply::Reply;
 
-/// Bytes read ahead of a guest at once.
+/// Bytes read ahead of a guest at first: most answers are no longer, and wiping room for more takes longer than they do.
+const FIRST_AHEAD: usize = 8 << 10;
+
+/// Bytes read ahead of it at once after that.
 const READ_AHEAD: usize = 64 << 10;
 
 /// How long an answer may take that is not slept over: being woken up takes about as long.
@@ -49,7 +52,7 @@ impl Ahead {
     /// Room to read into, once all is handed over.
     fn room(&mut self) -> ReadBuf<'_> {
         (self.from, self.to) = (0, 0);
-        self.room.resize(READ_AHEAD, 0);
+        self.room.resize(if self.room.is_empty() { FIRST_AHEAD } else { READ_AHEAD }, 0);
         ReadBuf::new(&mut self.room)
     }
 }
