@@ -2,6 +2,7 @@
 
 mod members;
 mod names;
+pub(crate) mod tarball;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
