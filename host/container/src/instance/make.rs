@@ -7,7 +7,7 @@ use bollard::Docker;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder};
 use codebox_agent::Word;
-use codebox_core::{Access, Grants, InstanceSpec};
+use codebox_core::{Access, Grants, InstanceSpec, PYTHON_PACKAGES};
 use tokio::time::timeout;
 
 use super::places::{hook, private};
@@ -52,7 +52,9 @@ impl ContainerInstance {
             guest: layer.guest.as_str().to_owned(),
             access: Access::ReadOnly,
         }));
-        let packages = spec.layers.iter().map(|layer| layer.guest.clone()).collect();
+        // The search for those of npm finds its place by itself, and what else is shown is nobody's to import.
+        let packages = spec.layers.iter().map(|layer| &layer.guest).filter(|guest| guest.as_str() == PYTHON_PACKAGES);
+        let packages = packages.cloned().collect();
         let labels = shared.owner.labels(life(&spec.limits));
         let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, doors: &doors, labels };
         let body = harden::container(wanted, &engine.facts)?;
