@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use codebox_cli::{Confinement, EngineImage, Failure, Host, KeptPackage, Sweep, SweptPlaces};
+use codebox_cli::{Confinement, EngineImage, Failure, Host, KeptPackage, Provided, Sweep, SweptPlaces};
 use codebox_confine::{Network, Place, Rules};
 use codebox_container::ContainerBackend;
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
-    Access, Backend, BackendError, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, Layer,
-    ResultKind, Wall, WallState,
+    Access, Backend, BackendError, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall,
+    WallState,
 };
 use codebox_files::{FilesError, Scratch};
 use codebox_service::catalog::Catalog;
@@ -208,8 +208,15 @@ impl Host for Process {
         crate::containers::block(async { crate::containers::sweep(engines, how).await })
     }
 
-    fn packages(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageNeeds, Failure> {
-        self.provisions()?.needs(admitted, progress, self.shelf()?)
+    fn packages(
+        &self,
+        admitted: &Admitted,
+        engine: Option<&str>,
+        progress: &dyn Progress,
+    ) -> Result<PackageNeeds, Failure> {
+        let engines = self.containers()?.iter();
+        let engines = engines.filter(|backend| engine.is_none_or(|engine| backend.id().as_str() == engine));
+        self.provisions()?.needs(admitted, progress, self.shelf()?, engines.collect())
     }
 
     fn layers<'a>(
@@ -217,14 +224,14 @@ impl Host for Process {
         admitted: &'a Admitted,
         choice: &'a Choice,
         progress: &'a dyn Progress,
-    ) -> BoxFuture<'a, Result<Vec<Layer>, Failure>> {
+    ) -> BoxFuture<'a, Result<Provided, Failure>> {
         Box::pin(async move {
             if admitted.job().packages.is_empty() {
-                return Ok(Vec::new());
+                return Ok(Provided::default());
             }
             let provisions = self.provisions()?;
             if choice.isolation == Isolation::Wasm {
-                return provisions.in_wasm(admitted, progress, self.shelf()?);
+                return provisions.in_wasm(admitted, progress, self.shelf()?).await;
             }
             let engine = self.containers()?.iter().find(|engine| engine.id() == choice.backend);
             let lost = || Failure::new(ResultKind::InternalError, format!("there is no backend {}", choice.backend));

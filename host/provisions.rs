@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use codebox_cli::{Failure, KeptPackage};
+use codebox_cli::{Failure, KeptPackage, Provided};
 use codebox_container::ContainerBackend;
-use codebox_core::{GuestPath, Isolation, Language, Layer, PYTHON_PACKAGES, ResultKind};
+use codebox_core::{GuestPath, ImageName, Isolation, Language, Layer, PYTHON_PACKAGES, ResultKind};
 use codebox_packages::{
-    ConfigFiles, Decision, Environment, House, HouseError, Index, IndexSettings, Lock, NpmStore, ResolveError,
-    Resolved, Target, Wheel, built_in_of,
+    ConfigFiles, Decision, Environment, House, HouseError, Index, IndexSettings, Lock, NpmStore, Resolved, Target,
+    Wheel,
 };
 use codebox_service::catalog::{Catalog as _, Progress};
 use codebox_service::config::Settings;
@@ -21,11 +21,14 @@ use crate::catalog::Shelf;
 use crate::places::Places;
 
 mod asked;
+mod build;
+mod choose;
 pub(crate) mod compile;
 mod image;
 mod npm;
 
 use asked::Asked;
+use build::Shop;
 use npm::{Locked, Npm};
 
 /// The stack of the thread that resolves: the resolver's futures are large.
@@ -54,12 +57,13 @@ impl Provisions {
         Self { house, npm: places.npm(), settings, held: Mutex::default() }
     }
 
-    /// Which packages a job has, and where it can have them.
+    /// Which packages a job has, and where it can have them; what has to be built for that is built by one of `engines`.
     pub(crate) fn needs(
         &self,
         admitted: &Admitted,
         progress: &dyn Progress,
         shelf: &Shelf,
+        engines: Vec<&ContainerBackend>,
     ) -> Result<PackageNeeds, Failure> {
         if npm::wants(admitted.job()) {
             return self.npm(admitted, Locked::Kept)?.needs(admitted, progress);
@@ -73,18 +77,19 @@ impl Provisions {
         }
         let store = python(shelf, progress)?;
         let version = version(&store)?;
+        let mut shop = Shop::anywhere(self, (admitted, &asked), engines, progress)?;
         let decision = match &asked.requires_python {
             Some(versions) if !codebox_packages::is_among(&version, versions) => {
                 Decision::Native(vec![format!("python ({versions})")])
             }
             _ if asked.wanted.is_empty() => return Ok(needs),
-            _ => self.decided(&asked, &store, progress)?,
+            _ => crate::containers::block(self.decided(&asked, &store, &mut shop, progress))??,
         };
         match decision {
             Decision::Pure(resolved) => {
                 needs.notes.extend(told(&resolved));
                 let built_in = resolved.built_in.iter().map(|(name, _)| name);
-                let names = built_in.chain(resolved.wheels.iter().map(|wheel| &wheel.name));
+                let names = built_in.chain(resolved.files().map(|file| &file.name));
                 needs.pure = names.cloned().collect();
             }
             Decision::Native(names) => {
@@ -98,41 +103,45 @@ impl Provisions {
                 needs.native = names;
             }
         }
+        needs.notes.append(&mut shop.notes);
         Ok(needs)
     }
 
-    /// What a guest in WebAssembly is shown.
-    pub(crate) fn in_wasm(
+    /// What a guest in WebAssembly is shown. Whatever had to be built for it was built when it was looked for.
+    pub(crate) async fn in_wasm(
         &self,
         admitted: &Admitted,
         progress: &dyn Progress,
         shelf: &Shelf,
-    ) -> Result<Vec<Layer>, Failure> {
+    ) -> Result<Provided, Failure> {
         if npm::wants(admitted.job()) {
             return self.shown_of_npm(admitted, Isolation::Wasm, progress);
         }
         let asked = Asked::of(admitted)?.filter(|asked| !asked.wanted.is_empty());
-        let Some(asked) = asked else { return Ok(Vec::new()) };
+        let Some(asked) = asked else { return Ok(Provided::default()) };
         let store = python(shelf, progress)?;
-        let resolved = match self.decided(&asked, &store, progress)? {
+        let mut shop = Shop::anywhere(self, (admitted, &asked), Vec::new(), progress)?;
+        let resolved = match self.decided(&asked, &store, &mut shop, progress).await? {
             Decision::Pure(resolved) => resolved,
             Decision::Native(names) => {
                 let line = format!("the package {} cannot be had in wasm: it has no pure wheel", names.join(", "));
                 return Err(Failure::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
             }
         };
-        asked.check_hashes(&resolved.wheels)?;
         let _turn = self.house.beside_others().map_err(not_installed)?;
-        self.bring(&resolved.wheels, progress)?;
+        let wheels = self.ready(&asked, resolved, &mut shop, progress).await?;
         let runtime = runtime_key(&store);
-        let uncompiled = self.house.uncompiled(&resolved.wheels, &runtime);
+        let uncompiled = self.house.uncompiled(&wheels, &runtime);
         let whole = uncompiled.is_empty() || compile::start(&self.house, &uncompiled, &runtime)?;
         if !whole {
             progress
                 .note("not every package could be compiled: this run compiles as it imports, and the next tries again");
         }
         let target = format!("wasm-{}", version(&store)?);
-        self.shown(self.house.environment(&resolved.wheels, &target, whole.then_some(runtime.as_str()), &[]))
+        let compiled = whole.then_some(runtime.as_str());
+        let layers = self.shown(self.house.environment(&wheels, &target, compiled, &[]))?;
+        // What was built was told of when it was.
+        Ok(Provided { layers, notes: Vec::new() })
     }
 
     /// What a guest in a container is shown.
@@ -141,30 +150,48 @@ impl Provisions {
         admitted: &Admitted,
         progress: &dyn Progress,
         engine: &ContainerBackend,
-    ) -> Result<Vec<Layer>, Failure> {
+    ) -> Result<Provided, Failure> {
         if npm::wants(admitted.job()) {
             return self.shown_of_npm(admitted, Isolation::Container, progress);
         }
-        let Some(asked) = Asked::of(admitted)? else { return Ok(Vec::new()) };
-        let named = admitted.container_image().map(|image| image.as_str());
-        let image = image::of(&self.house, engine, named).await?;
+        let Some(asked) = Asked::of(admitted)? else { return Ok(Provided::default()) };
+        let named = admitted.container_image();
+        let place = image::of(&self.house, engine, named.map(ImageName::as_str)).await?;
+        let target = place.target.clone();
         if let Some(versions) = &asked.requires_python
-            && !codebox_packages::is_among(&image.python, versions)
+            && !codebox_packages::is_among(target.python(), versions)
         {
-            let line = format!("the script needs Python {versions}, and the image has {}", image.python);
+            let line = format!("the script needs Python {versions}, and the image has {}", target.python());
             return Err(Failure::new(ResultKind::InstallFailed, line).with_fix("name another image with --image"));
         }
         if asked.wanted.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Provided::default());
         }
-        let library = image.library.clone();
-        let target = Target::Container(image);
-        let resolved = self.exact(&asked, &target, progress)?;
-        asked.check_hashes(&resolved.wheels)?;
+        let mut shop = Shop::anywhere(self, (admitted, &asked), Vec::new(), progress)?.at(engine, place, named);
+        let resolved = self.exact(&asked, &target, &mut shop, progress).await?;
         let _turn = self.house.beside_others().map_err(not_installed)?;
+        let wheels = self.ready(&asked, resolved, &mut shop, progress).await?;
+        let name = container_name(&target);
+        let layers = self.shown(self.house.environment(&wheels, &name, None, target.library()))?;
+        Ok(Provided { layers, notes: shop.notes })
+    }
+
+    /// The wheels that a resolution comes to, all of them here: brought or built.
+    async fn ready(
+        &self,
+        asked: &Asked,
+        resolved: Resolved,
+        shop: &mut Shop<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Wheel>, Failure> {
+        asked.check_hashes(resolved.files())?;
         self.bring(&resolved.wheels, progress)?;
-        let target = format!("{}-{}", target.name(), target.python());
-        self.shown(self.house.environment(&resolved.wheels, &target, None, &library))
+        let mut wheels = resolved.wheels;
+        for sdist in &resolved.sources {
+            wheels.push(shop.wheel(sdist).await?);
+        }
+        wheels.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(wheels)
     }
 
     fn npm(&self, admitted: &Admitted, locked: Locked) -> Result<Npm<'_>, Failure> {
@@ -176,10 +203,10 @@ impl Provisions {
         admitted: &Admitted,
         isolation: Isolation,
         progress: &dyn Progress,
-    ) -> Result<Vec<Layer>, Failure> {
+    ) -> Result<Provided, Failure> {
         let (layer, held) = self.npm(admitted, Locked::Kept)?.shown(isolation, progress)?;
         self.hold(Held::Npm(held));
-        Ok(vec![layer])
+        Ok(Provided { layers: vec![layer], notes: Vec::new() })
     }
 
     fn hold(&self, held: Held) {
@@ -207,25 +234,29 @@ impl Provisions {
         let store = python(shelf, progress)?;
         let mut lock = Lock::new(&asked.wanted);
         let wasm = target(&store, Vec::new())?;
-        match self.asked_anew(&asked, &store)? {
-            Decision::Pure(resolved) => lock.add(&wasm, resolved),
-            Decision::Native(names) => lock.add_native(&wasm, names),
-        }
-        let named = admitted.container_image().map(|image| image.as_str());
-        let image = crate::containers::block(async {
+        let locked = async {
+            let mut shop = Shop::anywhere(self, (admitted, &asked), engines.iter().collect(), progress)?;
+            let found = self.asked_anew(&asked, &store, &mut shop).await?;
+            match self.as_built(found, &wasm, &mut shop).await? {
+                Decision::Pure(resolved) => lock.add(&wasm, resolved),
+                Decision::Native(names) => lock.add_native(&wasm, names),
+            }
+            let named = admitted.container_image();
+            let (mut shop, mut container) = (shop, Target::usual());
             for engine in engines {
-                if let Ok(image) = image::of(&self.house, engine, named).await {
-                    return Some(image);
+                if let Ok(place) = image::of(&self.house, engine, named.map(ImageName::as_str)).await {
+                    container = place.target.clone();
+                    shop = shop.at(engine, place, named);
+                    break;
                 }
             }
-            None
-        })?;
-        let container = image.map_or_else(Target::usual, Target::Container);
-        match self.with_index(async |index| Ok(index.resolve(&asked.wanted, &container).await)) {
-            Ok(Ok(resolved)) => lock.add(&container, resolved),
-            Ok(Err(error)) => progress.note(&format!("nothing is locked for containers: {error}")),
-            Err(failure) => return Err(failure),
-        }
+            match self.exact_anew(&asked.wanted, &container, &mut shop).await {
+                Ok(resolved) => lock.add(&container, resolved),
+                Err(failure) => progress.note(&format!("nothing is locked for containers: {}", failure.message())),
+            }
+            Ok::<_, Failure>(lock)
+        };
+        let lock = crate::containers::block(locked)??;
         let text = lock.to_text().map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
         let file = asked::lock_of(script);
         asked::write_lock(&file, &text)?;
@@ -240,6 +271,7 @@ impl Provisions {
             content: format!("sha256-{}", one.sha256),
             size: one.size,
             targets: one.targets.into_iter().collect(),
+            origin: one.origin.map(|(file, sha256)| (file, format!("sha256-{sha256}"))),
         });
         let npm = NpmStore::at(&self.npm).kept().into_iter().map(|one| KeptPackage {
             file: format!("{}@{}", one.name, one.version),
@@ -247,6 +279,7 @@ impl Provisions {
             content: one.content,
             size: one.size,
             targets: vec!["npm".to_owned()],
+            origin: None,
         });
         python.chain(npm).collect()
     }
@@ -259,74 +292,6 @@ impl Provisions {
         let npm = npm.map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
         let both = [python, npm].into_iter();
         Ok(both.fold((0, 0), |(count, bytes), one| (count + one.environments + one.wheels, bytes + one.bytes)))
-    }
-
-    /// Where what is asked for can be had: as the lock says, as was found out lately, or as an index says now.
-    fn decided(&self, asked: &Asked, store: &Store, progress: &dyn Progress) -> Result<Decision, Failure> {
-        if let Some((file, lock)) = &asked.lock {
-            let of = lock.of(&target(store, Vec::new())?).map_err(|error| asked::bad_lock(file, &error))?;
-            return Ok(of.map_or_else(Decision::Native, Decision::Pure));
-        }
-        let key = self.key(&("decided", asked.texts(), version(store)?, runtime_key(store)))?;
-        self.remembered(&key, progress, || self.asked_anew(asked, store))
-    }
-
-    fn asked_anew(&self, asked: &Asked, store: &Store) -> Result<Decision, Failure> {
-        let library = store.library_dir();
-        let zip = std::fs::read_dir(&library).ok().and_then(|mut entries| entries.next()?.ok());
-        let zip = zip.map_or(library, |entry| entry.path());
-        let built_in = built_in_of(&zip).map_err(|error| Failure::of(ResultKind::ImageError, &error))?;
-        let target = target(store, built_in)?;
-        self.with_index(async |index| index.decide(&asked.wanted, &target).await.map_err(unresolved))
-    }
-
-    /// The exact wheels for a container.
-    fn exact(&self, asked: &Asked, target: &Target, progress: &dyn Progress) -> Result<Resolved, Failure> {
-        if let Some((file, lock)) = &asked.lock {
-            let of = lock.of(target).map_err(|error| asked::bad_lock(file, &error))?;
-            return of.map_err(|names| {
-                let line = format!("{} has no packages for {}", file.display(), names.join(", "));
-                Failure::new(ResultKind::InstallFailed, line)
-            });
-        }
-        let key = self.key(&("exact", asked.texts(), target.name(), target.python()))?;
-        let resolve = || self.with_index(async |index| index.resolve(&asked.wanted, target).await.map_err(unresolved));
-        self.remembered(&key, progress, resolve)
-    }
-
-    /// An answer that was had lately, or a new one; an old one where there is no new one for want of the network.
-    fn remembered<T>(
-        &self,
-        key: &str,
-        progress: &dyn Progress,
-        ask: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure>
-    where
-        T: serde::Serialize + serde::de::DeserializeOwned,
-    {
-        let known = match self.house.remembered(key) {
-            Some((known, true)) => return Ok(known),
-            Some((known, false)) => Some(known),
-            None => None,
-        };
-        match (ask(), known) {
-            (Ok(answer), _) => {
-                self.house.remember(key, &answer);
-                Ok(answer)
-            }
-            (Err(failure), Some(known)) if failure.kind() == ResultKind::EngineUnavailable => {
-                progress.note(&format!("{}; the packages chosen the last time are used", failure.message()));
-                Ok(known)
-            }
-            (Err(failure), _) => Err(failure),
-        }
-    }
-
-    /// A key for an answer of these indexes.
-    fn key(&self, of: &impl serde::Serialize) -> Result<String, Failure> {
-        let sources = IndexSettings::told_apart(&|name| self.variable(name), &ConfigFiles::OfUser);
-        let sources = sources.map_err(|error| Failure::of(ResultKind::InvalidRequest, &error))?;
-        Ok(House::key(&(of, sources)))
     }
 
     /// Brings wheels here, those that are not.
@@ -344,8 +309,7 @@ impl Provisions {
 
     fn shown(&self, environment: Result<Environment, HouseError>) -> Result<Vec<Layer>, Failure> {
         let environment = environment.map_err(not_installed)?;
-        let guest = GuestPath::new(PYTHON_PACKAGES).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
-        let layer = Layer { host: environment.modules.clone(), guest };
+        let layer = layer(&environment.modules, PYTHON_PACKAGES)?;
         self.hold(Held::Python(environment));
         Ok(vec![layer])
     }
@@ -386,12 +350,24 @@ impl Provisions {
     }
 }
 
+/// A directory of this machine as guests are shown it.
+fn layer(host: &Path, guest: &str) -> Result<Layer, Failure> {
+    let guest = GuestPath::new(guest).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
+    Ok(Layer { host: host.to_owned(), guest })
+}
+
+/// What environments for a container are told to be for.
+fn container_name(target: &Target) -> String {
+    format!("{}-{}", target.name(), target.python())
+}
+
 /// What is said of what was chosen.
 fn told(resolved: &Resolved) -> Vec<String> {
     let built_in = resolved.built_in.iter().map(|(name, version)| format!("{name} {version} is built in"));
-    let wheels: Vec<String> = resolved.wheels.iter().map(|wheel| format!("{} {}", wheel.name, wheel.version)).collect();
-    let wheels = (!wheels.is_empty()).then(|| format!("packages: {}", wheels.join(", ")));
-    built_in.chain(wheels).collect()
+    let mut files: Vec<String> = resolved.files().map(|file| format!("{} {}", file.name, file.version)).collect();
+    files.sort();
+    let files = (!files.is_empty()).then(|| format!("packages: {}", files.join(", ")));
+    built_in.chain(files).collect()
 }
 
 /// The Python runtime, installed.
@@ -418,17 +394,6 @@ fn target(store: &Store, built_in: Vec<codebox_packages::BuiltIn>) -> Result<Tar
 fn runtime_key(store: &Store) -> String {
     let package = store.spec().package.as_ref().map_or("", |package| package.sha256.as_str());
     format!("{}-{}", store.spec().name, &package[..package.len().min(16)])
-}
-
-fn unresolved(error: ResolveError) -> Failure {
-    let kind = match &error {
-        // Later it may be there.
-        ResolveError::Offline(_) | ResolveError::Index { .. } | ResolveError::Deadline { .. } => {
-            ResultKind::EngineUnavailable
-        }
-        _ => ResultKind::InstallFailed,
-    };
-    Failure::of(kind, &error)
 }
 
 fn not_installed(error: HouseError) -> Failure {

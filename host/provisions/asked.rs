@@ -86,18 +86,14 @@ impl Asked {
 
     /// What is asked for, each in its one spelling, in order.
     pub(super) fn texts(&self) -> Vec<String> {
-        let mut texts: Vec<String> = self.wanted.iter().map(ToString::to_string).collect();
-        texts.sort();
-        texts
+        texts(&self.wanted)
     }
 
     /// Refuses files with other hashes than those that a list of requirements names.
-    pub(super) fn check_hashes(&self, wheels: &[Wheel]) -> Result<(), Failure> {
-        let other = wheels
-            .iter()
-            .find(|wheel| self.hashes.get(&wheel.name).is_some_and(|hashes| !hashes.contains(&wheel.sha256)));
-        other.map_or(Ok(()), |wheel| {
-            let line = format!("{} has none of the hashes that are listed for {}", wheel.file, wheel.name);
+    pub(super) fn check_hashes<'w>(&self, mut files: impl Iterator<Item = &'w Wheel>) -> Result<(), Failure> {
+        let is_other = |file: &&Wheel| self.hashes.get(&file.name).is_some_and(|hashes| !hashes.contains(&file.sha256));
+        files.find(is_other).map_or(Ok(()), |file| {
+            let line = format!("{} has none of the hashes that are listed for {}", file.file, file.name);
             Err(Failure::new(ResultKind::InstallFailed, line).with_fix("list its hash, or another version"))
         })
     }
@@ -109,6 +105,13 @@ impl Asked {
         let mut names = self.wanted.iter().map(Requirement::name).chain(locked);
         names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(not_allowed(name)))
     }
+}
+
+/// Requirements, each in its one spelling, in order.
+pub(super) fn texts(wanted: &[Requirement]) -> Vec<String> {
+    let mut texts: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    texts.sort();
+    texts
 }
 
 pub(super) fn not_allowed(name: &str) -> Failure {

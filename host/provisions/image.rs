@@ -3,7 +3,7 @@
 use codebox_cli::Failure;
 use codebox_container::ContainerBackend;
 use codebox_core::{Backend as _, ExecIo, Grants, InstanceSpec, Isolation, Job, Language, Limits, ResultKind};
-use codebox_packages::{House, Image};
+use codebox_packages::{BuildPlace, House, Image, ImageChoice, Target};
 
 /// Prints what wheels are chosen by.
 const ASK: &str = r#"
@@ -25,8 +25,8 @@ print(json.dumps({
 }))
 "#;
 
-/// What the image that a Python job starts from says, as it was asked before or is asked now.
-pub(super) async fn of(house: &House, engine: &ContainerBackend, named: Option<&str>) -> Result<Image, Failure> {
+/// What the image that a Python job starts from says, as it was asked before or is asked now, and which one it is.
+pub(super) async fn of(house: &House, engine: &ContainerBackend, named: Option<&str>) -> Result<BuildPlace, Failure> {
     let job = Job::python(ASK);
     let spec = InstanceSpec {
         language: Language::Python,
@@ -38,10 +38,12 @@ pub(super) async fn of(house: &House, engine: &ContainerBackend, named: Option<&
         layers: Vec::new(),
     };
     let number = engine.image_number(&spec).await.map_err(|error| engine.told(error))?;
+    let choice = if named.is_some() { ImageChoice::Named } else { ImageChoice::Usual };
+    let place = |image, number| BuildPlace { target: Target::Container(image), image: number, choice };
     let key = House::key(&("image", &number));
     // An image of a number never changes.
     if let Some((image, _)) = house.remembered(&key) {
-        return Ok(image);
+        return Ok(place(image, number));
     }
     let mut instance = engine.open(&spec).await?;
     let report = instance.exec(&job, &mut ExecIo::none()).await;
@@ -54,5 +56,5 @@ pub(super) async fn of(house: &House, engine: &ContainerBackend, named: Option<&
     };
     let image: Image = serde_json::from_slice(report.stdout.bytes().as_ref()).map_err(|_| silent())?;
     house.remember(&key, &image);
-    Ok(image)
+    Ok(place(image, number))
 }

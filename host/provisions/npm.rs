@@ -45,6 +45,10 @@ impl<'p> Npm<'p> {
             let line = format!("cannot have the packages of {} for {}", file.display(), job.language);
             return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("name packages of npm with --with"));
         }
+        if admitted.asks_to_build() {
+            let line = format!("cannot build packages for {}: only those of Python are", job.language);
+            return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("leave --build out"));
+        }
         let specs: Result<Vec<NpmSpec>, _> = job.packages.iter().map(|package| package.parse()).collect();
         let specs = specs.map_err(|error| Failure::of(ResultKind::InvalidRequest, &error))?;
         allowed(specs.iter().map(|spec| spec.name().as_str()), &settings.packages)?;

@@ -56,7 +56,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Say where a program would run, and why
     ///
-    /// Parses the program and asks every backend what it can do here. Nothing is run and nothing installed.
+    /// Parses the program and asks every backend what it can do here. Nothing of the program is run, and nothing installed but
+    /// packages, where only their files tell: those of npm, and with `--build` those that have to be built.
     #[command(override_usage = run::usage!("explain"))]
     Explain(Box<RunArgs>),
     /// List, install, add, check or remove language runtimes
@@ -170,6 +171,9 @@ pub(crate) struct LockArgs {
     /// Lock the packages that this file lists as well; repeatable
     #[arg(short = 'r', long = "requirements", value_name = "FILE")]
     pub requirements: Vec<PathBuf>,
+    /// Lock source distributions where there are no wheels; runs then build them, and have to be asked to as well
+    #[arg(long)]
+    pub build: bool,
     /// The container image that runs will start from
     #[arg(long, value_name = "NAME")]
     pub image: Option<String>,

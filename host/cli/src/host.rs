@@ -94,11 +94,17 @@ pub trait Host {
     /// When this machine's own places cannot be had.
     fn sweep(&self, how: Sweep) -> Result<SweptPlaces, Failure>;
 
-    /// Finds out which packages a job has, and where it can have them. Changes nothing but what is kept of indexes' answers.
+    /// Finds out which packages a job has, and where it can have them. Changes nothing but what is kept of indexes' answers and
+    /// of packages; those that have to be built are built by the named engine, where one is named.
     ///
     /// # Errors
-    /// When a package is refused, or cannot be found.
-    fn packages(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageNeeds, Failure>;
+    /// When a package is refused, or cannot be found or built.
+    fn packages(
+        &self,
+        admitted: &Admitted,
+        engine: Option<&str>,
+        progress: &dyn Progress,
+    ) -> Result<PackageNeeds, Failure>;
 
     /// Makes a job's packages ready where it was chosen to run, and answers what its guest is shown of them.
     ///
@@ -109,7 +115,7 @@ pub trait Host {
         admitted: &'a Admitted,
         choice: &'a Choice,
         progress: &'a dyn Progress,
-    ) -> BoxFuture<'a, Result<Vec<Layer>, Failure>>;
+    ) -> BoxFuture<'a, Result<Provided, Failure>>;
 
     /// Does what standard input says of modules that are to be compiled, in this process alone.
     ///
@@ -150,6 +156,15 @@ pub trait Host {
     fn checks(&self) -> Vec<Check>;
 }
 
+/// What a guest has of its job's packages.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Provided {
+    /// What it is shown.
+    pub layers: Vec<Layer>,
+    /// What there is to say about them that was not said when they were looked for, each in one line.
+    pub notes: Vec<String>,
+}
+
 /// A package that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptPackage {
@@ -163,6 +178,8 @@ pub struct KeptPackage {
     pub size: u64,
     /// What it was made ready for.
     pub targets: Vec<String>,
+    /// The source distribution that it was built of, if it was: its file and its digest.
+    pub origin: Option<(String, String)>,
 }
 
 /// Whether the process confines itself before it runs a guest.

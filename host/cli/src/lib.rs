@@ -36,8 +36,9 @@ mod voice;
 
 pub use args::{BROKER_COMMAND, COMPILE_COMMAND, KEEP_COMMAND};
 pub use failure::Failure;
-pub use host::{Confinement, EngineImage, Host, KeptPackage, Leftover, Sweep, SweptPlaces};
+pub use host::{Confinement, EngineImage, Host, KeptPackage, Leftover, Provided, Sweep, SweptPlaces};
 pub use reference::reference;
+pub use render::limit_hit;
 #[cfg(unix)]
 pub use standby::STANDBY_VARIABLE;
 

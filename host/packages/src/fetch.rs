@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::settings::IndexSettings;
 pub(crate) use client::{Registry, plain as plain_client, registry_in};
 pub(crate) use landing::{LARGEST, sync_directory};
-pub(crate) use search::Candidate;
+pub(crate) use search::{Candidate, Sought};
 pub(crate) use transfer::transfer;
 
 /// Brings the pinned wheel to the file `into`, or leaves everything as it was.
@@ -39,18 +39,18 @@ pub async fn fetch_wheel(
     progress: &dyn Progress,
 ) -> Result<(), FetchError> {
     let registry = client::registry(settings)?;
-    fetch_by(&registry, pin, settings, into, progress).await
+    fetch_by(&registry, (pin, Sought::Wheels), settings, into, progress).await
 }
 
 /// The same with a client that is there.
 pub(crate) async fn fetch_by(
     registry: &Registry,
-    pin: &Pin,
+    (pin, sought): (&Pin, Sought),
     settings: &IndexSettings,
     into: &Path,
     progress: &dyn Progress,
 ) -> Result<(), FetchError> {
-    let candidates = search::candidates(pin, settings, registry).await?;
+    let candidates = search::candidates((pin, sought), settings, registry).await?;
     let mut last = None;
     for candidate in &candidates {
         match transfer(candidate, pin, settings, registry, into, progress).await {

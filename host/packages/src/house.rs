@@ -5,6 +5,8 @@
 //! compiled/KEY/SHA256/     the same modules as bytecode, for one runtime
 //! environments/KEY/        what a job sees: the wheels of one resolution, in one tree
 //! remembered/KEY.json      what a question to an index came to
+//! sources/SHA256/          a source distribution as it was unpacked, to be built
+//! built/SHA256/KEY.json    which wheel was built of it, and where
 //! index/                   uv's own cache of index pages and metadata
 //! ```
 //!
@@ -12,7 +14,9 @@
 //! once, and of two that make the same the first is as good; only removing waits for all of them.
 
 mod arrange;
+mod built;
 mod keep;
+mod source;
 mod tree;
 
 use std::fs::{self, File};
@@ -31,7 +35,9 @@ use crate::progress::Progress;
 use crate::resolve::{Index, Wheel};
 use crate::turns;
 use crate::unpack::{UnpackLimits, unpack_wheel_within};
+pub use built::{BuildPlace, ImageChoice};
 pub use keep::{Kept, Pruned};
+pub use source::Unpacked;
 
 /// What one wheel may hold: larger than any that is of use to a job, smaller than a disk.
 const LIMITS: UnpackLimits = UnpackLimits { bytes: 4 << 30, members: 60_000 };
@@ -74,6 +80,14 @@ pub enum HouseError {
         /// Why.
         reason: String,
     },
+    /// A source distribution cannot be built.
+    #[error("cannot build {file}: {reason}")]
+    Source {
+        /// The source distribution.
+        file: String,
+        /// Why.
+        reason: String,
+    },
     /// A file could not be used.
     #[error("cannot {doing} {}", path.display())]
     Io {
@@ -103,6 +117,27 @@ pub struct Environment {
     #[expect(dead_code, reason = "the open file is the lock")]
     held: File,
 }
+
+/// A directory to work in, which is gone with the value.
+#[derive(Debug)]
+pub struct Workbench {
+    /// Held, so that nobody takes it for what a killed process left. Let go of first: not every system removes what is open.
+    #[expect(dead_code, reason = "the open file is the lock")]
+    held: File,
+    dir: tempfile::TempDir,
+}
+
+impl Workbench {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// What the names of such directories begin with, and the file in them that is held.
+const BENCH: &str = ".compiled-";
+const HELD: &str = ".held";
 
 /// An environment as it is described beside its modules.
 #[derive(Debug, Serialize, Deserialize)]
@@ -225,14 +260,20 @@ impl House {
         self.root.join("compiled").join(runtime).join(&wheel.sha256)
     }
 
-    /// A directory to compile into; it is gone with the value.
+    /// A directory to compile or build into; it is gone with the value.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn workbench(&self) -> Result<tempfile::TempDir, HouseError> {
-        let dir = self.root.join("compiled");
-        tree::private(&dir).map_err(HouseError::io("make", &dir))?;
-        Builder::new().prefix(".compiled-").tempdir_in(&dir).map_err(HouseError::io("make a directory in", &dir))
+    pub fn workbench(&self) -> Result<Workbench, HouseError> {
+        let above = self.root.join("compiled");
+        tree::private(&above).map_err(HouseError::io("make", &above))?;
+        let made = || {
+            let dir = Builder::new().prefix(BENCH).tempdir_in(&above)?;
+            let held = File::create(dir.path().join(HELD))?;
+            held.lock()?;
+            Ok(Workbench { held, dir })
+        };
+        made().map_err(HouseError::io("make a directory in", &above))
     }
 
     /// Takes a wheel's bytecode, a tree of files beside its modules, over from a workbench. Anything but plain files of
@@ -302,14 +343,9 @@ impl House {
 
     /// The environment at a place, if it is there, held.
     fn held(&self, place: &Path) -> Result<Option<Environment>, HouseError> {
-        let described = match File::open(place.join(keep::DESCRIBED)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(HouseError::io("open", place)(error)),
-        };
-        described.lock_shared().map_err(HouseError::io("lock", place))?;
         let modules = place.join(MODULES);
-        Ok(modules.is_dir().then_some(Environment { modules, held: described }))
+        let held = held_file(place, keep::DESCRIBED)?;
+        Ok(held.map(|held| Environment { modules, held }).filter(|environment| environment.modules.is_dir()))
     }
 
     /// Keeps everything that is here, and that comes, from being removed while the answer lives: for whoever brings wheels
@@ -320,5 +356,17 @@ impl House {
     pub fn beside_others(&self) -> Result<File, HouseError> {
         tree::private(&self.root).map_err(HouseError::io("make", &self.root))?;
         turns::beside_others(&self.root).map_err(HouseError::io("lock", &self.root))
+    }
+}
+
+/// The file that describes a place, if that is there, held so that nobody prunes it.
+fn held_file(place: &Path, name: &str) -> Result<Option<File>, HouseError> {
+    match File::open(place.join(name)) {
+        Ok(file) => {
+            file.lock_shared().map_err(HouseError::io("lock", place))?;
+            Ok(Some(file))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(HouseError::io("open", place)(error)),
     }
 }

@@ -29,12 +29,13 @@ mod reach;
 mod requirement;
 mod resolve;
 mod settings;
+mod source;
 mod turns;
 mod unpack;
 
 pub use error::{FetchError, SettingsError, UnpackError};
 pub use fetch::fetch_wheel;
-pub use house::{Environment, House, HouseError, Kept, Pruned};
+pub use house::{BuildPlace, Environment, House, HouseError, ImageChoice, Kept, Pruned, Unpacked, Workbench};
 pub use listed::{LineError, ListedRequirements, ScriptMetadata, is_among, requirements_of_file, script_metadata};
 pub use lock::{Lock, LockError};
 pub use npm::{
@@ -44,6 +45,9 @@ pub use npm::{
 pub use pin::{NotASha256, Pin, Sha256};
 pub use progress::{Progress, Silent};
 pub use requirement::{Requirement, RequirementError};
-pub use resolve::{BuiltIn, Decision, Image, Index, ResolveError, Resolved, Target, Wheel, built_in_of, native};
+pub use resolve::{
+    BuiltIn, Decision, Image, Index, ResolveError, Resolved, Sources, Target, Wheel, built_in_of, native,
+};
 pub use settings::{ConfigFiles, IndexSettings};
+pub use source::{BadBuildSystem, BuildSystem, Sdist};
 pub use unpack::{UnpackLimits, unpack_wheel, unpack_wheel_within};

@@ -98,11 +98,12 @@ impl Lock {
         if read.format != FORMAT {
             return Err(LockError::Unreadable(format!("its format is {:?}", read.format)));
         }
-        let mut wheels = read.target.values().flat_map(|locked| &locked.resolved.wheels);
+        let files = read.target.values().flat_map(|locked| locked.resolved.files());
         // They become names of directories.
         let plain = |sha256: &str| sha256.parse::<Sha256>().is_ok_and(|read| read.to_string() == sha256);
-        match wheels.find(|wheel| !plain(&wheel.sha256)) {
-            Some(wheel) => Err(LockError::Unreadable(format!("{:?} is no sha256", wheel.sha256))),
+        let bad = files.map(|file| &file.sha256).find(|sha256| !plain(sha256)).cloned();
+        match bad {
+            Some(sha256) => Err(LockError::Unreadable(format!("{sha256:?} is no sha256"))),
             None => Ok(read),
         }
     }
@@ -119,9 +120,9 @@ impl Lock {
         // Anybody may have written the file, and then it says that one package is another.
         let unmet =
             self.target.values().filter(|locked| locked.native.is_empty()).find_map(|Locked { resolved, .. }| {
-                let wheels = resolved.wheels.iter().map(|wheel| (&wheel.name, &wheel.version));
+                let files = resolved.files().map(|file| (&file.name, &file.version));
                 let all: Vec<_> =
-                    wheels.chain(resolved.built_in.iter().map(|(name, version)| (name, version))).collect();
+                    files.chain(resolved.built_in.iter().map(|(name, version)| (name, version))).collect();
                 wanted.iter().find(|one| {
                     let mut named = all.iter().filter(|(name, _)| one.is_named(name)).peekable();
                     // What is wanted on some systems only may be missing.
@@ -137,7 +138,7 @@ impl Lock {
 
     /// Every package that it names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.target.values().flat_map(|locked| locked.resolved.wheels.iter().map(|wheel| wheel.name.as_str()))
+        self.target.values().flat_map(|locked| locked.resolved.files().map(|file| file.name.as_str()))
     }
 
     /// What it has for a target: the packages, or why there are none.
@@ -152,6 +153,7 @@ impl Lock {
                 // The file comes with the script: it says what, and the user's own indexes are asked for it. Where it was
                 // found by whoever made the file is for people.
                 resolved.wheels.iter_mut().for_each(|wheel| wheel.url.clear());
+                resolved.sources.iter_mut().for_each(|sdist| sdist.0.url.clear());
                 Ok(Ok(resolved))
             }
             None => {
@@ -173,6 +175,7 @@ fn texts(wanted: &[Requirement]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::resolve::Wheel;
+    use crate::source::Sdist;
 
     #[test]
     fn a_lock_is_read_as_it_was_written() {
@@ -186,18 +189,21 @@ mod tests {
             size: Some(3),
         };
         let built_in = ["b", "six"].map(|name| (name.to_owned(), "1.17.0".to_owned())).into();
-        let found = Resolved { wheels: vec![wheel], built_in };
+        let source = Wheel { name: "c".to_owned(), file: "c-1.0.tar.gz".to_owned(), ..wheel.clone() };
+        let found = Resolved { wheels: vec![wheel], built_in, sources: vec![Sdist(source)] };
         let wasm = Target::Wasm { python: "3.15.0".to_owned(), built_in: Vec::new() };
         let mut lock = Lock::new(&wanted);
         lock.add(&wasm, found.clone());
         let mut resolved = found;
         resolved.wheels[0].url.clear();
+        resolved.sources[0].0.url.clear();
         lock.add_native(&Target::usual(), vec!["b".to_owned()]);
         let read = Lock::parse(&lock.to_text().expect("a text")).expect("a lock");
         assert_eq!(read, lock);
         assert_eq!(read.check(&wanted), Ok(()));
         assert!(matches!(read.check(&wanted[..1]), Err(LockError::Changed { .. })));
         assert_eq!(read.of(&wasm), Ok(Ok(resolved)));
+        assert_eq!(read.names().collect::<Vec<_>>(), ["a", "c"]);
         assert_eq!(read.of(&Target::usual()), Ok(Err(vec!["b".to_owned()])));
         let more: Vec<Requirement> = ["b>=2", "a"].map(|text| text.parse().expect("a requirement")).into();
         let mut other = Lock::new(&more);

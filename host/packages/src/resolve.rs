@@ -2,8 +2,10 @@
 
 mod decide;
 mod near;
+mod pages;
 mod provider;
 mod refusal;
+mod sources;
 mod target;
 mod unbuilt;
 
@@ -16,17 +18,15 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use uv_cache::Cache;
-use uv_client::{FlatIndexClient, MetadataFormat, OwnedArchive};
+use uv_client::FlatIndexClient;
 use uv_configuration::{BuildOptions, NoBinary, NoBuild};
 use uv_distribution::DistributionDatabase;
-use uv_distribution_filename::DistFilename;
 use uv_distribution_types::{
-    BuiltDist, Dist, FileLocation, IndexCapabilities, IndexFormat, Name as _, RegistryBuiltWheel, RequiresPython,
-    Resolution, ResolvedDist,
+    BuiltDist, Dist, FileLocation, IndexCapabilities, IndexFormat, Name as _, RequiresPython, Resolution, ResolvedDist,
+    SourceDist,
 };
 use uv_normalize::PackageName;
 use uv_pep440::Version;
-use uv_pep508::VersionOrUrl;
 use uv_pypi_types::Conflicts;
 use uv_resolver::{
     AllowedYanks, DefaultResolverProvider, FlatIndex, InMemoryIndex, Manifest, OptionsBuilder, PythonRequirement,
@@ -35,14 +35,17 @@ use uv_resolver::{
 use uv_types::HashStrategy;
 
 use crate::error::FetchError;
-use crate::fetch::{Candidate, LARGEST, Registry, fetch_by, registry_in, transfer};
+use crate::fetch::{Candidate, LARGEST, Registry, Sought, fetch_by, registry_in, transfer};
 use crate::pin::{Pin, Sha256};
 use crate::progress::Progress;
 use crate::requirement::Requirement;
 use crate::settings::{IndexSettings, address};
+use crate::source::Sdist;
 pub use decide::Decision;
 use provider::{Present, Provider};
 pub use refusal::ResolveError;
+pub use sources::Sources;
+use sources::{Asker, Troubles};
 pub use target::{BuiltIn, Image, Target, built_in_of};
 use unbuilt::Unbuilt;
 
@@ -82,6 +85,16 @@ pub struct Resolved {
     /// What the runtime has built in and is wanted: names and versions.
     #[serde(default)]
     pub built_in: Vec<(String, String)>,
+    /// The source distributions whose wheels have to be built, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Sdist>,
+}
+
+impl Resolved {
+    /// Every file that an index is asked for.
+    pub fn files(&self) -> impl Iterator<Item = &Wheel> {
+        self.wheels.iter().chain(self.sources.iter().map(|Sdist(file)| file))
+    }
 }
 
 /// The user's indexes, ready to be asked.
@@ -109,23 +122,36 @@ impl<'s> Index<'s> {
         Ok(Self { settings, registry: registry_in(settings, cache)? })
     }
 
-    /// Chooses wheels for a target. Only the first index that knows a name is asked for its versions.
+    /// Chooses wheels for a target, and source distributions where `sources` lets these serve; of one version the wheel.
+    /// Only the first index that knows a name is asked for its versions.
     ///
     /// # Errors
-    /// When there is no solution, a name that no index has, or an index does not answer in time.
-    pub async fn resolve(&self, wanted: &[Requirement], target: &Target) -> Result<Resolved, ResolveError> {
+    /// When there is no solution, a name that no index has, or an index does not answer in time. A source distribution that
+    /// has to be built before anybody knows what it needs is [`ResolveError::Unbuilt`]: build it, and ask again.
+    pub async fn resolve(
+        &self,
+        wanted: &[Requirement],
+        target: &Target,
+        sources: Sources<'_>,
+    ) -> Result<Resolved, ResolveError> {
         let patience = self.patience();
         // Boxed: it is large, and whoever waits for it should not be compiled together with it.
-        let resolving: Boxed<'_, Result<Resolved, ResolveError>> = Box::pin(self.resolve_patiently(wanted, target));
-        let resolved = timeout(patience, resolving).await;
-        resolved.map_err(|_| ResolveError::Deadline { seconds: patience.as_secs() })?
+        let resolving: Boxed<'_, Result<Resolved, ResolveError>> =
+            Box::pin(self.resolve_patiently(wanted, target, sources));
+        timeout(patience, resolving).await.map_err(|_| pages::late(patience))?
     }
 
-    async fn resolve_patiently(&self, wanted: &[Requirement], target: &Target) -> Result<Resolved, ResolveError> {
+    async fn resolve_patiently(
+        &self,
+        wanted: &[Requirement],
+        target: &Target,
+        sources: Sources<'_>,
+    ) -> Result<Resolved, ResolveError> {
         let Registry { client, cache } = &self.registry;
         let tags = target.tags()?;
         let markers = target.markers()?;
-        let options = BuildOptions::new(NoBinary::None, NoBuild::All);
+        let wheels_alone = BuildOptions::new(NoBinary::None, NoBuild::All);
+        let options = if sources.serve() { BuildOptions::default() } else { wheels_alone.clone() };
         let context = Unbuilt::new(cache.clone(), self.settings.locations.clone());
         let flat = FlatIndexClient::new(client.cached_client(), self.settings.connectivity, cache);
         let flat = flat.fetch_all(self.settings.locations.flat_indexes().map(|index| index.url())).await;
@@ -141,23 +167,32 @@ impl<'s> Index<'s> {
         let hasher = HashStrategy::None;
         let yanks = AllowedYanks::from_manifest(&manifest, &environment, resolver_options.dependency_mode);
         let downloads = Arc::new(Semaphore::new(16));
-        let database = DistributionDatabase::new(client, &context, downloads);
         let capabilities = IndexCapabilities::default();
-        let index = DefaultResolverProvider::new(
-            database,
-            &flat,
-            Some(&tags),
-            &requires,
-            yanks,
-            &hasher,
-            resolver_options.exclude_newer.clone(),
-            &self.settings.locations,
-            &options,
-            &capabilities,
-        );
+        let index = |options| {
+            DefaultResolverProvider::new(
+                DistributionDatabase::new(client, &context, Arc::clone(&downloads)),
+                &flat,
+                Some(&tags),
+                &requires,
+                yanks.clone(),
+                &hasher,
+                resolver_options.exclude_newer.clone(),
+                &self.settings.locations,
+                options,
+                &capabilities,
+            )
+        };
         let present = Present::new(target.built_in());
         let unknown = Arc::new(Mutex::new(Vec::new()));
-        let provider = Provider { index, present: present.clone(), unknown: Arc::clone(&unknown) };
+        let troubles = Arc::new(Troubles::default());
+        let is_wasm = matches!(target, Target::Wasm { .. });
+        let provider = Provider {
+            index: index(&options),
+            wheels: (is_wasm && sources.serve()).then(|| index(&wheels_alone)),
+            present: present.clone(),
+            unknown: Arc::clone(&unknown),
+            asker: Asker::new(self, sources, Arc::clone(&troubles)),
+        };
         let git = uv_git::GitResolver::default();
         let resolver = Resolver::new_custom_io(
             manifest,
@@ -178,22 +213,13 @@ impl<'s> Index<'s> {
         match resolver.resolve().await {
             Ok(output) => resolved_by(&Resolution::from(output)),
             Err(error) => {
+                if let Some(trouble) = troubles.behind(&error) {
+                    return Err(trouble);
+                }
                 let unknown = unknown.lock().map(|names| names.clone()).unwrap_or_default();
                 Err(refusal::of(error, unknown, wanted, target, self.settings))
             }
         }
-    }
-
-    /// The newest version that an index has wheels of for this version of Python, whatever their platform.
-    ///
-    /// Nothing where no index tells.
-    ///
-    /// # Errors
-    /// When an index does not answer in time.
-    pub async fn newest(&self, wanted: &Requirement, python: &str) -> Result<Option<String>, ResolveError> {
-        let patience = self.patience();
-        let asked: Boxed<'_, Option<String>> = Box::pin(self.newest_listed(wanted, python));
-        timeout(patience, asked).await.map_err(|_| ResolveError::Deadline { seconds: patience.as_secs() })
     }
 
     /// How long one question may take altogether.
@@ -201,44 +227,31 @@ impl<'s> Index<'s> {
         self.settings.read_timeout.saturating_mul(PAUSES)
     }
 
-    async fn newest_listed(&self, wanted: &Requirement, python: &str) -> Option<String> {
-        let name: PackageName = wanted.name().parse().ok()?;
-        let python: Version = python.parse().ok()?;
-        let (abilities, turns) = (IndexCapabilities::default(), Semaphore::new(1));
-        let pages = self.registry.client.simple_detail(&name, None, &abilities, &turns).await.ok()?;
-        let wanted = match &wanted.inner().version_or_url {
-            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
-            _ => None,
-        };
-        let mut newest: Option<Version> = None;
-        for (_, page) in pages {
-            let MetadataFormat::Simple(page) = page else { continue };
-            for datum in OwnedArchive::deserialize(&page) {
-                let version = &datum.version;
-                if version.any_prerelease() || wanted.is_some_and(|wanted| !wanted.contains(version)) {
-                    continue;
-                }
-                if newest.as_ref().is_some_and(|newest| newest >= version) {
-                    continue;
-                }
-                let serves = datum.files.all(&name).any(|(file, found)| {
-                    matches!(file, DistFilename::WheelFilename(_))
-                        && !found.yanked.as_ref().is_some_and(|yanked| yanked.is_yanked())
-                        && found.requires_python.as_ref().is_none_or(|versions| versions.contains(&python))
-                });
-                if serves {
-                    newest = Some(datum.version);
-                }
-            }
-        }
-        newest.map(|version| version.to_string())
-    }
-
     /// Brings a wheel to the file `into`, if its content is the expected one.
     ///
     /// # Errors
     /// As for [`fetch_wheel`](crate::fetch_wheel), and when it takes too long.
     pub async fn bring(&self, wheel: &Wheel, into: &Path, progress: &dyn Progress) -> Result<(), FetchError> {
+        self.bring_file(wheel, Sought::Wheels, into, progress).await
+    }
+
+    /// The same for a source distribution.
+    pub(crate) async fn bring_source(
+        &self,
+        Sdist(file): &Sdist,
+        into: &Path,
+        progress: &dyn Progress,
+    ) -> Result<(), FetchError> {
+        self.bring_file(file, Sought::Sources, into, progress).await
+    }
+
+    async fn bring_file(
+        &self,
+        wheel: &Wheel,
+        sought: Sought,
+        into: &Path,
+        progress: &dyn Progress,
+    ) -> Result<(), FetchError> {
         let sha256: Sha256 = wheel.sha256.parse().map_err(|_| FetchError::Name(wheel.file.clone()))?;
         let Wheel { name, version, file, url, size, .. } = wheel;
         let pin = Pin { name: name.clone(), version: version.clone(), sha256, size: *size };
@@ -250,7 +263,7 @@ impl<'s> Index<'s> {
         };
         if url.is_empty() {
             let found: Boxed<'_, Result<(), FetchError>> =
-                Box::pin(fetch_by(&self.registry, &pin, self.settings, into, progress));
+                Box::pin(fetch_by(&self.registry, (&pin, sought), self.settings, into, progress));
             return timeout(patience, found).await.unwrap_or_else(|_| Err(late("of the user's".to_owned())));
         }
         let candidate = Candidate {
@@ -289,19 +302,23 @@ fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
                 resolved.built_in.push((dist.name().to_string(), dist.version().to_string()));
             }
             ResolvedDist::Installable { dist, .. } => match &**dist {
-                Dist::Built(BuiltDist::Registry(built)) => resolved.wheels.push(wheel(built.best_wheel())?),
+                Dist::Built(BuiltDist::Registry(built)) => {
+                    let wheel = built.best_wheel();
+                    resolved.wheels.push(pinned(&wheel.filename.name, &wheel.filename.version, &wheel.file)?);
+                }
+                Dist::Source(SourceDist::Registry(found)) => resolved.sources.push(sources::sdist(found)?),
                 other => return Err(ResolveError::Unlocked { file: other.to_string() }),
             },
         }
     }
     resolved.wheels.sort_by(|one, other| one.name.cmp(&other.name));
+    resolved.sources.sort_by(|one, other| one.0.name.cmp(&other.0.name));
     resolved.built_in.sort();
     Ok(resolved)
 }
 
-/// A wheel of an index as it is kept: only with its hash.
-fn wheel(found: &RegistryBuiltWheel) -> Result<Wheel, ResolveError> {
-    let file = &found.file;
+/// A file of an index as it is kept: only with its hash.
+fn pinned(name: &PackageName, version: &Version, file: &uv_distribution_types::File) -> Result<Wheel, ResolveError> {
     let mut url = file.url.to_url().map_err(|_| ResolveError::Unlocked { file: file.filename.to_string() })?;
     url.set_fragment(None);
     let announced = file.hashes.iter().find(|digest| digest.algorithm.to_string() == "sha256");
@@ -315,8 +332,8 @@ fn wheel(found: &RegistryBuiltWheel) -> Result<Wheel, ResolveError> {
     };
     sha256.parse::<Sha256>().map_err(|_| unlocked(file))?;
     Ok(Wheel {
-        name: found.filename.name.to_string(),
-        version: found.filename.version.to_string(),
+        name: name.to_string(),
+        version: version.to_string(),
         file: file.filename.to_string(),
         url: url.without_credentials().to_string(),
         sha256,

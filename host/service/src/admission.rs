@@ -60,6 +60,7 @@ pub struct Admitted {
     map: PathMap<HostPath, GuestPath>,
     warm: Option<u32>,
     requirements: Vec<PathBuf>,
+    build: bool,
     native: Option<String>,
     pure: Vec<String>,
 }
@@ -119,6 +120,12 @@ impl Admitted {
         &self.requirements
     }
 
+    /// Whether the request asks for packages without wheels to be built.
+    #[must_use]
+    pub fn asks_to_build(&self) -> bool {
+        self.build
+    }
+
     /// The package that ties the job to containers, if one does.
     #[must_use]
     pub fn native(&self) -> Option<&str> {
@@ -169,6 +176,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         warm,
         packages,
         requirements,
+        build,
     } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         let subject = ("pass argument", format!("{bad:?}"));
@@ -204,7 +212,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         ..Job::new(source, language)
     };
     let (required, warm) = (limits.required().collect(), warm.or(policy.warm));
-    Ok(Admitted { job, image, out, required, map, warm, requirements, native: None, pure: Vec::new() })
+    Ok(Admitted { job, image, out, required, map, warm, requirements, build, native: None, pure: Vec::new() })
 }
 
 /// The program as a job's source, with the file to put in for it.

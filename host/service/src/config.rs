@@ -21,7 +21,7 @@ mod network;
 mod packages;
 
 pub use images::Images;
-pub use packages::Packages;
+pub use packages::{Building, Packages};
 
 /// What a configuration file says, with every value checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -71,13 +71,21 @@ pub(crate) struct RunArgs {
     /// Have this package there, such as requests or 'rich>=13'; repeatable
     ///
     /// Pure packages stay in WebAssembly; what has native parts is run in a container. What a script lists by itself, in a
-    /// block `# /// script`, is had too. Only wheels are installed, and nothing of a package is run to install it.
+    /// block `# /// script`, is had too. Only wheels are installed, and nothing of a package is run to install it, unless
+    /// `--build` says so.
     #[arg(long = "with", value_name = "PACKAGE", allow_hyphen_values = true)]
     pub with: Vec<String>,
 
     /// Have the packages that this file lists, a requirements.txt; repeatable
     #[arg(short = 'r', long = "requirements", value_name = "FILE")]
     pub requirements: Vec<PathBuf>,
+
+    /// Build packages of Python that have no wheel, only a source distribution
+    ///
+    /// Each is built in a container of its own, which has no network, nothing of this machine and the limits of this run, and
+    /// is kept for the next runs. What it is built with has to have wheels.
+    #[arg(long)]
+    pub build: bool,
 
     /// Start from this image: one of `codebox image list`, or a container's, such as node:22-slim
     #[arg(long, value_name = "NAME")]

@@ -45,7 +45,7 @@ fn look_at(args: RunArgs, host: &dyn Host) -> Result<Explained, Failure> {
         Program::Command(words) => words.join(" "),
     };
     let admitted = admit(request, &policy, host.surroundings())?;
-    let packages = host.packages(&admitted, &codebox_service::Silent)?;
+    let packages = host.packages(&admitted, engine.as_deref(), &codebox_service::Silent)?;
     let admitted = admitted.with_packages(&packages);
     let looked = look(&admitted).map_err(PlanError::from)?;
     let wanted = Wanted::of_admitted(&admitted, &looked, policy.escalation);

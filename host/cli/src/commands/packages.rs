@@ -15,8 +15,8 @@ use crate::voice::Voice;
 
 /// Writes the lock of a script.
 pub(super) fn lock(args: LockArgs, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
-    let LockArgs { file: script, with: packages, requirements, image } = args;
-    let request = Request { packages, requirements, image, ..Request::new(Program::File(script.clone())) };
+    let LockArgs { file: script, with: packages, requirements, build, image } = args;
+    let request = Request { packages, requirements, build, image, ..Request::new(Program::File(script.clone())) };
     let admitted = admit(request, &host.policy()?, host.surroundings())?;
     let written = host.lock(&admitted, &script, progress(voice).as_ref())?;
     answer::print(&format!("wrote {}\n", Escaped(&written.display().to_string())))
@@ -44,9 +44,11 @@ pub(super) fn packages(command: PackagesCommand, voice: Voice, host: &dyn Host) 
 
 fn list(kept: &[KeptPackage]) -> String {
     let mut text = String::new();
-    for KeptPackage { file, size, targets, .. } in kept {
+    for KeptPackage { file, size, targets, origin, .. } in kept {
+        let origin = origin.as_ref().map(|(file, _)| format!("  built from {}", Escaped(file)));
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}  {}  {}", Escaped(file), bytes(*size), targets.join(", "));
+        let _ =
+            writeln!(text, "{}  {}  {}{}", Escaped(file), bytes(*size), targets.join(", "), origin.unwrap_or_default());
     }
     if kept.is_empty() {
         text.push_str("no package is kept\n");
@@ -56,9 +58,12 @@ fn list(kept: &[KeptPackage]) -> String {
 
 fn show(kept: &[KeptPackage]) -> String {
     let mut text = String::new();
-    for KeptPackage { name: _, file, content, size, targets } in kept {
+    for KeptPackage { name: _, file, content, size, targets, origin } in kept {
         let (file, size, targets) = (Escaped(file), bytes(*size), targets.join(", "));
         let _ = writeln!(text, "{file}\n  content  {content}\n  size     {size}\n  for      {targets}");
+        if let Some((source, content)) = origin {
+            let _ = writeln!(text, "  built    from {}, {content}", Escaped(source));
+        }
     }
     text
 }
@@ -79,7 +84,12 @@ mod tests {
             content: format!("sha256-{}", "ab".repeat(32)),
             size: 2048,
             targets: vec!["wasm-3.15".to_owned()],
+            origin: None,
         };
+        let origin = Some(("some_name-1.0.tar.gz".to_owned(), format!("sha256-{}", "cd".repeat(32))));
+        let built = KeptPackage { origin, ..kept.clone() };
+        assert!(list(std::slice::from_ref(&built)).ends_with("wasm-3.15  built from some_name-1.0.tar.gz\n"));
+        assert!(show(&[built]).contains(&format!("from some_name-1.0.tar.gz, sha256-{}", "cd".repeat(32))));
         assert_eq!(list(&[]), "no package is kept\n");
         assert_eq!(list(std::slice::from_ref(&kept)), "Some_Name-1.0-py3-none-any.whl  2.0 KiB  wasm-3.15\n");
         assert_eq!(spelled(&kept.name), spelled("some.name"));

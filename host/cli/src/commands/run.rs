@@ -131,6 +131,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, F
         warm: args.warm,
         packages: args.with,
         requirements: args.requirements,
+        build: args.build,
         ..Request::new(program)
     })
 }

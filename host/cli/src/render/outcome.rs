@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use codebox_core::{Captured, DenialKind, FileChanges, HostPath, LimitKind, NeedsEscalation, Outcome, RunReport};
+use codebox_core::{
+    Captured, DenialKind, FileChanges, HostPath, LimitKind, Limits, NeedsEscalation, Outcome, RunReport,
+};
 
 use super::values::{bytes, limit_value, name_and_flag};
 
@@ -58,13 +60,15 @@ fn ending(report: &RunReport) -> Option<String> {
         Outcome::Signalled(signal) => Some(format!("ended by signal {signal}")),
         Outcome::Trapped(trap) => Some(format!("trapped: {trap}")),
         Outcome::Cancelled => Some("cancelled".to_owned()),
-        Outcome::LimitHit(kind) => Some(limit_hit(*kind, report)),
+        Outcome::LimitHit(kind) => Some(limit_hit(*kind, &report.limits)),
     }
 }
 
-fn limit_hit(kind: LimitKind, report: &RunReport) -> String {
+/// That a limit ended something, which one, and what raises it.
+#[must_use]
+pub fn limit_hit(kind: LimitKind, limits: &Limits) -> String {
     let (name, flag) = name_and_flag(kind);
-    let value = limit_value(kind, &report.limits);
+    let value = limit_value(kind, limits);
     let value = value.map(|value| format!(" of {value}")).unwrap_or_default();
     let raise = flag.map(|flag| format!("; raise it with {flag}"));
     format!("ended by the {name} limit{value}{}", raise.unwrap_or_default())

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use tokio::sync::Semaphore;
 use uv_client::{FlatIndexClient, FlatIndexEntry, MetadataFormat, OwnedArchive};
-use uv_distribution_filename::{DistFilename, WheelFilename};
+use uv_distribution_filename::DistFilename;
 use uv_distribution_types::{File, Index, IndexCapabilities, IndexFormat, IndexUrl};
 use uv_normalize::PackageName;
 
@@ -13,6 +13,13 @@ use super::refusal::{self, Refusal};
 use crate::error::FetchError;
 use crate::pin::{Pin, Sha256};
 use crate::settings::{IndexSettings, address};
+
+/// What kind of file is sought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sought {
+    Wheels,
+    Sources,
+}
 
 /// A file that may be the pinned one.
 pub(crate) struct Candidate {
@@ -36,7 +43,7 @@ impl Candidate {
 
 /// The files to try, in order. The first source that announces the pinned sha256 ends the search.
 pub(super) async fn candidates(
-    pin: &Pin,
+    (pin, sought): (&Pin, Sought),
     settings: &IndexSettings,
     registry: &Registry,
 ) -> Result<Vec<Candidate>, FetchError> {
@@ -45,15 +52,15 @@ pub(super) async fn candidates(
     let mut refusals = Vec::new();
     let mut other = None;
     for index in settings.in_order() {
-        let wheels = match wheels(&name, index, settings, registry).await {
-            Ok(wheels) => wheels,
+        let files = match files((&name, sought), index, settings, registry).await {
+            Ok(files) => files,
             Err(refusal) => {
                 refusals.push((address(index), refusal));
                 continue;
             }
         };
-        let wheels = wheels.into_iter().filter(|(wheel, _)| same(&wheel.version, &pin.version));
-        for (_, file) in wheels {
+        let files = files.into_iter().filter(|(named, _)| same(named.version(), &pin.version));
+        for (_, file) in files {
             let index = address(index);
             let candidate = Candidate { index, file };
             match candidate.announced() {
@@ -70,13 +77,13 @@ pub(super) async fn candidates(
     Ok(silent)
 }
 
-/// All wheels of the package in one source.
-async fn wheels(
-    name: &PackageName,
+/// All files of one kind of the package in one source.
+async fn files(
+    (name, sought): (&PackageName, Sought),
     index: &Index,
     settings: &IndexSettings,
     registry: &Registry,
-) -> Result<Vec<(WheelFilename, File)>, Refusal> {
+) -> Result<Vec<(DistFilename, File)>, Refusal> {
     let local = matches!(index.url(), IndexUrl::Path(_));
     if settings.connectivity.is_offline() && !local {
         return Err(Refusal::Offline);
@@ -85,7 +92,7 @@ async fn wheels(
         let client = FlatIndexClient::new(registry.client.cached_client(), settings.connectivity, &registry.cache);
         let found = client.fetch_all(std::iter::once(index.url())).await;
         let (entries, _) = found.map_err(Refusal::from_flat)?.into_parts();
-        return Ok(entries.into_iter().filter_map(|entry| listed(entry, name)).collect());
+        return Ok(entries.into_iter().filter_map(|entry| listed(entry, (name, sought))).collect());
     }
     let abilities = IndexCapabilities::default();
     let turns = Semaphore::new(1);
@@ -93,31 +100,31 @@ async fn wheels(
     if abilities.unauthorized(index.url()) || abilities.forbidden(index.url()) {
         return Err(Refusal::Denied);
     }
-    let mut wheels = Vec::new();
+    let mut files = Vec::new();
     for (_, page) in found.map_err(Refusal::from_client)? {
         match page {
             MetadataFormat::Simple(page) => {
                 for version in OwnedArchive::deserialize(&page) {
-                    wheels.extend(version.files.all(name).filter_map(|(found, file)| wheel(found, file)));
+                    files.extend(version.files.all(name).filter(|(named, _)| is_sought(named, sought)));
                 }
             }
             MetadataFormat::Flat(entries) => {
-                wheels.extend(entries.into_iter().filter_map(|entry| listed(entry, name)));
+                files.extend(entries.into_iter().filter_map(|entry| listed(entry, (name, sought))));
             }
         }
     }
-    Ok(wheels)
+    Ok(files)
 }
 
-fn listed(entry: FlatIndexEntry, name: &PackageName) -> Option<(WheelFilename, File)> {
-    let (found, file, _) = entry.into_parts();
-    wheel(found, file).filter(|(wheel, _)| wheel.name == *name)
+fn listed(entry: FlatIndexEntry, (name, sought): (&PackageName, Sought)) -> Option<(DistFilename, File)> {
+    let (named, file, _) = entry.into_parts();
+    (is_sought(&named, sought) && named.name() == name).then_some((named, file))
 }
 
-fn wheel(name: DistFilename, file: File) -> Option<(WheelFilename, File)> {
-    match name {
-        DistFilename::WheelFilename(wheel) => Some((wheel, file)),
-        DistFilename::SourceDistFilename(_) => None,
+fn is_sought(named: &DistFilename, sought: Sought) -> bool {
+    match named {
+        DistFilename::WheelFilename(_) => sought == Sought::Wheels,
+        DistFilename::SourceDistFilename(_) => sought == Sought::Sources,
     }
 }
 

@@ -46,15 +46,7 @@ pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(),
 /// content is the one that was named.
 pub(super) fn is_what_it_is_called(wheel: &Wheel, tree: &Path) -> Result<(), HouseError> {
     let refused = |reason: String| HouseError::Wheel { wheel: wheel.file.clone(), reason };
-    let mut described = None;
-    for name in crate::disk::names(tree) {
-        if name.ends_with(".dist-info") && described.replace(name).is_some() {
-            return Err(refused("it describes two packages".to_owned()));
-        }
-    }
-    let described = described.ok_or_else(|| refused("it does not describe its package".to_owned()))?;
-    let text =
-        fs::read(tree.join(&described).join("METADATA")).map_err(|_| refused("it has no METADATA".to_owned()))?;
+    let text = metadata(wheel, tree)?;
     let text = String::from_utf8_lossy(&text[..text.len().min(HEAD)]);
     let named = |field: &str| {
         let head = text.lines().take_while(|line| !line.is_empty());
@@ -70,6 +62,19 @@ pub(super) fn is_what_it_is_called(wheel: &Wheel, tree: &Path) -> Result<(), Hou
         (Ok(said), Ok(wanted)) if said == wanted => Ok(()),
         _ => Err(refused(format!("it says that it is version {version:?}"))),
     }
+}
+
+/// The METADATA of a wheel whose files are below `tree`.
+pub(super) fn metadata(wheel: &Wheel, tree: &Path) -> Result<Vec<u8>, HouseError> {
+    let refused = |reason: &str| HouseError::Wheel { wheel: wheel.file.clone(), reason: reason.to_owned() };
+    let mut described = None;
+    for name in crate::disk::names(tree) {
+        if name.ends_with(".dist-info") && described.replace(name).is_some() {
+            return Err(refused("it describes two packages"));
+        }
+    }
+    let described = described.ok_or_else(|| refused("it does not describe its package"))?;
+    fs::read(tree.join(described).join("METADATA")).map_err(|_| refused("it has no METADATA"))
 }
 
 fn arrange_part(part: &Path, modules: &Path) -> Result<(), HouseError> {

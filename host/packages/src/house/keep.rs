@@ -22,6 +22,8 @@ pub struct Kept {
     pub size: u64,
     /// The targets of environments that it is in.
     pub targets: BTreeSet<String>,
+    /// The source distribution that it was built of here, if it was: the file's name and its sha256.
+    pub origin: Option<(String, String)>,
 }
 
 /// What was removed.
@@ -49,7 +51,8 @@ impl House {
                 let (files, targets): (Vec<&String>, BTreeSet<String>) =
                     within.map(|(file, target)| (file, target.clone())).unzip();
                 let file = files.first().map_or_else(|| self.named(&sha256), |file| (*file).clone());
-                Kept { file, size: size(&self.wheel_dir(&sha256)), sha256, targets }
+                let origin = self.origin(&sha256);
+                Kept { file, size: size(&self.wheel_dir(&sha256)), sha256, targets, origin }
             })
             .collect();
         kept.sort_by(|one, other| (&one.file, &one.sha256).cmp(&(&other.file, &other.sha256)));
@@ -63,8 +66,9 @@ impl House {
         described.unwrap_or(sha256).to_owned()
     }
 
-    /// Removes every environment that no run holds, the wheels and bytecode that are in none of those left, and what
-    /// indexes said. Waits for those who are adding something, and calls `waits` before it does.
+    /// Removes every environment that no run holds, the wheels and bytecode that are in none of those left, source
+    /// distributions that nobody builds at the moment, and what indexes said. Waits for those who are adding something, and
+    /// calls `waits` before it does.
     ///
     /// # Errors
     /// When something cannot be removed.
@@ -87,12 +91,20 @@ impl House {
             }
         }
         // Nobody is making anything now, so that this is what a process left that was killed.
-        for (dir, staged) in [("wheels", ".wheel-"), ("environments", ".environment-")] {
+        for (dir, staged) in [("wheels", ".wheel-"), ("environments", ".environment-"), ("sources", ".source-")] {
             for entry in fs::read_dir(self.root.join(dir)).into_iter().flatten().flatten() {
                 if entry.file_name().to_string_lossy().starts_with(staged) {
                     pruned.bytes += size(&entry.path());
                     remove(&entry.path())?;
                 }
+            }
+        }
+        for entry in fs::read_dir(self.root.join("compiled")).into_iter().flatten().flatten() {
+            let bench = entry.file_name().to_string_lossy().starts_with(super::BENCH);
+            let held = File::open(entry.path().join(super::HELD));
+            if bench && held.is_ok_and(|held| held.try_lock().is_ok()) {
+                pruned.bytes += size(&entry.path());
+                remove(&entry.path())?;
             }
         }
         for sha256 in names(&self.root.join("wheels")) {
@@ -103,6 +115,16 @@ impl House {
                 pruned.wheels += 1;
             }
         }
+        for sha256 in names(&self.root.join("sources")) {
+            let place = self.root.join("sources").join(sha256);
+            // One that is being built is held.
+            let file = File::open(place.join(super::source::NAMED));
+            if file.as_ref().is_ok_and(|file| file.try_lock().is_ok()) {
+                pruned.bytes += size(&place);
+                remove(&place)?;
+            }
+        }
+        self.forget_built().map_err(HouseError::io("remove", &self.root))?;
         for runtime in names(&self.root.join("compiled")) {
             for sha256 in names(&self.root.join("compiled").join(&runtime)) {
                 if !used.contains(&sha256) {

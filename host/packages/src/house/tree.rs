@@ -21,6 +21,18 @@ pub(super) fn shown(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets whoever is shown a tree read every directory in it.
+pub(super) fn all_shown(dir: &Path) -> io::Result<()> {
+    shown(dir)?;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            all_shown(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Nobody writes to it again, and everybody who is shown it reads it.
 fn sealed(file: &Path) -> io::Result<()> {
     #[cfg(unix)]

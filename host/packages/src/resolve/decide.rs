@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Index, ResolveError, Resolved, Target, native};
+use super::{Index, ResolveError, Resolved, Sources, Target, native};
 use crate::requirement::Requirement;
+use crate::source::Sdist;
 
 /// Where packages can be had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,9 +21,18 @@ impl Index<'_> {
     /// Old versions are no way out: where pure wheels are to be had only of an older version of a package that was asked
     /// for than a container gets, the container it is.
     ///
+    /// Where `sources` lets source distributions serve, whether a wheel that is still to be built of one is pure is not known
+    /// here: what [`Decision::Pure`] has in `sources` is to be looked at once it is built.
+    ///
     /// # Errors
-    /// When neither serves; the error is about WebAssembly where that was not for want of wheels.
-    pub async fn decide(&self, wanted: &[Requirement], wasm: &Target) -> Result<Decision, ResolveError> {
+    /// When neither serves; the error is about WebAssembly where that was not for want of wheels. As for
+    /// [`resolve`](Self::resolve).
+    pub async fn decide(
+        &self,
+        wanted: &[Requirement],
+        wasm: &Target,
+        sources: Sources<'_>,
+    ) -> Result<Decision, ResolveError> {
         // With the newest of what was asked for, first: without that bound a search goes back through every old version until
         // it comes to one from before there was native code.
         let mut newest = Vec::new();
@@ -30,25 +40,30 @@ impl Index<'_> {
             let version = self.newest(one, wasm.python()).await?;
             newest.extend(version.and_then(|version| no_older(one.name(), &version)));
         }
-        match self.resolve(&[wanted, &newest].concat(), wasm).await {
+        match self.resolve(&[wanted, &newest].concat(), wasm, sources).await {
             Ok(resolved) => return Ok(Decision::Pure(resolved)),
             Err(ResolveError::NoSolution { .. }) => {}
             // Also in a container it is not to be had, or nobody can tell.
             Err(error) => return Err(error),
         }
-        let mut in_container = self.resolve(wanted, &Target::usual()).await;
+        let mut in_container = self.resolve(wanted, &Target::usual(), sources).await;
         if let Err(ResolveError::NoSolution { .. }) = in_container {
             // What is no longer made for that one; the image that is chosen has the last word.
-            in_container = self.resolve(wanted, &Target::older()).await;
+            in_container = self.resolve(wanted, &Target::older(), sources).await;
         }
         // Older than the newest will do where a container has nothing newer either.
-        let Ok(container) = in_container else { return self.resolve(wanted, wasm).await.map(Decision::Pure) };
+        let container = match in_container {
+            Ok(container) => container,
+            Err(unbuilt @ ResolveError::Unbuilt(_)) => return Err(unbuilt),
+            Err(_) => return self.resolve(wanted, wasm, sources).await.map(Decision::Pure),
+        };
+        let built = container.sources.iter().map(|Sdist(file)| file);
         let as_new = free(wanted, wasm).filter_map(|one| {
-            let wheel = container.wheels.iter().find(|wheel| wheel.name == one.name())?;
+            let wheel = container.wheels.iter().chain(built.clone()).find(|wheel| wheel.name == one.name())?;
             no_older(&wheel.name, &wheel.version)
         });
         let as_new: Vec<Requirement> = as_new.collect();
-        match self.resolve(&[wanted, &as_new].concat(), wasm).await {
+        match self.resolve(&[wanted, &as_new].concat(), wasm, sources).await {
             Ok(resolved) => return Ok(Decision::Pure(resolved)),
             Err(ResolveError::NoSolution { .. }) => {}
             Err(error) => return Err(error),
@@ -56,6 +71,9 @@ impl Index<'_> {
         let is_built_in = |name: &str| wasm.built_in().iter().any(|built_in| built_in.name == name);
         let natives = native(&container, wanted).into_iter().filter(|name| !is_built_in(name));
         let mut names: Vec<String> = natives.map(str::to_owned).collect();
+        if names.is_empty() {
+            names = built.map(|file| file.name.clone()).collect();
+        }
         if names.is_empty() {
             // Nothing is native: another version than the built-in one is wanted, or one for older interpreters.
             names = wanted.iter().map(|one| one.name().to_owned()).collect();

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use uv_distribution::{ArchiveMetadata, Reporter};
-use uv_distribution_types::{
-    Dist, IndexMetadata, InstalledDist, InstalledDistKind, InstalledRegistryDist, Name as _, RequestedDist,
-};
+use uv_distribution_types::{Dist, IndexMetadata, InstalledDist, InstalledDistKind, InstalledRegistryDist, Name as _};
 use uv_normalize::PackageName;
 use uv_pypi_types::ResolutionMetadata;
 use uv_resolver::{
@@ -16,6 +14,7 @@ use uv_resolver::{
 };
 use uv_types::InstalledPackagesProvider;
 
+use super::sources::Asker;
 use super::target::BuiltIn;
 use super::unbuilt::Unbuilt;
 
@@ -49,9 +48,13 @@ impl InstalledPackagesProvider for Present {
 /// The index, but for what is there already.
 pub(super) struct Provider<'a> {
     pub(super) index: DefaultResolverProvider<'a, Unbuilt>,
+    /// The same without source distributions, for packages that would be built for nothing: where any platform is to be
+    /// served, what its authors make for single ones is not for it.
+    pub(super) wheels: Option<DefaultResolverProvider<'a, Unbuilt>>,
     pub(super) present: Present,
     /// The names that no index has, and that were asked for.
     pub(super) unknown: Arc<Mutex<Vec<String>>>,
+    pub(super) asker: Asker<'a>,
 }
 
 impl ResolverProvider for Provider<'_> {
@@ -64,7 +67,10 @@ impl ResolverProvider for Provider<'_> {
         if self.present.0.contains_key(name) {
             return Ok(VersionsResponse::Found(Vec::new()));
         }
-        let answer = self.index.get_package_versions(name, index).await;
+        let answer = match &self.wheels {
+            Some(wheels) if self.asker.is_native(name).await => wheels.get_package_versions(name, index).await,
+            _ => self.index.get_package_versions(name, index).await,
+        };
         if let (Ok(VersionsResponse::NotFound | VersionsResponse::NoIndex), Ok(mut unknown)) =
             (&answer, self.unknown.lock())
         {
@@ -76,10 +82,8 @@ impl ResolverProvider for Provider<'_> {
     async fn get_or_build_wheel_metadata<'io>(&'io self, dist: &'io Dist) -> WheelMetadataResult {
         match dist {
             Dist::Built(_) => self.index.get_or_build_wheel_metadata(dist).await,
-            Dist::Source(_) => Ok(MetadataResponse::Error(
-                Box::new(RequestedDist::Installable(dist.clone())),
-                Arc::new(uv_distribution::Error::NoBuild),
-            )),
+            // Never the index's own: that would have it built here.
+            Dist::Source(source) => self.asker.metadata(dist, source).await,
         }
     }
 

@@ -5,9 +5,11 @@ use uv_client::ErrorKind;
 use super::near::near;
 use super::target::Target;
 use crate::error::Cause;
+use crate::house::HouseError;
 use crate::reach::astray;
 use crate::requirement::Requirement;
 use crate::settings::IndexSettings;
+use crate::source::Sdist;
 
 /// Why there are no wheels for what was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -27,13 +29,23 @@ pub enum ResolveError {
         searched: String,
     },
     /// They contradict each other, or nothing here serves them.
-    #[error("no set of wheels for {target} has what is asked for: {reason}")]
+    #[error("{}", no_solution(target, reason, unbuilt))]
     NoSolution {
         /// For what.
         target: String,
         /// In one line.
         reason: String,
+        /// The packages that it is about.
+        involved: Vec<String>,
+        /// Those among them that there are only source distributions of, as far as was looked.
+        unbuilt: Vec<String>,
     },
+    /// A source distribution has to be built before anybody knows what it needs.
+    #[error("{} has to be built before it is known what it needs", .0.0.file)]
+    Unbuilt(Box<Sdist>),
+    /// A source distribution, or what was built of it, cannot be used.
+    #[error(transparent)]
+    Source(Box<HouseError>),
     /// The network is switched off.
     #[error("{0} is not here and network use is switched off (UV_OFFLINE, or `offline` in uv.toml); allow it once")]
     Offline(String),
@@ -63,6 +75,14 @@ pub enum ResolveError {
     },
 }
 
+fn no_solution(target: &str, reason: &str, unbuilt: &[String]) -> String {
+    match unbuilt {
+        [] => format!("no set of wheels for {target} has what is asked for: {reason}"),
+        [one] => format!("the package {one} has no wheel, only a source distribution"),
+        some => format!("the packages {} have no wheels, only source distributions", some.join(", ")),
+    }
+}
+
 fn said(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(" or ")) }
 }
@@ -85,7 +105,8 @@ pub(super) fn of(
                 return ResolveError::Offline(listed(wanted));
             }
             if unknown.is_empty() {
-                return ResolveError::NoSolution { target: target.name(), reason: in_one_line(none.report()) };
+                let reason = in_one_line(none.report());
+                return ResolveError::NoSolution { target: target.name(), reason, involved, unbuilt: Vec::new() };
             }
             let others =
                 || wanted.iter().map(Requirement::name).chain(target.built_in().iter().map(|one| one.name.as_str()));

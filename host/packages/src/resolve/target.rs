@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use uv_distribution_filename::WheelFilename;
 use uv_pep508::{MarkerEnvironment, MarkerEnvironmentBuilder};
 use uv_platform_tags::{Arch, Os, Platform, Tags, TagsOptions};
 
@@ -127,9 +128,25 @@ impl Target {
         }
     }
 
+    /// The names of its own modules, where packages come before them.
+    #[must_use]
+    pub fn library(&self) -> &[String] {
+        match self {
+            Self::Wasm { .. } => &[],
+            Self::Container(image) => &image.library,
+        }
+    }
+
     fn minor_version(&self) -> (u8, u8) {
         let mut parts = self.python().split('.').map(|part| part.parse().unwrap_or(0));
         (parts.next().unwrap_or(3), parts.next().unwrap_or(0))
+    }
+
+    /// Whether a wheel of this file name serves there.
+    #[must_use]
+    pub fn takes(&self, file: &str) -> bool {
+        let named = file.parse::<WheelFilename>();
+        named.is_ok_and(|named| self.tags().is_ok_and(|tags| named.is_compatible(&tags)))
     }
 
     pub(super) fn tags(&self) -> Result<Tags, ResolveError> {

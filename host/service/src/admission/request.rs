@@ -40,6 +40,8 @@ pub struct Request {
     pub packages: Vec<String>,
     /// Files that list packages.
     pub requirements: Vec<PathBuf>,
+    /// Whether packages without wheels are to be built from their sources.
+    pub build: bool,
 }
 
 impl Request {
@@ -61,6 +63,7 @@ impl Request {
             warm: None,
             packages: Vec::new(),
             requirements: Vec::new(),
+            build: false,
         }
     }
 

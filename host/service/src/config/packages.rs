@@ -13,6 +13,19 @@ pub(super) struct Table {
     allow: Option<Vec<String>>,
     index: Option<String>,
     registry: Option<String>,
+    build: Option<bool>,
+}
+
+/// Whether source distributions are built where there are no wheels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Building {
+    /// Never, whoever asks.
+    Forbidden,
+    /// Where a request asks for it.
+    #[default]
+    Asked,
+    /// For every request.
+    Always,
 }
 
 /// Which packages may be had, and from where.
@@ -24,11 +37,13 @@ pub struct Packages {
     pub index: Option<String>,
     /// The only registry that is asked for packages of npm, whatever their scope; the user's own count where there is none.
     pub registry: Option<String>,
+    /// Whether those of Python may be built.
+    pub building: Building,
 }
 
 impl Table {
     pub(super) fn read(self, file: &Path) -> Result<Packages, ConfigError> {
-        let Self { allow, index, registry } = self;
+        let Self { allow, index, registry, build } = self;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '/');
         if let Some(bad) = allow.iter().flatten().find(|name| name.is_empty() || !name.chars().all(plain)) {
             let detail = format!("{bad:?} is not the name of a package");
@@ -41,7 +56,12 @@ impl Table {
                 return Err(ConfigError::new(file, key, detail, "write an address that begins with https://"));
             }
         }
-        Ok(Packages { allow, index, registry })
+        let building = match build {
+            Some(true) => Building::Always,
+            Some(false) => Building::Forbidden,
+            None => Building::Asked,
+        };
+        Ok(Packages { allow, index, registry, building })
     }
 }
 
@@ -53,18 +73,26 @@ impl Packages {
         self.allow.as_ref().is_none_or(|allowed| allowed.iter().any(|one| spelled(one) == name))
     }
 
-    /// These, narrowed by a project's, which cannot say where packages come from.
+    /// These, narrowed by a project's, which cannot say where packages come from, nor have any built.
     pub(super) fn narrowed(&self, project: &Self, file: &Path) -> Result<Self, ConfigError> {
         let own = [("packages.index", &project.index), ("packages.registry", &project.registry)];
         if let Some((key, _)) = own.into_iter().find(|(_, address)| address.is_some()) {
             let fix = "leave it out, or put it into your own configuration";
             return Err(ConfigError::new(file, key, "a project cannot choose where packages come from", fix));
         }
+        let building = match project.building {
+            Building::Asked => self.building,
+            Building::Forbidden => Building::Forbidden,
+            Building::Always => {
+                let fix = "leave it out, or put it into your own configuration";
+                return Err(ConfigError::new(file, "packages.build", "a project cannot have packages built", fix));
+            }
+        };
         let allow = match (&self.allow, &project.allow) {
             (Some(_), Some(theirs)) => Some(theirs.iter().filter(|name| self.allows(name)).cloned().collect()),
             (ours, theirs) => ours.clone().or_else(|| theirs.clone()),
         };
-        Ok(Self { allow, ..self.clone() })
+        Ok(Self { allow, building, ..self.clone() })
     }
 }
 
@@ -87,7 +115,7 @@ mod tests {
 
     fn packages(allow: Option<&[&str]>, index: Option<&str>) -> Packages {
         let allow = allow.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        Packages { allow, index: index.map(str::to_owned), registry: None }
+        Packages { allow, index: index.map(str::to_owned), ..Packages::default() }
     }
 
     #[test]
@@ -105,6 +133,18 @@ mod tests {
         let fixed = Packages { registry: registry.clone(), ..none.clone() };
         assert_eq!(fixed.narrowed(&none, file).map(|both| both.registry), Ok(registry));
         assert!(none.narrowed(&fixed, file).is_err());
+        let builds = |building| Packages { building, ..none.clone() };
+        for (ours, theirs, both) in [
+            (Building::Asked, Building::Asked, Some(Building::Asked)),
+            (Building::Always, Building::Asked, Some(Building::Always)),
+            (Building::Always, Building::Forbidden, Some(Building::Forbidden)),
+            (Building::Forbidden, Building::Asked, Some(Building::Forbidden)),
+            (Building::Asked, Building::Always, None),
+            (Building::Always, Building::Always, None),
+        ] {
+            let narrowed = builds(ours).narrowed(&builds(theirs), file);
+            assert_eq!(narrowed.ok().map(|packages| packages.building), both, "{ours:?} {theirs:?}");
+        }
         let table = Table { registry: Some("file:///x".to_owned()), ..Table::default() };
         assert!(table.read(file).is_err_and(|error| error.key == "packages.registry"));
     }

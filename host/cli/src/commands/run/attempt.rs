@@ -16,7 +16,7 @@ use crate::args::RunArgs;
 use crate::commands::again::{Image, again};
 use crate::failure::Failure;
 use crate::handover::Handover;
-use crate::host::{Confinement, Host};
+use crate::host::{Confinement, Host, Provided};
 use crate::interrupt::Signals;
 use crate::progress::progress;
 use crate::standby::{Ended, Standby, StandingBy};
@@ -101,7 +101,7 @@ pub(super) fn attempt(
         request = request.in_container();
     }
     let admitted = admit(request, &policy, host.surroundings())?;
-    let packages = host.packages(&admitted, progress(voice).as_ref())?;
+    let packages = host.packages(&admitted, engine.as_deref(), progress(voice).as_ref())?;
     packages.notes.iter().for_each(|note| voice.explain(note.clone()));
     let admitted = admitted.with_packages(&packages);
     // Has no thread of its own, so it can exist before the process confines itself.
@@ -183,7 +183,9 @@ fn carried_out(
         // Blocks for as long as it takes, so no task may be around it.
         host.catalog()?.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
     }
-    let layers = runtime.block_on(host.layers(admitted, &plan.choice, progress(voice).as_ref()))?;
+    let provided = runtime.block_on(host.layers(admitted, &plan.choice, progress(voice).as_ref()))?;
+    let Provided { layers, notes: told } = provided;
+    told.iter().for_each(|note| voice.explain(note.clone()));
     let prepared = runtime.block_on(prepare(admitted, plan, backend, layers))?;
     let signals = Signals::heard();
     let walls = match host.confine(admitted, prepared.spec(), confinement) {
@@ -203,6 +205,7 @@ fn carried_out(
         voice.note("it printed something else when it was run again; what the first try had printed stands above");
     }
     report.enforcement.walls.extend(walls);
+    told.iter().for_each(|note| report.provenance.reason = format!("{}; {note}", report.provenance.reason));
     if let Some(Takeover { handover: Handover { from, lacked, .. }, .. }) = takeover {
         mark_escalated(&mut report.provenance, BackendId::read(from.clone()), lacked);
     }

@@ -107,6 +107,7 @@ impl Host for Fake {
     fn packages(
         &self,
         _admitted: &Admitted,
+        _engine: Option<&str>,
         _progress: &dyn codebox_service::Progress,
     ) -> Result<codebox_service::PackageNeeds, Failure> {
         Ok(codebox_service::PackageNeeds::default())
@@ -117,8 +118,8 @@ impl Host for Fake {
         _admitted: &'a Admitted,
         _choice: &'a codebox_service::Choice,
         _progress: &'a dyn codebox_service::Progress,
-    ) -> codebox_core::BoxFuture<'a, Result<Vec<codebox_core::Layer>, Failure>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
+    ) -> codebox_core::BoxFuture<'a, Result<crate::host::Provided, Failure>> {
+        Box::pin(std::future::ready(Ok(crate::host::Provided::default())))
     }
 
     fn compile(&self, _asked: &str) -> Result<(), Failure> {

@@ -1,0 +1,103 @@
+//! Source distributions, unpacked once to be built.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use tempfile::Builder;
+
+use super::{House, HouseError, tree};
+use crate::progress::Silent;
+use crate::resolve::Index;
+use crate::source::Sdist;
+use crate::unpack::{UnpackLimits, tarball};
+
+/// What stands beside the unpacked tree: the name of the file that it was in.
+pub(super) const NAMED: &str = "source.txt";
+
+/// What whoever builds it holds.
+const TURN: &str = "building";
+
+/// The tree.
+const TREE: &str = "tree";
+
+/// An unpacked source distribution, which stays while this value lives.
+#[derive(Debug)]
+pub struct Unpacked {
+    /// The directory with its files. None of them was run.
+    pub tree: PathBuf,
+    /// Held, so that nobody prunes it.
+    #[expect(dead_code, reason = "the open file is the lock")]
+    held: File,
+}
+
+impl Unpacked {
+    /// Waits until nobody else builds it; nobody does while the answer lives.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    pub fn turn(&self) -> Result<File, HouseError> {
+        let path = self.tree.with_file_name(TURN);
+        let file = File::open(&path).map_err(HouseError::io("open", &path))?;
+        file.lock().map_err(HouseError::io("lock", &path))?;
+        Ok(file)
+    }
+}
+
+impl House {
+    fn source_dir(&self, sdist: &Sdist) -> PathBuf {
+        self.root.join("sources").join(&sdist.0.sha256)
+    }
+
+    /// A source distribution, unpacked, if it is here.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn unpacked(&self, sdist: &Sdist) -> Result<Option<Unpacked>, HouseError> {
+        let place = self.source_dir(sdist);
+        let held = super::held_file(&place, NAMED)?;
+        Ok(held.map(|held| Unpacked { tree: place.join(TREE), held }).filter(|unpacked| unpacked.tree.is_dir()))
+    }
+
+    /// Brings a source distribution here and unpacks it, if it is not here yet.
+    ///
+    /// # Errors
+    /// When it cannot be had, or is refused as wheels are.
+    pub async fn source(&self, sdist: &Sdist, index: &Index<'_>) -> Result<Unpacked, HouseError> {
+        if let Some(unpacked) = self.unpacked(sdist)? {
+            return Ok(unpacked);
+        }
+        let _turn = self.beside_others()?;
+        if let Some(unpacked) = self.unpacked(sdist)? {
+            return Ok(unpacked);
+        }
+        let file = &sdist.0.file;
+        if !file.ends_with(".tar.gz") {
+            let reason = "only source distributions in a .tar.gz are unpacked".to_owned();
+            return Err(HouseError::Source { file: file.clone(), reason });
+        }
+        let above = self.root.join("sources");
+        tree::private(&above).map_err(HouseError::io("make", &above))?;
+        let staged = Builder::new().prefix(".source-").tempdir_in(&above);
+        let staged = staged.map_err(HouseError::io("make a directory in", &above))?;
+        let archive = staged.path().join("source.tar.gz");
+        index.bring_source(sdist, &archive, &Silent).await?;
+        let ready = staged.path().join("ready");
+        unpack(file, &archive, &ready)?;
+        let place = self.source_dir(sdist);
+        tree::into_place(&ready, &place).map_err(HouseError::io("write", &place))?;
+        let gone = || HouseError::io("open", &place)(std::io::ErrorKind::NotFound.into());
+        self.unpacked(sdist)?.ok_or_else(gone)
+    }
+}
+
+/// Unpacks a source distribution whose content was checked.
+fn unpack(name: &str, archive: &Path, ready: &Path) -> Result<(), HouseError> {
+    tree::private(ready).map_err(HouseError::io("make", ready))?;
+    let whole = ready.join(TREE);
+    let open = File::open(archive).map_err(HouseError::io("open", archive))?;
+    tarball::unpack(&UnpackLimits::default(), name, open, &whole)
+        .map_err(|source| HouseError::Unpack { wheel: name.to_owned(), source })?;
+    tree::all_shown(&whole).map_err(HouseError::io("open to readers", &whole))?;
+    let written = fs::write(ready.join(TURN), "").and_then(|()| fs::write(ready.join(NAMED), name));
+    written.map_err(HouseError::io("write", ready))
+}

@@ -1,0 +1,122 @@
+//! What an index lists of a package.
+
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use uv_client::{MetadataFormat, OwnedArchive, SimpleDetailMetadatum};
+use uv_distribution_filename::DistFilename;
+use uv_distribution_types::{File, IndexCapabilities};
+use uv_normalize::PackageName;
+use uv_pep440::Version;
+use uv_pep508::VersionOrUrl;
+
+use super::{Index, ResolveError};
+use crate::requirement::Requirement;
+
+/// Packages that are looked at for why nothing serves.
+const MOST_BLAMED: usize = 20;
+
+impl Index<'_> {
+    /// The newest version that an index has wheels of for this version of Python, whatever their platform.
+    ///
+    /// Nothing where no index tells.
+    ///
+    /// # Errors
+    /// When an index does not answer in time.
+    pub async fn newest(&self, wanted: &Requirement, python: &str) -> Result<Option<String>, ResolveError> {
+        let patience = self.patience();
+        let asked: super::Boxed<'_, Option<String>> = Box::pin(self.newest_listed(wanted, python));
+        timeout(patience, asked).await.map_err(|_| late(patience))
+    }
+
+    async fn newest_listed(&self, wanted: &Requirement, python: &str) -> Option<String> {
+        let name: PackageName = wanted.name().parse().ok()?;
+        let python: Version = python.parse().ok()?;
+        let wanted = match &wanted.inner().version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+            _ => None,
+        };
+        let mut newest: Option<Version> = None;
+        for datum in self.listed(&name).await? {
+            let version = &datum.version;
+            if version.any_prerelease() || wanted.is_some_and(|wanted| !wanted.contains(version)) {
+                continue;
+            }
+            if newest.as_ref().is_some_and(|newest| newest >= version) {
+                continue;
+            }
+            let serves = datum.files.all(&name).any(|(file, found)| {
+                matches!(file, DistFilename::WheelFilename(_))
+                    && !is_yanked(&found)
+                    && found.requires_python.as_ref().is_none_or(|versions| versions.contains(&python))
+            });
+            if serves {
+                newest = Some(datum.version);
+            }
+        }
+        newest.map(|version| version.to_string())
+    }
+
+    /// Whether any version of a package has wheels for single platforms.
+    pub(super) async fn has_native_wheels(&self, name: &PackageName) -> bool {
+        let listed = self.listed(name).await.into_iter().flatten();
+        listed.flat_map(|datum| datum.files.all(name)).any(|(file, found)| {
+            matches!(file, DistFilename::WheelFilename(_)) && !found.filename.ends_with("-none-any.whl")
+        })
+    }
+
+    /// The same error, which tells of packages that there are only source distributions of, if that is behind it.
+    pub async fn told(&self, error: ResolveError, wanted: &[Requirement]) -> ResolveError {
+        let ResolveError::NoSolution { target, reason, involved, .. } = error else { return error };
+        let mut unbuilt = Vec::new();
+        let looked = async {
+            for name in involved.iter().take(MOST_BLAMED) {
+                if self.has_sources_only(name, wanted).await {
+                    unbuilt.push(name.clone());
+                }
+            }
+        };
+        let looked: super::Boxed<'_, ()> = Box::pin(looked);
+        // What is found by then is told.
+        let _ = timeout(self.patience(), looked).await;
+        ResolveError::NoSolution { target, reason, involved, unbuilt }
+    }
+
+    /// Whether a package has source distributions and no wheel, in all the versions that were asked for.
+    async fn has_sources_only(&self, name: &str, wanted: &[Requirement]) -> bool {
+        let Ok(package) = name.parse::<PackageName>() else { return false };
+        let (mut wheels, mut sources) = (0, 0);
+        for datum in self.listed(&package).await.into_iter().flatten() {
+            let version = datum.version.to_string();
+            if wanted.iter().all(|one| !one.is_named(name) || one.admits(&version)) {
+                for (file, _) in datum.files.all(&package).filter(|(_, found)| !is_yanked(found)) {
+                    match file {
+                        DistFilename::WheelFilename(_) => wheels += 1,
+                        DistFilename::SourceDistFilename(_) => sources += 1,
+                    }
+                }
+            }
+        }
+        wheels == 0 && sources > 0
+    }
+
+    /// What the first index that knows a name lists of it; nothing where none tells.
+    async fn listed(&self, name: &PackageName) -> Option<Vec<SimpleDetailMetadatum>> {
+        let (abilities, turns) = (IndexCapabilities::default(), Semaphore::new(1));
+        let pages = self.registry.client.simple_detail(name, None, &abilities, &turns).await.ok()?;
+        let simple = pages.into_iter().filter_map(|(_, page)| match page {
+            MetadataFormat::Simple(page) => Some(OwnedArchive::deserialize(&page)),
+            MetadataFormat::Flat(_) => None,
+        });
+        Some(simple.flatten().collect())
+    }
+}
+
+fn is_yanked(file: &File) -> bool {
+    file.yanked.as_ref().is_some_and(|yanked| yanked.is_yanked())
+}
+
+pub(super) fn late(patience: Duration) -> ResolveError {
+    ResolveError::Deadline { seconds: patience.as_secs() }
+}

@@ -1,0 +1,206 @@
+//! Source distributions: which they are, and what they say of themselves without any of them being run.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::str::FromStr as _;
+
+use serde::{Deserialize, Serialize};
+use uv_normalize::PackageName;
+use uv_pep440::Version;
+use uv_pypi_types::{PyProjectToml, ResolutionMetadata};
+
+use crate::requirement::Requirement;
+use crate::resolve::Wheel;
+
+/// A source distribution, exactly: told as a wheel is, by its package, version, file, address, sha256 and size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Sdist(pub Wheel);
+
+/// The most of a file that tells of a source distribution which is looked at.
+const LARGEST: u64 = 1 << 20;
+
+/// The most requirements that one may need to be built.
+const MOST_REQUIRED: usize = 100;
+
+/// What builds a source distribution that does not say it.
+const USUAL: &str = "setuptools.build_meta:__legacy__";
+
+/// Why a source distribution cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("pyproject.toml: {0}")]
+pub struct BadBuildSystem(String);
+
+/// What a source distribution is built with (PEP 517 and 518).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuildSystem {
+    /// What has to be there.
+    pub requires: Vec<Requirement>,
+    /// The module, and after a colon the object in it, whose functions build.
+    pub backend: String,
+    /// Directories of the source distribution in which that is looked for first.
+    pub paths: Vec<String>,
+}
+
+/// `pyproject.toml`, as far as it is about that.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Project {
+    build_system: Option<Table>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Table {
+    #[serde(default)]
+    requires: Vec<String>,
+    build_backend: Option<String>,
+    #[serde(default)]
+    backend_path: Vec<String>,
+}
+
+impl BuildSystem {
+    /// What the unpacked source distribution at `tree` says; setuptools, where it says nothing.
+    ///
+    /// # Errors
+    /// A file that is no TOML or too large, a requirement that is refused, a backend that is no name.
+    pub fn of(tree: &Path) -> Result<Self, BadBuildSystem> {
+        let Some(text) = text_of(&tree.join("pyproject.toml"))? else { return Ok(Self::usual()) };
+        let read: Project = toml::from_str(&text)
+            .map_err(|error| BadBuildSystem(error.message().lines().next().unwrap_or_default().to_owned()))?;
+        let Some(Table { requires, build_backend, backend_path }) = read.build_system else {
+            return Ok(Self::usual());
+        };
+        let requires = Self::wanted(&requires)?;
+        let backend = build_backend.unwrap_or_else(|| USUAL.to_owned());
+        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':');
+        if backend.is_empty() || backend.len() > 200 || !backend.chars().all(is_plain) {
+            return Err(BadBuildSystem("build-backend is no name of an object in a module".to_owned()));
+        }
+        if backend_path.iter().any(|path| path.len() > 200 || path.chars().any(char::is_control)) {
+            return Err(BadBuildSystem("backend-path has what is no path".to_owned()));
+        }
+        Ok(Self { requires, backend, paths: backend_path })
+    }
+
+    /// What a backend says that it needs, as requirements.
+    ///
+    /// # Errors
+    /// The first that is refused, and more of them than anybody needs.
+    pub fn wanted(texts: &[String]) -> Result<Vec<Requirement>, BadBuildSystem> {
+        if texts.len() > MOST_REQUIRED {
+            return Err(BadBuildSystem(format!("{} packages to build with are too many", texts.len())));
+        }
+        let read = texts.iter().map(|text| Requirement::from_str(text));
+        read.collect::<Result<_, _>>().map_err(|error| BadBuildSystem(error.to_string()))
+    }
+
+    fn usual() -> Self {
+        let requires = "setuptools".parse().into_iter().collect();
+        Self { requires, backend: USUAL.to_owned(), paths: Vec::new() }
+    }
+}
+
+/// What its wheel will need, where the unpacked source distribution at `tree` says that for good.
+pub(crate) fn stated(tree: &Path, sdist: &Sdist) -> Option<ResolutionMetadata> {
+    let Sdist(Wheel { name, version, .. }) = sdist;
+    let (name, version) = (PackageName::from_str(name).ok()?, Version::from_str(version).ok()?);
+    let info = text_of(&tree.join("PKG-INFO")).ok().flatten();
+    let info = info.filter(|text| !is_open(text));
+    let info = info.and_then(|text| ResolutionMetadata::parse_pkg_info(text.as_bytes()).ok());
+    let project = || {
+        let text = text_of(&tree.join("pyproject.toml")).ok().flatten()?;
+        let read = PyProjectToml::from_toml(&text, "pyproject.toml").ok()?;
+        ResolutionMetadata::parse_pyproject_toml(read, Some(&version)).ok()
+    };
+    // One that speaks of another package has to be built, and is then seen not to be what it is called.
+    info.or_else(project).filter(|stated| stated.name == name && stated.version == version)
+}
+
+/// Whether a PKG-INFO leaves open what is needed; in any spelling, where uv's reader knows one.
+fn is_open(info: &str) -> bool {
+    let fields = info.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
+    let mut open = fields.filter(|(name, _)| name.eq_ignore_ascii_case("Dynamic")).map(|(_, field)| field.trim());
+    open.any(|field| {
+        ["Requires-Dist", "Requires-Python", "Provides-Extra"].iter().any(|one| field.eq_ignore_ascii_case(one))
+    })
+}
+
+/// A file's text, if it is there.
+fn text_of(path: &Path) -> Result<Option<String>, BadBuildSystem> {
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    let mut text = String::new();
+    let unreadable = |error: std::io::Error| BadBuildSystem(error.to_string());
+    file.take(LARGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > LARGEST {
+        return Err(BadBuildSystem("it is larger than 1 MiB".to_owned()));
+    }
+    Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let tree = tempfile::tempdir().expect("a directory");
+        for (name, text) in files {
+            std::fs::write(tree.path().join(name), text).expect("a file");
+        }
+        tree
+    }
+
+    #[test]
+    fn what_builds_is_read_and_never_run() {
+        let usual = BuildSystem::of(tree(&[("setup.py", "1 / 0")]).path()).expect("nothing is said");
+        assert_eq!(usual.backend, "setuptools.build_meta:__legacy__");
+        assert_eq!(usual.requires.len(), 1);
+        let text = "[build-system]\nrequires = ['hatchling>=1', 'x; python_version < \"3\"']\n\
+                    build-backend = 'hatchling.build'\nbackend-path = ['.']\n";
+        let said = BuildSystem::of(tree(&[("pyproject.toml", text)]).path()).expect("it is plain");
+        assert_eq!((said.backend.as_str(), said.requires.len(), said.paths), ("hatchling.build", 2, vec![".".into()]));
+        for bad in [
+            "[build-system",
+            "[build-system]\nrequires = 7",
+            "[build-system]\nrequires = ['x @ http://127.0.0.1/x.whl']",
+            "[build-system]\nrequires = ['-r x']",
+            "[build-system]\nrequires = []\nbuild-backend = 'x; import os'",
+            "[build-system]\nrequires = []\nbackend-path = [\"a\\u0000b\"]",
+        ] {
+            assert!(BuildSystem::of(tree(&[("pyproject.toml", bad)]).path()).is_err(), "{bad:?}");
+        }
+        let many = vec!["x".to_owned(); 1000];
+        assert!(BuildSystem::wanted(&many).is_err());
+    }
+
+    #[test]
+    fn only_what_is_said_for_good_counts() {
+        let sdist = |version: &str| {
+            Sdist(Wheel {
+                name: "a-b".to_owned(),
+                version: version.to_owned(),
+                file: format!("a_b-{version}.tar.gz"),
+                url: String::new(),
+                sha256: "ab".repeat(32),
+                size: None,
+            })
+        };
+        let needs = |files: &[(&str, &str)], version: &str| {
+            stated(tree(files).path(), &sdist(version)).map(|stated| stated.requires_dist.len())
+        };
+        let good = "Metadata-Version: 2.2\nName: a.b\nVersion: 1.0\nRequires-Dist: c\n";
+        assert_eq!(needs(&[("PKG-INFO", good)], "1.0"), Some(1));
+        assert_eq!(needs(&[("PKG-INFO", good)], "2.0"), None);
+        assert_eq!(needs(&[("PKG-INFO", &good.replace("2.2", "2.1"))], "1.0"), None);
+        for open in ["Dynamic: Requires-Dist", "Dynamic: requires-dist", "dynamic:provides-extra"] {
+            assert_eq!(needs(&[("PKG-INFO", &format!("{good}{open}\n"))], "1.0"), None, "{open}");
+        }
+        assert_eq!(needs(&[("PKG-INFO", &good.replace("a.b", "other"))], "1.0"), None);
+        let project = "[project]\nname = 'A_b'\nversion = '1.0'\ndependencies = ['c', 'd']\n";
+        assert_eq!(needs(&[("PKG-INFO", "Metadata-Version: 1.0"), ("pyproject.toml", project)], "1.0"), Some(2));
+        let dynamic = "[project]\nname = 'a-b'\ndynamic = ['version', 'dependencies']\n";
+        assert_eq!(needs(&[("pyproject.toml", dynamic)], "1.0"), None);
+        assert_eq!(needs(&[], "1.0"), None);
+    }
+}

@@ -1,0 +1,341 @@
+//! Packages without wheels, built from their sources: each in a container of its own, which has that source, what it is
+//! built with, and nothing else of this machine or any network. This process runs nothing of them.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use codebox_cli::{Failure, limit_hit};
+use codebox_container::ContainerBackend;
+use codebox_core::{
+    Backend as _, ExecIo, Grants, HostPath, ImageName, InstanceSpec, Isolation, Job, Language, LimitKind, Limits,
+    Outcome, PYTHON_PACKAGES, ResultKind, RunReport,
+};
+use codebox_packages::{
+    BadBuildSystem, BuildPlace, BuildSystem, Environment, House, Index, Requirement, ResolveError, Sdist, Sources,
+    Unpacked, Wheel,
+};
+use codebox_service::Admitted;
+use codebox_service::catalog::Progress;
+use codebox_service::config::Building;
+
+use super::asked::Asked;
+use super::choose::unresolved;
+use super::{Provisions, image, layer, not_installed};
+
+/// What a build runs.
+const BUILD: &str = include_str!("build.py");
+
+/// Where a build finds what it is to build.
+const SOURCE: &str = "/source";
+
+/// What of a failed build's output is shown: its last lines, and of each its beginning.
+const SHOWN: (usize, usize) = (30, 300);
+
+/// The longest answer of a build backend's.
+const LONGEST_ANSWER: u64 = 64 << 10;
+
+/// Source distributions that are built for one answer of an index.
+const MOST_BUILT: usize = 100;
+
+/// Where packages are built for one job.
+pub(super) struct Shop<'s> {
+    provisions: &'s Provisions,
+    asked: &'s Asked,
+    progress: &'s dyn Progress,
+    building: Serves,
+    limits: Limits,
+    required: Vec<LimitKind>,
+    /// The engines that may build.
+    engines: Vec<&'s ContainerBackend>,
+    /// The image that the job's container starts from, if one was named for it.
+    image: Option<&'s ImageName>,
+    /// Where the wheels are for, if that matters.
+    here: Option<BuildPlace>,
+    /// Who builds, once that was found out, and where.
+    open: Option<(&'s ContainerBackend, BuildPlace)>,
+    /// What was built for this job, by the sha256 of its source.
+    tried: BTreeSet<String>,
+    /// What is said of the wheels that were built.
+    pub notes: Vec<String>,
+}
+
+/// Whether source distributions serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    Yes,
+    No,
+}
+
+/// What a source distribution is built with.
+struct Tools {
+    environment: Option<Environment>,
+    /// What tells it from others.
+    key: String,
+}
+
+impl<'s> Shop<'s> {
+    /// One whose wheels may be for any image; these engines may build them, the preferred one first.
+    pub(super) fn anywhere(
+        provisions: &'s Provisions,
+        (admitted, asked): (&'s Admitted, &'s Asked),
+        engines: Vec<&'s ContainerBackend>,
+        progress: &'s dyn Progress,
+    ) -> Result<Self, Failure> {
+        let building = match (provisions.settings.packages.building, admitted.asks_to_build()) {
+            (Building::Forbidden, true) => {
+                let line = "packages cannot be built: the configuration forbids it";
+                return Err(Failure::new(ResultKind::Denied, line).with_fix("leave --build out"));
+            }
+            (Building::Forbidden, false) | (Building::Asked, false) => Serves::No,
+            (Building::Asked, true) | (Building::Always, _) => Serves::Yes,
+        };
+        Ok(Self {
+            provisions,
+            asked,
+            progress,
+            building,
+            limits: admitted.job().limits,
+            required: admitted.required_limits().to_vec(),
+            engines,
+            image: None,
+            here: None,
+            open: None,
+            tried: BTreeSet::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// The same for the container that a job runs in.
+    pub(super) fn at(self, engine: &'s ContainerBackend, place: BuildPlace, image: Option<&'s ImageName>) -> Self {
+        Self { here: Some(place.clone()), open: Some((engine, place)), image, ..self }
+    }
+
+    /// Whether source distributions are built.
+    pub(super) fn builds(&self) -> bool {
+        self.building == Serves::Yes
+    }
+
+    fn sources(&self) -> Sources<'_> {
+        match self.building {
+            Serves::Yes => Sources::Built { house: &self.provisions.house, place: self.here.as_ref() },
+            Serves::No => Sources::Refused,
+        }
+    }
+
+    /// Asks indexes, and builds what they have to be told of, until there is an answer.
+    pub(super) async fn ask<T: Send>(
+        &mut self,
+        wanted: &[Requirement],
+        question: impl AsyncFn(&Index<'_>, Sources<'_>) -> Result<T, ResolveError> + Send + Sync,
+    ) -> Result<T, Failure> {
+        for _ in 0..MOST_BUILT {
+            let sources = self.sources();
+            let answer = self.provisions.with_index(async |index| match question(index, sources).await {
+                Ok(answer) => Ok(Ok(answer)),
+                Err(error) => Ok(Err(index.told(error, wanted).await)),
+            })?;
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(ResolveError::Unbuilt(sdist)) => drop(self.build(&sdist).await?),
+                Err(error) => return Err(unresolved(error, self.builds())),
+            }
+        }
+        let line = format!("more than {MOST_BUILT} packages would have to be built to find out what they need");
+        Err(Failure::new(ResultKind::InstallFailed, line))
+    }
+
+    /// The wheel of a source distribution, built if it is not here.
+    pub(super) async fn wheel(&mut self, sdist: &Sdist) -> Result<Wheel, Failure> {
+        let kept = self.provisions.house.built(sdist, self.here.as_ref());
+        let wheel = match kept {
+            Some(wheel) => wheel,
+            None => self.build(sdist).await?,
+        };
+        self.notes.push(format!("{} is built from {}", named(sdist), sdist.0.file));
+        Ok(wheel)
+    }
+
+    async fn build(&mut self, sdist: &Sdist) -> Result<Wheel, Failure> {
+        let what = named(sdist);
+        if !self.tried.insert(sdist.0.sha256.clone()) {
+            return Err(cannot(&what, "what was built of it is not there any more").with_fix("run it again"));
+        }
+        // Nor is anything run of what a list of hashes leaves out.
+        self.asked.check_hashes(std::iter::once(&sdist.0))?;
+        let (engine, place) = self.opened(&what).await?;
+        let house = &self.provisions.house;
+        let source = match house.unpacked(sdist).map_err(not_installed)? {
+            Some(source) => source,
+            None => {
+                self.provisions.with_index(async |index| house.source(sdist, index).await.map_err(not_installed))?
+            }
+        };
+        // Who waited here for another process finds what that one built.
+        let _turn = source.turn().map_err(not_installed)?;
+        if let Some(wheel) = house.built(sdist, Some(&place)) {
+            return Ok(wheel);
+        }
+        let bad = |error: BadBuildSystem| cannot(&what, &error.to_string());
+        let system = BuildSystem::of(&source.tree).map_err(bad)?;
+        self.progress.note(&format!("building {what} from its source, in a container of its own"));
+        let mut wanted = system.requires.clone();
+        for step in ["ask", "build"] {
+            let tools = self.tools(&what, &wanted, &place)?;
+            let bench = house.workbench().map_err(not_installed)?;
+            let out = bench.path().canonicalize().map_err(|error| cannot(&what, &error.to_string()))?;
+            let words = [vec![step.to_owned(), system.backend.clone()], system.paths.clone()].concat();
+            let report = self.run(engine, words, (&source, &tools), &out).await?;
+            if !report.is_success() {
+                return Err(self.failed(&what, &report));
+            }
+            let wants = match step {
+                "ask" => wants(&out).and_then(|wants| BuildSystem::wanted(&wants).map_err(|e| e.to_string())),
+                _ => Ok(Vec::new()),
+            };
+            let wants = wants.map_err(|why| cannot(&what, &format!("its build backend's wants: {why}")))?;
+            if wants.is_empty() {
+                let made = made(&out).ok_or_else(|| cannot(&what, "its build left no wheel, or more than one"))?;
+                let wheel = house.keep_built(sdist, &place, &tools.key, &made).map_err(not_installed)?;
+                self.progress.note(&format!("built {}", wheel.file));
+                return Ok(wheel);
+            }
+            wanted.extend(wants);
+        }
+        Err(cannot(&what, "its build came to no end"))
+    }
+
+    /// Who builds, and where: an engine that answers, can hold the limits that were set, and has the image.
+    async fn opened(&mut self, what: &str) -> Result<(&'s ContainerBackend, BuildPlace), Failure> {
+        if let Some((engine, place)) = &self.open {
+            return Ok((*engine, place.clone()));
+        }
+        if self.provisions.settings.isolations.is_some_and(|allowed| !allowed.contains(Isolation::Container)) {
+            let line = format!("cannot build {what}: that takes a container, and the configuration allows none");
+            return Err(Failure::new(ResultKind::Denied, line).with_fix("allow containers in your configuration"));
+        }
+        let mut refused = None;
+        for engine in self.engines.clone() {
+            match self.place_at(engine).await {
+                Ok(place) => {
+                    self.open = Some((engine, place.clone()));
+                    return Ok((engine, place));
+                }
+                Err(failure) => refused = refused.or(Some(failure)),
+            }
+        }
+        let why = refused.as_ref().map_or("this build of codebox has no container engine", Failure::message);
+        let line = format!("cannot build {what}: that takes a container, and none can be had: {why}");
+        Err(Failure::new(ResultKind::EngineUnavailable, line).with_fix("see codebox doctor"))
+    }
+
+    async fn place_at(&self, engine: &ContainerBackend) -> Result<BuildPlace, Failure> {
+        let able = engine.probe().await;
+        let able = able.map_err(|why| Failure::new(ResultKind::EngineUnavailable, why.reason))?;
+        if let Some(kind) = able.first_unheld(self.required.iter().copied()) {
+            let line = format!("{} cannot hold the limit on {kind}", engine.id());
+            return Err(Failure::new(ResultKind::EngineUnavailable, line));
+        }
+        crate::containers::ensure_image(engine, &Language::Python, None, self.progress).await?;
+        image::of(&self.provisions.house, engine, None).await
+    }
+
+    /// What a build needs, from indexes, as it would be for a job in that image; of wheels alone, so that there is an end to it.
+    fn tools(&self, what: &str, wanted: &[Requirement], place: &BuildPlace) -> Result<Tools, Failure> {
+        let (provisions, target) = (self.provisions, &place.target);
+        if wanted.is_empty() {
+            return Ok(Tools { environment: None, key: House::key(&()) });
+        }
+        let had = || {
+            let resolved = provisions.wheels_alone(wanted, target, self.progress)?;
+            provisions.bring(&resolved.wheels, self.progress)?;
+            Ok(resolved.wheels)
+        };
+        let wheels = had().map_err(|failure: Failure| {
+            let line = format!("cannot build {what}: what it is built with cannot be had: {}", failure.message());
+            Failure::new(failure.kind(), line)
+        })?;
+        let (house, name) = (&provisions.house, super::container_name(target));
+        let environment = house.environment(&wheels, &name, None, target.library()).map_err(not_installed)?;
+        let contents: Vec<&str> = wheels.iter().map(|wheel| wheel.sha256.as_str()).collect();
+        Ok(Tools { environment: Some(environment), key: House::key(&contents) })
+    }
+
+    /// Runs one step of a build, and has what it leaves brought to `out`.
+    async fn run(
+        &self,
+        engine: &ContainerBackend,
+        words: Vec<String>,
+        (source, tools): (&Unpacked, &Tools),
+        out: &Path,
+    ) -> Result<RunReport, Failure> {
+        let internal = |error: &(dyn std::error::Error + 'static)| Failure::of(ResultKind::InternalError, error);
+        let out = HostPath::native(out).map_err(|e| internal(&e))?;
+        let job = Job { args: words, limits: self.limits, out: Some(out), ..Job::python(BUILD) };
+        let modules = tools.environment.as_ref().map(|environment| layer(&environment.modules, PYTHON_PACKAGES));
+        let spec = InstanceSpec {
+            language: Language::Python,
+            // No directory, no host, no variable: what the program that wants the package was granted is not its build's.
+            grants: Grants::none(),
+            limits: self.limits,
+            image: self.image.map(|name| name.as_str().to_owned()),
+            isolation: Isolation::Container,
+            warm: None,
+            layers: [Some(layer(&source.tree, SOURCE)), modules].into_iter().flatten().collect::<Result<_, _>>()?,
+        };
+        let mut instance = engine.open(&spec).await?;
+        let report = instance.exec(&job, &mut ExecIo::none()).await;
+        let closed = instance.close().await;
+        let report = report?;
+        closed?;
+        Ok(report)
+    }
+
+    /// A build that failed: what it said last, and why in one line.
+    fn failed(&self, what: &str, report: &RunReport) -> Failure {
+        let said = [&report.stderr, &report.stdout].map(|stream| String::from_utf8_lossy(&stream.bytes()).into_owned());
+        let said = said.into_iter().find(|said| !said.trim().is_empty()).unwrap_or_default();
+        let (lines, width) = SHOWN;
+        let last: Vec<String> = said
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(|line| line.chars().take(width).collect())
+            .collect();
+        for line in &last[last.len().saturating_sub(lines)..] {
+            self.progress.note(&format!("{what} | {line}"));
+        }
+        let told = last.last().map(|line| format!(": {}", line.trim())).unwrap_or_default();
+        match &report.outcome {
+            Outcome::LimitHit(kind) => cannot(what, &format!("its build was {}", limit_hit(*kind, &report.limits))),
+            Outcome::Exited(status) => cannot(what, &format!("its build ended with status {status}{told}"))
+                .with_fix("ask for a version that has wheels, or run it with an --image that has what the build lacks"),
+            Outcome::Signalled(signal) => cannot(what, &format!("its build was ended by signal {signal}{told}")),
+            Outcome::Trapped(_) | Outcome::Cancelled => cannot(what, &format!("its build was ended{told}")),
+        }
+    }
+}
+
+/// A source distribution by name and version.
+fn named(Sdist(file): &Sdist) -> String {
+    format!("{} {}", file.name, file.version)
+}
+
+fn cannot(what: &str, why: &str) -> Failure {
+    Failure::new(ResultKind::InstallFailed, format!("cannot build {what}: {why}"))
+}
+
+/// What a build backend said that it needs.
+fn wants(out: &Path) -> Result<Vec<String>, String> {
+    let mut text = String::new();
+    let file = File::open(out.join("wants.json")).map_err(|_| "it left no answer".to_owned())?;
+    file.take(LONGEST_ANSWER).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|_| "its answer is no list of texts".to_owned())
+}
+
+/// The one file that a build left where its wheel should be.
+fn made(out: &Path) -> Option<PathBuf> {
+    let mut left = fs::read_dir(out.join("wheel")).ok()?;
+    let (first, second) = (left.next()?.ok()?, left.next());
+    (first.file_type().ok()?.is_file() && second.is_none()).then(|| first.path())
+}
