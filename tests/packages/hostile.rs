@@ -7,6 +7,7 @@ use codebox_testkit::Kit;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use crate::built::Source;
 use crate::index::{Index, Manner, Offered, pure, unique, wheel};
 use crate::{Case, printed, refused, run};
 
@@ -84,8 +85,13 @@ fn sources(kit: &Kit) -> Result<()> {
     let name = unique("source");
     let file = format!("{}-1.tar.gz", name.replace('-', "_"));
     let index = Index::of([Offered::new(file, b"not even an archive".to_vec())])?;
-    refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+    let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+    ensure!(said.contains("has no wheel, only a source distribution") && said.contains("--build"), "{said}");
     ensure!(!index.seen().iter().any(|path| path.contains("tar.gz")), "{:?}", index.seen());
+    // Where that was asked for, a container is wanted, and nothing else will do.
+    let index = Index::of([Source::of(&name, "").stated()])?;
+    let said = refused(run(kit, &index).args(["--build", "--with", &name, "-c", "print(1)"]), "engine_unavailable")?;
+    ensure!(said.contains("cannot build") && said.contains("container"), "{said}");
     Ok(())
 }
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -57,6 +59,20 @@ pub fn wheel(name: &str, version: &str, tag: &str, requires: &[&str], members: &
     Offered::new(format!("{stem}-{tag}.whl"), archive(&all))
 }
 
+/// A source distribution with these files.
+pub fn sdist(name: &str, version: &str, files: &[(&str, &str)]) -> Offered {
+    let stem = format!("{}-{version}", name.replace('-', "_"));
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (file, text) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_mode(0o644);
+        header.set_size(text.len() as u64);
+        tar.append_data(&mut header, format!("{stem}/{file}"), text.as_bytes()).expect("a member");
+    }
+    let content = tar.into_inner().and_then(GzEncoder::finish).expect("an archive");
+    Offered::new(format!("{stem}.tar.gz"), content)
+}
+
 pub fn archive(members: &[(&str, &str)]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, data) in members {
@@ -85,6 +101,7 @@ pub enum Manner {
 /// An index that serves until the value is dropped, and then refuses connections.
 pub struct Index {
     pub address: String,
+    files: Arc<BTreeMap<String, Offered>>,
     seen: Arc<Mutex<Vec<String>>>,
     sent: Arc<AtomicU64>,
     open: Arc<Mutex<bool>>,
@@ -102,21 +119,30 @@ impl Index {
         }
         let listener = TcpListener::bind("127.0.0.1:0").context("a port")?;
         let address = format!("http://{}/simple", listener.local_addr()?);
+        let files = Arc::new(files);
         let (seen, sent, open) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(true)));
-        let (files, log, count, is_open) = (Arc::new(files), Arc::clone(&seen), Arc::clone(&sent), Arc::clone(&open));
+        let (offered, log) = (Arc::clone(&files), Arc::clone(&seen));
+        let (count, is_open) = (Arc::clone(&sent), Arc::clone(&open));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if !*is_open.lock().unwrap_or_else(PoisonError::into_inner) {
                     break;
                 }
-                let (files, log, count) = (Arc::clone(&files), Arc::clone(&log), Arc::clone(&count));
+                let (offered, log, count) = (Arc::clone(&offered), Arc::clone(&log), Arc::clone(&count));
                 std::thread::spawn(move || match manner {
                     Manner::Endlessly => flood(stream, &count),
-                    _ => answer(stream, &files, &log, manner),
+                    _ => answer(stream, &offered, &log, manner),
                 });
             }
         });
-        Ok(Self { address, seen, sent, open })
+        Ok(Self { address, files, seen, sent, open })
+    }
+
+    /// What it says the sha256 of a package's first file is.
+    pub fn announced(&self, name: &str) -> String {
+        let stem = format!("{}-", name.replace('-', "_"));
+        let found = self.files.values().find(|one| one.file.starts_with(&stem));
+        found.map(|one| one.announced.clone()).unwrap_or_default()
     }
 
     /// The paths that were asked for.

@@ -1,5 +1,7 @@
 //! Packages of Python programs, from indexes on the loopback interface that mean well or harm.
 
+mod building;
+mod built;
 mod containers;
 mod hostile;
 mod index;
@@ -41,6 +43,7 @@ fn main() -> Result<()> {
         }
     }
     trials.extend(containers::trials(&kit));
+    trials.extend(building::trials(&kit, &ready));
     trials.extend(real::trials(&kit, &ready));
     libtest_mimic::run(&args, trials).exit()
 }

@@ -1,0 +1,89 @@
+//! Packages that are built from their sources, each in a container of its own, on each engine.
+
+mod harm;
+mod well;
+
+use std::sync::{Arc, LazyLock};
+
+use anyhow::{Result, ensure};
+use codebox_testkit::{Codebox, Kit, engine_answers, is_required};
+use libtest_mimic::{Completion, Failed, Trial};
+use tempfile::TempDir;
+
+use crate::index::Index;
+
+/// An engine, and a home of its own for one trial.
+pub struct Ground {
+    pub kit: Kit,
+    pub engine: &'static str,
+    home: TempDir,
+}
+
+/// A trial's name, and what it does.
+type Case = (&'static str, fn(&Ground) -> Result<()>);
+
+/// Why something cannot be used, asked once.
+type Ready = Arc<LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>>;
+
+pub fn trials(kit: &Kit, wasm: &Result<(), String>) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for engine in ["docker", "podman"] {
+        let (asking, wasm) = (kit.clone(), wasm.clone());
+        let ready: Ready = Arc::new(LazyLock::new(Box::new(move || {
+            wasm?;
+            engine_answers(&asking, engine).map_err(|error| format!("{error:#}"))
+        })));
+        for (name, run) in well::CASES.iter().chain(harm::CASES) {
+            let (kit, ready, run) = (kit.clone(), Arc::clone(&ready), *run);
+            trials.push(Trial::ignorable_test(format!("building::{engine}::{name}"), move || match &**ready {
+                Err(reason) if is_required(engine) => Err(reason.as_str().into()),
+                Err(reason) => Ok(Completion::ignored_with(reason)),
+                Ok(()) => tried(kit, engine, run).map_err(|e| Failed::from(format!("{e:#}"))),
+            }));
+        }
+    }
+    trials
+}
+
+fn tried(kit: Kit, engine: &'static str, run: fn(&Ground) -> Result<()>) -> Result<Completion> {
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), engine, "")?;
+    run(&Ground { kit, engine, home })?;
+    Ok(Completion::Completed)
+}
+
+impl Ground {
+    /// A command with this index and no other.
+    pub fn codebox(&self, index: &Index) -> Codebox {
+        let codebox = self.kit.codebox().home(self.home.path()).inherit_env().env("UV_NO_CONFIG", "1");
+        codebox.env("UV_DEFAULT_INDEX", index.address.as_str()).env("NO_PROXY", "127.0.0.1")
+    }
+
+    /// A run that may build.
+    pub fn building(&self, index: &Index) -> Codebox {
+        self.codebox(index).args(["run", "--json", "--build", "--engine", self.engine])
+    }
+
+    /// A run of this program with that package, which may be built.
+    pub fn with(&self, index: &Index, name: &str, program: &str) -> Codebox {
+        self.building(index).args(["--with", name, "-c", program])
+    }
+
+    /// Configures this before everything else.
+    pub fn configure(&self, settings: &str) -> Result<()> {
+        self.kit.home_with_engine(self.home.path(), self.engine, settings)
+    }
+
+    /// What is kept of packages.
+    pub fn kept(&self, words: &[&str]) -> Result<String> {
+        let shown = self.kit.codebox().home(self.home.path()).arg("packages").args(words.iter().copied()).run()?;
+        ensure!(shown.code == Some(0), "{}", shown.stderr_text());
+        Ok(shown.stdout_text())
+    }
+
+    /// Whether anything was built and kept.
+    pub fn has_built(&self) -> bool {
+        let place = self.home.path().join("cache/packages/built");
+        place.read_dir().is_ok_and(|mut entries| entries.next().is_some())
+    }
+}
