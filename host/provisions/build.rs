@@ -30,6 +30,9 @@ const BUILD: &str = include_str!("build.py");
 /// Where a build finds what it is to build.
 const SOURCE: &str = "/source";
 
+/// Where a build finds the programs that what it is built with brings.
+const PROGRAMS: &str = "/usr/local/lib/codebox/programs";
+
 /// What of a failed build's output is shown: its last lines, and of each its beginning.
 const SHOWN: (usize, usize) = (30, 300);
 
@@ -273,7 +276,11 @@ impl<'s> Shop<'s> {
         let internal = |error: &(dyn std::error::Error + 'static)| Failure::of(ResultKind::InternalError, error);
         let out = HostPath::native(out).map_err(|e| internal(&e))?;
         let job = Job { args: words, limits: self.limits, out: Some(out), ..Job::python(BUILD) };
-        let modules = tools.environment.as_ref().map(|environment| layer(&environment.modules, PYTHON_PACKAGES));
+        let tools = tools.environment.as_ref();
+        let modules = tools.map(|environment| layer(&environment.modules, PYTHON_PACKAGES));
+        let programs = tools.and_then(|environment| environment.programs.as_ref());
+        let programs = programs.map(|programs| layer(programs, PROGRAMS));
+        let layers = [Some(layer(&source.tree, SOURCE)), modules, programs];
         let spec = InstanceSpec {
             language: Language::Python,
             // No directory, no host, no variable: what the program that wants the package was granted is not its build's.
@@ -282,7 +289,7 @@ impl<'s> Shop<'s> {
             image: self.image.map(|name| name.as_str().to_owned()),
             isolation: Isolation::Container,
             warm: None,
-            layers: [Some(layer(&source.tree, SOURCE)), modules].into_iter().flatten().collect::<Result<_, _>>()?,
+            layers: layers.into_iter().flatten().collect::<Result<_, _>>()?,
         };
         let mut instance = engine.open(&spec).await?;
         let report = instance.exec(&job, &mut ExecIo::none()).await;

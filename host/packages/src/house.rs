@@ -51,6 +51,9 @@ const AT_ONCE: usize = 8;
 /// The tree of an environment that a job sees.
 const MODULES: &str = "modules";
 
+/// The programs of an environment, which no job sees: what is built with it may start them.
+const PROGRAMS: &str = "programs";
+
 /// Where packages are kept.
 #[derive(Debug, Clone)]
 pub struct House {
@@ -113,6 +116,8 @@ impl HouseError {
 pub struct Environment {
     /// The directory with its modules.
     pub modules: PathBuf,
+    /// The directory with the programs that its wheels bring, if they bring any. None of them can be run where it is.
+    pub programs: Option<PathBuf>,
     /// Held, so that nobody prunes it.
     #[expect(dead_code, reason = "the open file is the lock")]
     held: File,
@@ -325,6 +330,10 @@ impl House {
             // It may have been brought under another name.
             arrange::is_what_it_is_called(wheel, &from)?;
             tree::link(&from, &modules, library).map_err(HouseError::io("link", &from))?;
+            let programs = from.with_file_name(PROGRAMS);
+            if programs.is_dir() {
+                tree::link(&programs, &ready.join(PROGRAMS), &[]).map_err(HouseError::io("link", &programs))?;
+            }
             if let Some(runtime) = compiled {
                 let from = self.compiled_dir(wheel, runtime);
                 if from.is_dir() {
@@ -343,9 +352,10 @@ impl House {
 
     /// The environment at a place, if it is there, held.
     fn held(&self, place: &Path) -> Result<Option<Environment>, HouseError> {
-        let modules = place.join(MODULES);
+        let (modules, programs) = (place.join(MODULES), place.join(PROGRAMS));
+        let programs = programs.is_dir().then_some(programs);
         let held = held_file(place, keep::DESCRIBED)?;
-        Ok(held.map(|held| Environment { modules, held }).filter(|environment| environment.modules.is_dir()))
+        Ok(held.map(|held| Environment { modules, programs, held }).filter(|environment| environment.modules.is_dir()))
     }
 
     /// Keeps everything that is here, and that comes, from being removed while the answer lives: for whoever brings wheels

@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     ("a_job_for_a_container_has_it_there", named_container),
     ("what_only_the_wheel_tells_is_had", unstated),
     ("what_it_is_built_with_is_had", tools),
+    ("it_can_start_the_programs_of_what_it_is_built_with", programs),
     ("wheels_go_before_sources", wheels_first),
     ("a_lock_names_the_source", locked),
     ("the_configuration_decides", configured),
@@ -132,6 +133,47 @@ fn tools(ground: &Ground) -> Result<()> {
     let index = Index::of([sdist(&name, "1", &[("pyproject.toml", &project)]), Source::of(&other, "").stated()])?;
     let said = refused(ground.with(&index, &name, &program), "install_failed")?;
     ensure!(said.contains("what it is built with cannot be had") && said.contains(&other), "{said}");
+    Ok(())
+}
+
+/// A script that a wheel brings, and one that its entry points name; the program that has the package finds neither.
+fn programs(ground: &Ground) -> Result<()> {
+    let (name, tool) = (unique("starts"), unique("tool"));
+    let [module, builder] = [&name, &tool].map(|name| name.replace('-', "_"));
+    let backend = format!(
+        "import os, subprocess, zipfile\ndef main():\n    print('an entry')\n\
+         def build_wheel(directory, settings=None, metadata=None):\n    name = '{module}-1-py3-none-any.whl'\n\
+         \x20   said = [subprocess.check_output([one], text=True).strip() for one in ('cbt-script', 'cbt-entry')]\n\
+         \x20   with zipfile.ZipFile(os.path.join(directory, name), 'w') as wheel:\n\
+         \x20       wheel.writestr('{module}.py', f'VALUE = {{said}}\\n')\n\
+         \x20       wheel.writestr('{module}-1.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: {name}\\nVersion: 1\\n')\n\
+         \x20   return name\n"
+    );
+    let project = format!("[build-system]\nrequires = ['{tool}']\nbuild-backend = '{builder}'\n");
+    let index = Index::of([
+        sdist(&name, "1", &[("pyproject.toml", &project)]),
+        pure(
+            &tool,
+            "1",
+            &[],
+            &[
+                (&format!("{builder}.py"), &backend),
+                (&format!("{builder}-1.data/scripts/cbt-script"), "#!python\nprint('a script')\n"),
+                (
+                    &format!("{builder}-1.dist-info/entry_points.txt"),
+                    &format!("[console_scripts]\ncbt-entry = {builder}:main\n../../escaped = {builder}:main\n"),
+                ),
+            ],
+        ),
+    ])?;
+    let program = format!(
+        "import {module}, os, shutil\nprint({module}.VALUE)\n\
+         print(shutil.which('cbt-script'), os.path.exists('/usr/local/lib/codebox/programs'))"
+    );
+    let job = ground.building(&index).args(["--with", &tool, "--with", &name]);
+    let expected = "['a script', 'an entry']\nNone False\n";
+    ensure!(printed(job.clone().args(["-c", &program]))? == expected);
+    ensure!(printed(job.args(["--isolation", "container", "-c", &program]))? == expected);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr as _;
 
 use uv_pep440::Version;
 
-use super::{HouseError, tree};
+use super::{HouseError, PROGRAMS, tree};
 use crate::resolve::Wheel;
 
 /// Modules that an interpreter runs by itself when it starts. None of a package's is ever there to be found.
@@ -15,8 +15,8 @@ const STARTS: [&str; 2] = ["sitecustomize", "usercustomize"];
 /// The most of a METADATA's head that is looked at.
 const HEAD: usize = 64 << 10;
 
-/// Arranges an unpacked wheel at `modules`: its modules and metadata. Scripts, headers, data files, `.pth` files and what
-/// an interpreter would run when it starts are left out.
+/// Arranges an unpacked wheel at `modules`: its modules and metadata; its programs beside that. Headers, data files, `.pth`
+/// files and what an interpreter would run when it starts are left out.
 pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(), HouseError> {
     fs::create_dir_all(modules).map_err(HouseError::io("make", modules))?;
     let entries = fs::read_dir(whole).map_err(HouseError::io("read", whole))?;
@@ -34,6 +34,10 @@ pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(),
                     // The same rules hold for what is said to lie elsewhere.
                     arrange_part(&part, modules)?;
                 }
+            }
+            let programs = path.join("scripts");
+            if programs.is_dir() {
+                tree::moved(&programs, &modules.with_file_name(PROGRAMS)).map_err(HouseError::io("move", &programs))?;
             }
             fs::remove_dir_all(&path).map_err(HouseError::io("remove", &path))?;
         }
