@@ -1,4 +1,5 @@
 """Mends what the interpreter's build left out and programs rely on."""
+import errno
 import hashlib
 import os
 import platform
@@ -43,6 +44,13 @@ def _root():
     return 0
 
 
+def _chown(path, uid, gid, *, dir_fd=None, follow_symlinks=True):
+    """Nobody else owns anything here. What asks whether it is root's goes on to say whose a file is, as tarfile does."""
+    os.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+    if uid not in (-1, _root()) or gid not in (-1, _root()):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
+
+
 class _ShownSys:
     """`sys` for the traceback module, which would tell every missing module's seeker that site is disabled.
 
@@ -65,6 +73,10 @@ def install():
             setattr(os, name, _root)
     if not hasattr(os, "getgroups"):
         os.getgroups = lambda: [_root()]
+    if not hasattr(os, "chown"):
+        os.chown = _chown
+        os.lchown = lambda path, uid, gid: _chown(path, uid, gid, follow_symlinks=False)
+        os.fchown = lambda fd, uid, gid: _chown(fd, uid, gid)
     # The originals ask programs.
     platform._Processor.from_subprocess = staticmethod(lambda: "")
     platform._syscmd_file = lambda target, default="": default

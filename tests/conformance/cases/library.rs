@@ -10,6 +10,8 @@ pub fn cases() -> Vec<Case> {
         code("library::the_user_owns_its_files")
             .python(program("import os\nprint(os.getuid() == os.geteuid() == os.stat('/work').st_uid, os.getgid() in os.getgroups())").prints("True True\n"))
             .scripts(program("console.log(process.getuid() === require('fs').statSync('/work').uid)").prints("true\n")),
+        code("library::files_stay_their_owners")
+            .python(program("import os\nopen('/work/f', 'w').close()\nos.chown('/work/f', os.getuid(), -1)\nos.lchown('/work/f', -1, os.getgid())\nfor owner in (7, 12345):\n    try:\n        os.chown('/work/f', owner, -1)\n    except PermissionError:\n        print('refused')\ntry:\n    os.chown('/work/none', -1, -1)\nexcept FileNotFoundError:\n    print('not there')").prints("refused\nrefused\nnot there\n")),
         file("library::matplotlib")
             .only_in(Tier::Wasm, "our runtime has matplotlib; what an image has is its own affair")
             .creates(&["/work/plot.png", "/work/plot.svg"])
