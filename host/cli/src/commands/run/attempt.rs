@@ -141,7 +141,12 @@ pub(super) fn attempt(
         }
         done.report.id = Some(entry.id().to_owned());
         let reason = &mut done.report.provenance.reason;
-        packages.notes.iter().for_each(|note| *reason = format!("{reason}; {note}"));
+        for note in &packages.notes {
+            // What was built may have been told of where it was made ready.
+            if !reason.contains(note.as_str()) {
+                *reason = format!("{reason}; {note}");
+            }
+        }
     }
     match &attempt {
         Ok(Attempt::Done(done)) => entry.end(done.report.result_kind(), done.report.exit_status()),
