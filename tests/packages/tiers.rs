@@ -64,10 +64,14 @@ fn wanted_python(kit: &Kit) -> Result<()> {
         )
     };
     let index = Index::of([])?;
-    let ran = run(kit, &index).args(["-c", &script(">=3.8")]).run()?;
+    let job = |versions: &str| {
+        let job = without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());
+        job.args(["run", "--json", "-c", &script(versions)]).run()
+    };
+    let ran = job(">=3.8")?;
     ensure!(ran.report()?.stdout() == "1\n", "{} {}", ran.stdout_text(), ran.stderr_text());
     ensure!(ran.stderr_text().contains("[tool.uv] is passed over"), "{}", ran.stderr_text());
-    let ran = run(kit, &index).args(["-c", &script(">=99")]).run()?;
+    let ran = job(">=99")?;
     ensure!(ran.report()?.kind() == "engine_unavailable", "{}", ran.stdout_text());
     ensure!(ran.stdout_text().contains("python (>=99)"), "{}", ran.stdout_text());
     ensure!(index.seen().is_empty(), "{:?}", index.seen());

@@ -45,7 +45,7 @@ pub enum Bound {
     Command,
     /// It names a container's image.
     Image(String),
-    /// A package has native parts.
+    /// WebAssembly cannot have a package, or the Python that is asked for.
     Package(String),
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Bound {
         match self {
             Self::Command => f.write_str("a command line"),
             Self::Image(image) => write!(f, "the container image {image}"),
-            Self::Package(package) => write!(f, "the package {package}, which has native parts,"),
+            Self::Package(package) => write!(f, "{package}, which wasm cannot have,"),
         }
     }
 }
