@@ -166,7 +166,7 @@ impl Drop for Index {
 }
 
 fn flood(mut stream: TcpStream, count: &AtomicU64) {
-    const PART: [u8; 1 << 16] = [b' '; 1 << 16];
+    static PART: [u8; 1 << 16] = [b' '; 1 << 16];
     let mut alive = write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n").is_ok();
     while alive && count.load(Ordering::Relaxed) < 1 << 30 {
         alive = stream.write_all(&PART).is_ok();
