@@ -255,6 +255,8 @@ impl<'s> Shop<'s> {
             provisions.bring(&resolved.wheels, self.progress)?;
             Ok(resolved.wheels)
         };
+        // Nobody prunes what was brought before it is part of an environment.
+        let _turn = provisions.house.beside_others().map_err(not_installed)?;
         let wheels = had().map_err(|failure: Failure| {
             let line = format!("cannot build {what}: what it is built with cannot be had: {}", failure.message());
             Failure::new(failure.kind(), line)
