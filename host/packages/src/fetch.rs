@@ -9,6 +9,9 @@ mod transfer;
 
 use std::path::Path;
 
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+
 use crate::error::FetchError;
 use crate::pin::Pin;
 use crate::progress::Progress;
@@ -32,14 +35,17 @@ pub(crate) use transfer::transfer;
 ///
 /// # Errors
 /// See [`FetchError`]; after any of them nothing new is on the disk.
-pub async fn fetch_wheel(
-    pin: &Pin,
-    settings: &IndexSettings,
-    into: &Path,
-    progress: &dyn Progress,
-) -> Result<(), FetchError> {
-    let registry = client::registry(settings)?;
-    fetch_by(&registry, (pin, Sought::Wheels), settings, into, progress).await
+pub fn fetch_wheel<'a>(
+    pin: &'a Pin,
+    settings: &'a IndexSettings,
+    into: &'a Path,
+    progress: &'a dyn Progress,
+) -> LocalBoxFuture<'a, Result<(), FetchError>> {
+    let fetched = async move {
+        let registry = client::registry(settings)?;
+        fetch_by(&registry, (pin, Sought::Wheels), settings, into, progress).await
+    };
+    fetched.boxed_local()
 }
 
 /// The same with a client that is there.

@@ -14,6 +14,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -103,8 +105,6 @@ pub struct Index<'s> {
     registry: Registry,
 }
 
-type Boxed<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;
-
 /// Answers are given up after so many times the longest pause that the settings allow.
 const PAUSES: u32 = 10;
 
@@ -116,10 +116,15 @@ impl<'s> Index<'s> {
     ///
     /// # Errors
     /// When the cache or the client cannot be had.
-    pub async fn open(settings: &'s IndexSettings, cache: &Path) -> Result<Self, FetchError> {
-        let made: Boxed<'_, Result<Cache, uv_cache::Error>> = Box::pin(Cache::from_path(cache).init());
-        let cache = made.await.map_err(|error| FetchError::Client(error.into()))?;
-        Ok(Self { settings, registry: registry_in(settings, cache)? })
+    pub fn open<'a>(settings: &'s IndexSettings, cache: &'a Path) -> LocalBoxFuture<'a, Result<Self, FetchError>>
+    where
+        's: 'a,
+    {
+        let opened = async move {
+            let cache = Cache::from_path(cache).init().await.map_err(|error| FetchError::Client(error.into()))?;
+            Ok(Self { settings, registry: registry_in(settings, cache)? })
+        };
+        opened.boxed_local()
     }
 
     /// Chooses wheels for a target, and source distributions where `sources` lets these serve; of one version the wheel.
@@ -135,91 +140,94 @@ impl<'s> Index<'s> {
         sources: Sources<'_>,
     ) -> Result<Resolved, ResolveError> {
         let patience = self.patience();
-        // Boxed: it is large, and whoever waits for it should not be compiled together with it.
-        let resolving: Boxed<'_, Result<Resolved, ResolveError>> =
-            Box::pin(self.resolve_patiently(wanted, target, sources));
+        let resolving = self.resolve_patiently(wanted, target, sources);
         timeout(patience, resolving).await.map_err(|_| pages::late(patience))?
     }
 
-    async fn resolve_patiently(
-        &self,
-        wanted: &[Requirement],
-        target: &Target,
-        sources: Sources<'_>,
-    ) -> Result<Resolved, ResolveError> {
-        let Registry { client, cache } = &self.registry;
-        let tags = target.tags()?;
-        let markers = target.markers()?;
-        let wheels_alone = BuildOptions::new(NoBinary::None, NoBuild::All);
-        let options = if sources.serve() { BuildOptions::default() } else { wheels_alone.clone() };
-        let context = Unbuilt::new(cache.clone(), self.settings.locations.clone());
-        let flat = FlatIndexClient::new(client.cached_client(), self.settings.connectivity, cache);
-        let flat = flat.fetch_all(self.settings.locations.flat_indexes().map(|index| index.url())).await;
-        // A folder that is not there does not stand in the way of an index.
-        let flat = flat.unwrap_or_default();
-        let flat = FlatIndex::from_entries(flat, Some(&tags), &HashStrategy::None, &options);
-        let version = markers.python_full_version().version.clone();
-        let requires = RequiresPython::greater_than_equal_version(&version);
-        let python = PythonRequirement::from_marker_environment(&markers, requires.clone());
-        let environment = ResolverEnvironment::specific(markers.clone().into());
-        let manifest = Manifest::simple(wanted.iter().map(Requirement::lower).collect());
-        let resolver_options = OptionsBuilder::new().build_options(options.clone()).build();
-        let hasher = HashStrategy::None;
-        let yanks = AllowedYanks::from_manifest(&manifest, &environment, resolver_options.dependency_mode);
-        let downloads = Arc::new(Semaphore::new(16));
-        let capabilities = IndexCapabilities::default();
-        let index = |options| {
-            DefaultResolverProvider::new(
-                DistributionDatabase::new(client, &context, Arc::clone(&downloads)),
-                &flat,
-                Some(&tags),
-                &requires,
-                yanks.clone(),
+    /// Boxed in a function that is not `async` itself, as all that asks an index: it is large, and would otherwise be compiled
+    /// once more in each crate that waits for it.
+    fn resolve_patiently<'a>(
+        &'a self,
+        wanted: &'a [Requirement],
+        target: &'a Target,
+        sources: Sources<'a>,
+    ) -> LocalBoxFuture<'a, Result<Resolved, ResolveError>> {
+        let resolved = async move {
+            let Registry { client, cache } = &self.registry;
+            let tags = target.tags()?;
+            let markers = target.markers()?;
+            let wheels_alone = BuildOptions::new(NoBinary::None, NoBuild::All);
+            let options = if sources.serve() { BuildOptions::default() } else { wheels_alone.clone() };
+            let context = Unbuilt::new(cache.clone(), self.settings.locations.clone());
+            let flat = FlatIndexClient::new(client.cached_client(), self.settings.connectivity, cache);
+            let flat = flat.fetch_all(self.settings.locations.flat_indexes().map(|index| index.url())).await;
+            // A folder that is not there does not stand in the way of an index.
+            let flat = flat.unwrap_or_default();
+            let flat = FlatIndex::from_entries(flat, Some(&tags), &HashStrategy::None, &options);
+            let version = markers.python_full_version().version.clone();
+            let requires = RequiresPython::greater_than_equal_version(&version);
+            let python = PythonRequirement::from_marker_environment(&markers, requires.clone());
+            let environment = ResolverEnvironment::specific(markers.clone().into());
+            let manifest = Manifest::simple(wanted.iter().map(Requirement::lower).collect());
+            let resolver_options = OptionsBuilder::new().build_options(options.clone()).build();
+            let hasher = HashStrategy::None;
+            let yanks = AllowedYanks::from_manifest(&manifest, &environment, resolver_options.dependency_mode);
+            let downloads = Arc::new(Semaphore::new(16));
+            let capabilities = IndexCapabilities::default();
+            let index = |options| {
+                DefaultResolverProvider::new(
+                    DistributionDatabase::new(client, &context, Arc::clone(&downloads)),
+                    &flat,
+                    Some(&tags),
+                    &requires,
+                    yanks.clone(),
+                    &hasher,
+                    resolver_options.exclude_newer.clone(),
+                    &self.settings.locations,
+                    options,
+                    &capabilities,
+                )
+            };
+            let present = Present::new(target.built_in());
+            let unknown = Arc::new(Mutex::new(Vec::new()));
+            let troubles = Arc::new(Troubles::default());
+            let is_wasm = matches!(target, Target::Wasm { .. });
+            let provider = Provider {
+                index: index(&options),
+                wheels: (is_wasm && sources.serve()).then(|| index(&wheels_alone)),
+                present: present.clone(),
+                unknown: Arc::clone(&unknown),
+                asker: Asker::new(self, sources, Arc::clone(&troubles)),
+            };
+            let git = uv_git::GitResolver::default();
+            let resolver = Resolver::new_custom_io(
+                manifest,
+                resolver_options,
                 &hasher,
-                resolver_options.exclude_newer.clone(),
-                &self.settings.locations,
-                options,
+                environment,
+                &markers,
+                Some(tags.clone()),
+                &python,
+                Conflicts::empty(),
+                &InMemoryIndex::default(),
+                &git,
                 &capabilities,
-            )
-        };
-        let present = Present::new(target.built_in());
-        let unknown = Arc::new(Mutex::new(Vec::new()));
-        let troubles = Arc::new(Troubles::default());
-        let is_wasm = matches!(target, Target::Wasm { .. });
-        let provider = Provider {
-            index: index(&options),
-            wheels: (is_wasm && sources.serve()).then(|| index(&wheels_alone)),
-            present: present.clone(),
-            unknown: Arc::clone(&unknown),
-            asker: Asker::new(self, sources, Arc::clone(&troubles)),
-        };
-        let git = uv_git::GitResolver::default();
-        let resolver = Resolver::new_custom_io(
-            manifest,
-            resolver_options,
-            &hasher,
-            environment,
-            &markers,
-            Some(tags.clone()),
-            &python,
-            Conflicts::empty(),
-            &InMemoryIndex::default(),
-            &git,
-            &capabilities,
-            &self.settings.locations,
-            provider,
-            present,
-        );
-        match resolver.resolve().await {
-            Ok(output) => resolved_by(&Resolution::from(output)),
-            Err(error) => {
-                if let Some(trouble) = troubles.behind(&error) {
-                    return Err(trouble);
+                &self.settings.locations,
+                provider,
+                present,
+            );
+            match resolver.resolve().await {
+                Ok(output) => resolved_by(&Resolution::from(output)),
+                Err(error) => {
+                    if let Some(trouble) = troubles.behind(&error) {
+                        return Err(trouble);
+                    }
+                    let unknown = unknown.lock().map(|names| names.clone()).unwrap_or_default();
+                    Err(refusal::of(error, unknown, wanted, target, self.settings))
                 }
-                let unknown = unknown.lock().map(|names| names.clone()).unwrap_or_default();
-                Err(refusal::of(error, unknown, wanted, target, self.settings))
             }
-        }
+        };
+        resolved.boxed_local()
     }
 
     /// How long one question may take altogether.
@@ -245,44 +253,45 @@ impl<'s> Index<'s> {
         self.bring_file(file, Sought::Sources, into, progress).await
     }
 
-    async fn bring_file(
-        &self,
-        wheel: &Wheel,
+    fn bring_file<'a>(
+        &'a self,
+        wheel: &'a Wheel,
         sought: Sought,
-        into: &Path,
-        progress: &dyn Progress,
-    ) -> Result<(), FetchError> {
-        let sha256: Sha256 = wheel.sha256.parse().map_err(|_| FetchError::Name(wheel.file.clone()))?;
-        let Wheel { name, version, file, url, size, .. } = wheel;
-        let pin = Pin { name: name.clone(), version: version.clone(), sha256, size: *size };
-        let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
-        let patience = patience + Duration::from_secs(size.unwrap_or(0).min(LARGEST) / SLOWEST);
-        let late = |index: String| {
-            let source = format!("{file} did not arrive within {} s", patience.as_secs()).into();
-            FetchError::Answer { index, package: name.clone(), source }
+        into: &'a Path,
+        progress: &'a dyn Progress,
+    ) -> LocalBoxFuture<'a, Result<(), FetchError>> {
+        let brought = async move {
+            let sha256: Sha256 = wheel.sha256.parse().map_err(|_| FetchError::Name(wheel.file.clone()))?;
+            let Wheel { name, version, file, url, size, .. } = wheel;
+            let pin = Pin { name: name.clone(), version: version.clone(), sha256, size: *size };
+            let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
+            let patience = patience + Duration::from_secs(size.unwrap_or(0).min(LARGEST) / SLOWEST);
+            let late = |index: String| {
+                let source = format!("{file} did not arrive within {} s", patience.as_secs()).into();
+                FetchError::Answer { index, package: name.clone(), source }
+            };
+            if url.is_empty() {
+                let found = fetch_by(&self.registry, (&pin, sought), self.settings, into, progress);
+                return timeout(patience, found).await.unwrap_or_else(|_| Err(late("of the user's".to_owned())));
+            }
+            let candidate = Candidate {
+                index: host_of(url),
+                file: uv_distribution_types::File {
+                    dist_info_metadata: false,
+                    filename: file.as_str().into(),
+                    hashes: Vec::new().into(),
+                    requires_python: None,
+                    size: *size,
+                    upload_time_utc_ms: None,
+                    url: FileLocation::new(url.as_str().into(), &"".into()),
+                    yanked: None,
+                    zstd: None,
+                },
+            };
+            let moved = transfer(&candidate, &pin, self.settings, &self.registry, into, progress);
+            timeout(patience, moved).await.unwrap_or_else(|_| Err(late(host_of(url))))
         };
-        if url.is_empty() {
-            let found: Boxed<'_, Result<(), FetchError>> =
-                Box::pin(fetch_by(&self.registry, (&pin, sought), self.settings, into, progress));
-            return timeout(patience, found).await.unwrap_or_else(|_| Err(late("of the user's".to_owned())));
-        }
-        let candidate = Candidate {
-            index: host_of(url),
-            file: uv_distribution_types::File {
-                dist_info_metadata: false,
-                filename: file.as_str().into(),
-                hashes: Vec::new().into(),
-                requires_python: None,
-                size: *size,
-                upload_time_utc_ms: None,
-                url: FileLocation::new(url.as_str().into(), &"".into()),
-                yanked: None,
-                zstd: None,
-            },
-        };
-        let moved: Boxed<'_, Result<(), FetchError>> =
-            Box::pin(transfer(&candidate, &pin, self.settings, &self.registry, into, progress));
-        timeout(patience, moved).await.unwrap_or_else(|_| Err(late(host_of(url))))
+        brought.boxed_local()
     }
 
     /// The addresses of the indexes that are asked, without credentials.

@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 
@@ -64,14 +66,14 @@ struct Noted {
 ///
 /// # Errors
 /// See [`NpmError`]; after any of them nothing half done is in the store.
-pub async fn npm_environment(
-    specs: &[NpmSpec],
-    locked: Option<&NpmTree>,
-    settings: &NpmSettings<'_>,
-    store: &NpmStore,
-    progress: &dyn Progress,
-) -> Result<NpmEnvironment, NpmError> {
-    within(settings, async {
+pub fn npm_environment<'a>(
+    specs: &'a [NpmSpec],
+    locked: Option<&'a NpmTree>,
+    settings: &'a NpmSettings<'_>,
+    store: &'a NpmStore,
+    progress: &'a dyn Progress,
+) -> LocalBoxFuture<'a, Result<NpmEnvironment, NpmError>> {
+    let made = async move {
         let tree = match locked {
             Some(tree) => {
                 tree.check()?;
@@ -88,8 +90,8 @@ pub async fn npm_environment(
         };
         let native = made.native.into_iter().map(|(package, native)| NativePackage { package, native }).collect();
         Ok(NpmEnvironment { dir: dir.join("node_modules"), tree, native })
-    })
-    .await
+    };
+    within(settings, made).boxed_local()
 }
 
 fn read(dir: &Path) -> Option<Noted> {

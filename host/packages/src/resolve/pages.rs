@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use uv_client::{MetadataFormat, OwnedArchive, SimpleDetailMetadatum};
@@ -26,8 +28,7 @@ impl Index<'_> {
     /// When an index does not answer in time.
     pub async fn newest(&self, wanted: &Requirement, python: &str) -> Result<Option<String>, ResolveError> {
         let patience = self.patience();
-        let asked: super::Boxed<'_, Option<String>> = Box::pin(self.newest_listed(wanted, python));
-        timeout(patience, asked).await.map_err(|_| late(patience))
+        timeout(patience, self.newest_listed(wanted, python)).await.map_err(|_| late(patience))
     }
 
     async fn newest_listed(&self, wanted: &Requirement, python: &str) -> Option<String> {
@@ -77,7 +78,6 @@ impl Index<'_> {
                 }
             }
         };
-        let looked: super::Boxed<'_, ()> = Box::pin(looked);
         // What is found by then is told.
         let _ = timeout(self.patience(), looked).await;
         ResolveError::NoSolution { target, reason, involved, unbuilt }
@@ -102,14 +102,17 @@ impl Index<'_> {
     }
 
     /// What the first index that knows a name lists of it; nothing where none tells.
-    async fn listed(&self, name: &PackageName) -> Option<Vec<SimpleDetailMetadatum>> {
-        let (abilities, turns) = (IndexCapabilities::default(), Semaphore::new(1));
-        let pages = self.registry.client.simple_detail(name, None, &abilities, &turns).await.ok()?;
-        let simple = pages.into_iter().filter_map(|(_, page)| match page {
-            MetadataFormat::Simple(page) => Some(OwnedArchive::deserialize(&page)),
-            MetadataFormat::Flat(_) => None,
-        });
-        Some(simple.flatten().collect())
+    fn listed<'a>(&'a self, name: &'a PackageName) -> LocalBoxFuture<'a, Option<Vec<SimpleDetailMetadatum>>> {
+        let listed = async move {
+            let (abilities, turns) = (IndexCapabilities::default(), Semaphore::new(1));
+            let pages = self.registry.client.simple_detail(name, None, &abilities, &turns).await.ok()?;
+            let simple = pages.into_iter().filter_map(|(_, page)| match page {
+                MetadataFormat::Simple(page) => Some(OwnedArchive::deserialize(&page)),
+                MetadataFormat::Flat(_) => None,
+            });
+            Some(simple.flatten().collect())
+        };
+        listed.boxed_local()
     }
 }
 
