@@ -18,6 +18,7 @@ pub const CASES: &[Case] = &[
     ("no_program_of_the_host_is_started", no_program),
     ("an_index_that_never_ends", slow),
     ("a_file_that_never_ends", slow_file),
+    ("needs_that_no_reader_gets_through", tangled),
     ("a_page_that_never_ends", endless_page),
     ("an_index_that_leads_to_this_machine_s_own_places", astray),
     ("a_native_package_never_enters_wasm", native),
@@ -127,6 +128,27 @@ fn endless_page(kit: &Kit) -> Result<()> {
     refused(job.args(["--with", &unique("endless"), "-c", "print(1)"]), "engine_unavailable")?;
     // A page is read whole, and is asked for by its name and by that of the newest version.
     ensure!(index.sent() < 1 << 29, "{} bytes were taken", index.sent());
+    Ok(())
+}
+
+/// Parentheses deeper than any stack, and conditions whose reading takes twice the memory with each pair of terms.
+fn tangled(kit: &Kit) -> Result<()> {
+    let deep = format!("{}os_name == 'a'{}", "(".repeat(50_000), ")".repeat(50_000));
+    let pairs: Vec<String> = (0..40).map(|n| format!("(extra == 'a{n}' and extra == 'b{n}')")).collect();
+    for condition in [deep, pairs.join(" or ")] {
+        let name = unique("tangled");
+        let mut offered = pure(&name, "1", &[], &[]);
+        offered.told =
+            Some(format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: x; {condition}\n"));
+        let index = Index::of([offered])?;
+        let job = run(kit, &index).env("UV_HTTP_RETRIES", "0");
+        let said = refused(job.args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+        ensure!(said.contains("too tangled") && said.contains(&name), "{said}");
+        // Of a user as well, before anybody is asked.
+        let typed = format!("{name}; {condition}");
+        let said = refused(run(kit, &index).args(["--with", &typed, "-c", "print(1)"]), "invalid_request")?;
+        ensure!(said.contains("is refused"), "{said}");
+    }
     Ok(())
 }
 

@@ -27,12 +27,14 @@ pub struct Offered {
     pub content: Vec<u8>,
     /// What the index says its sha256 is.
     pub announced: String,
+    /// What the index itself tells of a wheel (PEP 658), where it does.
+    pub told: Option<String>,
 }
 
 impl Offered {
     pub fn new(file: String, content: Vec<u8>) -> Self {
         let announced = hex(&content);
-        Self { file, content, announced }
+        Self { file, content, announced, told: None }
     }
 }
 
@@ -206,10 +208,14 @@ fn answer(mut stream: TcpStream, files: &BTreeMap<String, Offered>, log: &Mutex<
         return;
     }
     let (status, kind, body) = match path.strip_prefix("/files/") {
-        Some(file) => match files.get(file) {
-            Some(offered) => (200, "application/octet-stream", offered.content.clone()),
-            None => (404, "text/plain", Vec::new()),
-        },
+        Some(file) => {
+            let whole = files.get(file).map(|offered| offered.content.clone());
+            let told = || files.get(file.strip_suffix(".metadata")?)?.told.clone().map(String::into_bytes);
+            match whole.or_else(told) {
+                Some(body) => (200, "application/octet-stream", body),
+                None => (404, "text/plain", Vec::new()),
+            }
+        }
         None => page(&path, files),
     };
     let _ = write!(
@@ -229,10 +235,10 @@ fn page(path: &str, files: &BTreeMap<String, Offered>) -> (u16, &'static str, Ve
         .values()
         .filter(|one| one.file.split_once('-').is_some_and(|(stem, _)| stem.to_lowercase().replace('_', "-") == name));
     let entries: Vec<String> = own
-        .map(|Offered { file, content, announced }| {
-            let size = content.len();
+        .map(|Offered { file, content, announced, told }| {
+            let (size, told) = (content.len(), told.is_some());
             format!(
-                r#"{{"filename": "{file}", "url": "../../files/{file}", "hashes": {{"sha256": "{announced}"}}, "size": {size}}}"#
+                r#"{{"filename": "{file}", "url": "../../files/{file}", "hashes": {{"sha256": "{announced}"}}, "size": {size}, "core-metadata": {told}}}"#
             )
         })
         .collect();

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod condition;
 mod disk;
 mod error;
 mod fetch;

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use uv_pep508::VersionOrUrl;
 use uv_pypi_types::VerbatimParsedUrl;
 
+use crate::condition::{self, Tangle};
+
 /// The longest text that is looked at.
 const LONGEST: usize = 1024;
 
@@ -87,6 +89,9 @@ impl FromStr for Requirement {
         let before = trimmed.split(';').next().unwrap_or_default();
         if before.contains(['@', '/', '\\', ':', '%', '$', '?']) {
             return Err(refused("it names an address or a path"));
+        }
+        if !condition::is_plain(trimmed, Tangle::OF_USERS) {
+            return Err(refused("its condition is too tangled"));
         }
         let read = uv_pep508::Requirement::<VerbatimParsedUrl>::from_str(trimmed);
         let read = read.map_err(|error| refused(error.message.to_string().lines().next().unwrap_or_default()))?;
@@ -172,6 +177,8 @@ mod tests {
             "..",
             "x; import os",
             "x; 'a' @ 'b'",
+            "x; ((((((((((((((((((((((os_name == 'a'))))))))))))))))))))))",
+            "x; a or b and c or d and e or f and g or h and i or j",
         ] {
             let refused = text.parse::<Requirement>().err().unwrap_or_else(|| panic!("{text:?} is taken"));
             let line = refused.to_string();

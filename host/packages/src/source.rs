@@ -10,6 +10,7 @@ use uv_normalize::PackageName;
 use uv_pep440::Version;
 use uv_pypi_types::{PyProjectToml, ResolutionMetadata};
 
+use crate::condition::{self, Tangle};
 use crate::requirement::Requirement;
 use crate::resolve::Wheel;
 
@@ -107,11 +108,12 @@ pub(crate) fn stated(tree: &Path, sdist: &Sdist) -> Option<ResolutionMetadata> {
     let Sdist(Wheel { name, version, .. }) = sdist;
     let (name, version) = (PackageName::from_str(name).ok()?, Version::from_str(version).ok()?);
     let info = text_of(&tree.join("PKG-INFO")).ok().flatten();
-    let info = info.filter(|text| !is_open(text));
+    let info = info.filter(|text| !is_open(text) && condition::are_plain(text.as_bytes()));
     let info = info.and_then(|text| ResolutionMetadata::parse_pkg_info(text.as_bytes()).ok());
     let project = || {
         let text = text_of(&tree.join("pyproject.toml")).ok().flatten()?;
-        let read = PyProjectToml::from_toml(&text, "pyproject.toml").ok()?;
+        let read = Some(&text).filter(|text| has_plain_needs(text))?;
+        let read = PyProjectToml::from_toml(read, "pyproject.toml").ok()?;
         ResolutionMetadata::parse_pyproject_toml(read, Some(&version)).ok()
     };
     // One that speaks of another package has to be built, and is then seen not to be what it is called.
@@ -125,6 +127,22 @@ fn is_open(info: &str) -> bool {
     open.any(|field| {
         ["Requires-Dist", "Requires-Python", "Provides-Extra"].iter().any(|one| field.eq_ignore_ascii_case(one))
     })
+}
+
+/// Whether what a pyproject.toml says that is needed can be read at no great cost.
+fn has_plain_needs(text: &str) -> bool {
+    fn are_plain(value: &toml::Value) -> bool {
+        match value {
+            toml::Value::String(text) => condition::is_plain(text, Tangle::OF_PACKAGES),
+            toml::Value::Array(values) => values.iter().all(are_plain),
+            toml::Value::Table(table) => table.values().all(are_plain),
+            _ => true,
+        }
+    }
+    let Ok(read) = text.parse::<toml::Table>() else { return false };
+    let project = read.get("project").and_then(toml::Value::as_table);
+    let needs = ["dependencies", "optional-dependencies"].into_iter().filter_map(|key| project?.get(key));
+    needs.into_iter().all(are_plain)
 }
 
 /// A file's text, if it is there.
@@ -199,6 +217,16 @@ mod tests {
         assert_eq!(needs(&[("PKG-INFO", &good.replace("a.b", "other"))], "1.0"), None);
         let project = "[project]\nname = 'A_b'\nversion = '1.0'\ndependencies = ['c', 'd']\n";
         assert_eq!(needs(&[("PKG-INFO", "Metadata-Version: 1.0"), ("pyproject.toml", project)], "1.0"), Some(2));
+        let pairs: Vec<String> = (0..20).map(|n| format!("(a{n} == 'b' and c{n} == 'd')")).collect();
+        let tangled = format!("c; {}", pairs.join(" or "));
+        let info = good.replace("Requires-Dist: c", &format!("Requires-Dist: {tangled}"));
+        assert_eq!(needs(&[("PKG-INFO", &info)], "1.0"), None);
+        for project in [
+            format!("[project]\nname = 'a-b'\nversion = '1.0'\ndependencies = [\"{tangled}\"]\n"),
+            format!("[project]\nname = 'a-b'\nversion = '1.0'\n[project.optional-dependencies]\nx = [\"{tangled}\"]\n"),
+        ] {
+            assert_eq!(needs(&[("pyproject.toml", &project)], "1.0"), None);
+        }
         let dynamic = "[project]\nname = 'a-b'\ndynamic = ['version', 'dependencies']\n";
         assert_eq!(needs(&[("pyproject.toml", dynamic)], "1.0"), None);
         assert_eq!(needs(&[], "1.0"), None);

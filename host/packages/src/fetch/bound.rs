@@ -3,15 +3,24 @@
 use async_trait::async_trait;
 use http::Extensions;
 use http::header::ACCEPT_ENCODING;
-use http_body_util::Limited;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use reqwest_middleware::reqwest::{Body, Request, Response, ResponseBuilderExt as _};
 use reqwest_middleware::{Error, Middleware, Next};
+
+use crate::condition;
 
 /// The most of one answer, unpacked, in bytes: many times the longest page of any index that is known.
 const MOST: usize = 128 << 20;
 
-/// Ends answers that are longer than any page of an index.
+/// The most of what an index tells of a single wheel.
+const MOST_METADATA: usize = 4 << 20;
+
+/// Ends answers that are longer than any page of an index, and refuses what a reader could not get through.
 pub(super) struct Bounded;
+
+#[derive(Debug, thiserror::Error)]
+#[error("what it says that it needs is too tangled, or too long")]
+struct Tangled;
 
 #[async_trait]
 impl Middleware for Bounded {
@@ -24,8 +33,21 @@ impl Middleware for Bounded {
         }
         // Only a new response knows the address that this one is of.
         let known = http::Response::builder().url(response.url().clone()).body(()).map_err(Error::middleware)?;
+        let told = response.status().is_success() && response.url().path().ends_with(".metadata");
         let (mut parts, body) = http::Response::<Body>::from(response).into_parts();
         parts.extensions.extend(known.into_parts().0.extensions);
+        if told {
+            let whole = Limited::new(body, MOST_METADATA).collect().await;
+            let whole = whole.map_err(|error| match error.is::<LengthLimitError>() {
+                true => Error::middleware(Tangled),
+                false => Error::middleware(std::io::Error::other(error)),
+            });
+            let whole = whole?.to_bytes();
+            if !condition::are_plain(&whole) {
+                return Err(Error::middleware(Tangled));
+            }
+            return Ok(http::Response::from_parts(parts, Body::from(whole)).into());
+        }
         Ok(http::Response::from_parts(parts, Body::wrap(Limited::new(body, MOST))).into())
     }
 }

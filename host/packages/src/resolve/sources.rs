@@ -10,6 +10,7 @@ use uv_pypi_types::ResolutionMetadata;
 use uv_resolver::{MetadataResponse, WheelMetadataResult};
 
 use super::{Index, ResolveError, pinned};
+use crate::condition;
 use crate::house::{BuildPlace, House, HouseError};
 use crate::source::{Sdist, stated};
 
@@ -99,6 +100,10 @@ impl<'a> Asker<'a> {
         let sdist = sdist(found)?;
         if let Some(built) = house.built(&sdist, place) {
             let text = house.metadata_of(&built).map_err(|error| ResolveError::Source(Box::new(error)))?;
+            if !condition::are_plain(&text) {
+                let reason = "what it says that it needs is too tangled".to_owned();
+                return Err(ResolveError::Source(Box::new(HouseError::Wheel { wheel: built.file, reason })));
+            }
             return ResolutionMetadata::parse_metadata(&text).map_err(|error| {
                 let reason = format!("it does not say what it needs: {error}");
                 ResolveError::Source(Box::new(HouseError::Wheel { wheel: built.file, reason }))
