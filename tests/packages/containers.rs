@@ -7,20 +7,35 @@ use libtest_mimic::{Completion, Failed, Trial};
 use crate::index::{Index, unique, wheel};
 
 pub fn trials(kit: &Kit) -> Vec<Trial> {
-    ["docker", "podman"]
-        .into_iter()
-        .map(|engine| {
-            let kit = kit.clone();
-            Trial::ignorable_test(format!("containers::{engine}::a_native_package"), move || {
-                match engine_answers(&kit, engine) {
-                    Err(reason) if is_required(engine) => return Err(format!("{reason:#}").into()),
-                    Err(reason) => return Ok(Completion::ignored_with(format!("{reason:#}"))),
-                    Ok(()) => {}
-                }
-                native(&kit, engine).map(|()| Completion::Completed).map_err(|e| Failed::from(format!("{e:#}")))
-            })
+    let cases: [(&str, fn(&Kit, &str) -> Result<()>); 2] =
+        [("a_native_package", native), ("a_package_that_nobody_asked_for_is_named", unnamed)];
+    let each = ["docker", "podman"].into_iter().flat_map(|engine| cases.map(|(name, case)| (engine, name, case)));
+    each.map(|(engine, name, case)| {
+        let kit = kit.clone();
+        Trial::ignorable_test(format!("containers::{engine}::{name}"), move || {
+            match engine_answers(&kit, engine) {
+                Err(reason) if is_required(engine) => return Err(format!("{reason:#}").into()),
+                Err(reason) => return Ok(Completion::ignored_with(format!("{reason:#}"))),
+                Ok(()) => {}
+            }
+            case(&kit, engine).map(|()| Completion::Completed).map_err(|e| Failed::from(format!("{e:#}")))
         })
-        .collect()
+    })
+    .collect()
+}
+
+/// A client that is not there fails for want of its package, and not of hosts.
+fn unnamed(kit: &Kit, engine: &str) -> Result<()> {
+    let home = tempfile::tempdir()?;
+    kit.home_with_engine(home.path(), engine, "")?;
+    let codebox = || kit.run_json().env("CODEBOX_HOME", home.path().as_os_str());
+    let ran = codebox().args(["-c", "import requests\nrequests.get('http://host.example/')"]).run()?;
+    let report = ran.report()?;
+    ensure!(report.at("/provenance/isolation") == "container", "{}", ran.stdout_text());
+    ensure!(report.missing() == ["the module requests"], "{:?}", report.missing());
+    let ran = codebox().args(["-c", "import urllib.request\nurllib.request.urlopen('http://host.example/')"]).run()?;
+    ensure!(ran.report()?.missing() == ["hosts of a network"], "{:?}", ran.report()?.missing());
+    Ok(())
 }
 
 fn native(kit: &Kit, engine: &str) -> Result<()> {

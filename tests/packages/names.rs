@@ -11,6 +11,7 @@ pub const CASES: &[Case] = &[
     ("one_index_answers_for_a_name", one_index),
     ("a_made_up_name_is_not_found", made_up),
     ("a_project_only_narrows", narrowed),
+    ("a_package_that_nobody_asked_for_is_named", unnamed),
 ];
 
 fn no_names(kit: &Kit) -> Result<()> {
@@ -31,6 +32,18 @@ fn no_names(kit: &Kit) -> Result<()> {
         let said = refused(run(kit, &index).arg(format!("--with={name}")).args(["-c", "1"]), "invalid_request")?;
         ensure!(said.contains("is refused"), "{name:?}: {said}");
     }
+    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    Ok(())
+}
+
+fn unnamed(kit: &Kit) -> Result<()> {
+    let index = Index::of([])?;
+    let code = "import sys, json\ntry:\n    import polars\nexcept ImportError: pass\nimport cv2\n";
+    let said = run(kit, &index).args(["--isolation", "wasm", "-c", code]).run()?;
+    let report = said.report()?;
+    ensure!(report.missing() == ["the module cv2"], "{:?}", report.missing());
+    let hint = report.at("/missing/0/hint").as_str().unwrap_or_default().to_owned();
+    ensure!(hint.contains("line 5") && hint.contains("--with opencv-python"), "{hint}");
     ensure!(index.seen().is_empty(), "{:?}", index.seen());
     Ok(())
 }

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absent;
 pub mod admission;
 pub mod catalog;
 pub mod choice;

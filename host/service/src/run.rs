@@ -5,10 +5,11 @@ use codebox_core::{
 };
 use thiserror::Error;
 
+use crate::absent::absent;
 use crate::admission::Admitted;
 use crate::choice::Looked;
 use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
-use crate::needs::{BadAsk, Need, Needs};
+use crate::needs::{BadAsk, Needs};
 use crate::router::{Choice, Demand, NoRoute, Probed, route};
 
 /// What an admitted request runs on.
@@ -18,8 +19,8 @@ pub struct Plan {
     pub choice: Choice,
     /// The image to start from.
     pub image: ImageChoice,
-    /// What shows that the program wants to reach hosts, where it may reach none.
-    pub unreachable: Option<Need>,
+    /// What the program's text wants and will not find there; told if it fails.
+    pub absent: Vec<Missing>,
 }
 
 /// Why an admitted request can run on nothing.
@@ -71,7 +72,7 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
         true => Needs::default(),
         false => Needs::of_job(admitted.job()),
     };
-    Ok(Plan { choice, image: image_for(admitted, &needs, images)?, unreachable: None })
+    Ok(Plan { choice, image: image_for(admitted, &needs, images)?, absent: Vec::new() })
 }
 
 /// The plan that a choice of backend comes to, with the image that the program's needs suggest.
@@ -79,9 +80,8 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
 /// # Errors
 /// When the named image is not among `images`.
 pub fn plan_of(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[ImageFacts]) -> Result<Plan, PlanError> {
-    let mut powers = looked.needs.powers.iter();
-    let client = powers.find(|need| need.is_met_by_hosts() && admitted.job().grants.net.is_empty());
-    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)?, unreachable: client.cloned() })
+    let absent = absent(admitted, &looked.needs, choice.isolation);
+    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)?, absent })
 }
 
 /// The WebAssembly image for a program: the one that was named, or the one that has most of what it imports.
@@ -158,12 +158,8 @@ impl Prepared<'_> {
         if provenance.image.is_none() {
             provenance.image = Some(self.plan.image.name.clone());
         }
-        // A container has sockets, and without a grant nobody at their other end; its program sees a name that is not found.
-        if let (Some(Need { line, words, .. }), Isolation::Container, Outcome::Exited(1..)) =
-            (&self.plan.unreachable, self.plan.choice.isolation, &report.outcome)
-        {
-            let hint = format!("line {line} has {words}, and no host is granted: --net HOST[:PORT] grants one");
-            report.missing.push(Missing { what: "hosts of a network".to_owned(), hint });
+        if matches!(report.outcome, Outcome::Exited(1..)) {
+            report.missing.extend(self.plan.absent.iter().cloned());
         }
         Ok(report)
     }

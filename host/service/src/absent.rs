@@ -1,0 +1,42 @@
+//! What a program's text wants that is not there where it runs, told once it has failed.
+
+use codebox_core::{Isolation, Missing};
+
+use crate::admission::Admitted;
+use crate::needs::{Need, Needs, Weight};
+
+/// The most that is told of one program.
+const MOST: usize = 5;
+
+/// What will not be there: modules of packages that nobody asked for, and hosts where none is granted.
+///
+/// Whether an image that was named has a module is not known, nor which modules came along with the packages of a container.
+pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -> Vec<Missing> {
+    let job = admitted.job();
+    let is_known = match isolation {
+        Isolation::Wasm => true,
+        Isolation::Container | Isolation::Vm => job.packages.is_empty() && admitted.container_image().is_none(),
+    };
+    let mut absent: Vec<Missing> = Vec::new();
+    for need in needs.powers.iter().filter(|need| need.weight == Weight::Required && is_known) {
+        let missing = module(need);
+        absent.extend(missing.filter(|missing| !absent.contains(missing) && absent.len() < MOST));
+    }
+    // A container has sockets, and without a grant nobody at their other end; its program sees a name that is not found.
+    let is_client = |need: &&Need| need.is_met_by_hosts() && (need.package().is_none() || !is_known);
+    if isolation == Isolation::Container
+        && job.grants.net.is_empty()
+        && let Some(Need { line, words, .. }) = needs.powers.iter().find(is_client)
+    {
+        let hint = format!("line {line} has {words}, and no host is granted: --net HOST[:PORT] grants one");
+        absent.push(Missing { what: "hosts of a network".to_owned(), hint });
+    }
+    absent
+}
+
+fn module(need: &Need) -> Option<Missing> {
+    let package = need.package()?;
+    let module = need.words.strip_prefix("import ")?;
+    let hint = format!("line {} imports it, and no package that was asked for brings it: --with {package}", need.line);
+    Some(Missing { what: format!("the module {module}"), hint })
+}
