@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use codebox_cli::Failure;
 use codebox_core::{Language, ResultKind, Source};
 use codebox_packages::{
-    LineError, ListedRequirements, Lock, LockError, Requirement, Wheel, requirements_of_file, script_metadata,
+    LineError, ListedRequirements, Lock, LockError, MOST_REQUIREMENTS, Requirement, Wheel, requirements_of_file,
+    script_metadata,
 };
 use codebox_service::Admitted;
 use codebox_service::config::Packages;
@@ -60,6 +61,7 @@ impl Asked {
                 asked.notes = metadata.ignored.into_iter().map(pass_over).collect();
             }
         }
+        bounded(job.packages.len())?;
         for text in &job.packages {
             asked.wanted.push(text.parse().map_err(|error| refused(&error))?);
         }
@@ -79,8 +81,9 @@ impl Asked {
                 format!("cannot have packages for {}: only Python and JavaScript programs have some", job.language);
             return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("leave --with and -r out"));
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         asked.wanted.retain(|one| seen.insert(one.to_string()));
+        bounded(asked.wanted.len())?;
         Ok(Some(asked))
     }
 
@@ -105,6 +108,15 @@ impl Asked {
         let mut names = self.wanted.iter().map(Requirement::name).chain(locked);
         names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(not_allowed(name)))
     }
+}
+
+/// Refuses to ask indexes for ever: no limit of a job's counts before it runs.
+fn bounded(count: usize) -> Result<(), Failure> {
+    if count <= MOST_REQUIREMENTS {
+        return Ok(());
+    }
+    let line = format!("{count} packages are asked for, and no more than {MOST_REQUIREMENTS} can be");
+    Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("leave out those that others bring along"))
 }
 
 /// Requirements, each in its one spelling, in order.

@@ -8,6 +8,7 @@ use crate::{Case, printed, refused, run};
 
 pub const CASES: &[Case] = &[
     ("whatever_is_no_name_is_refused_before_anybody_is_asked", no_names),
+    ("a_crowd_is_refused_before_anybody_is_asked", crowd),
     ("one_index_answers_for_a_name", one_index),
     ("a_made_up_name_is_not_found", made_up),
     ("a_project_only_narrows", narrowed),
@@ -44,6 +45,33 @@ fn unnamed(kit: &Kit) -> Result<()> {
     ensure!(report.missing() == ["the module cv2"], "{:?}", report.missing());
     let hint = report.at("/missing/0/hint").as_str().unwrap_or_default().to_owned();
     ensure!(hint.contains("line 5") && hint.contains("--with opencv-python"), "{hint}");
+    ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    Ok(())
+}
+
+/// Each of the ways alone, and two of them together, which keep to the bound alone.
+fn crowd(kit: &Kit) -> Result<()> {
+    let index = Index::of([])?;
+    let folder = kit.folder()?;
+    let names = |from: usize, count: usize| (from..from + count).map(|number| format!("cbt-crowd-{number}"));
+    let script = |names: Vec<String>| format!("# /// script\n# dependencies = {names:?}\n# ///\nprint(1)\n");
+    let with = |names: Vec<String>| names.into_iter().map(|name| format!("--with={name}"));
+    std::fs::write(folder.path().join("many.txt"), names(0, 501).collect::<Vec<_>>().join("\n"))?;
+    std::fs::write(folder.path().join("half.txt"), names(0, 300).collect::<Vec<_>>().join("\n"))?;
+    let job = || run(kit, &index).folder(folder.path());
+    for job in [
+        job().args(["-c", &script(names(0, 5000).collect())]),
+        job().args(with(names(0, 501).collect())).args(["-c", "print(1)"]),
+        job().args(["-r", "many.txt", "-c", "print(1)"]),
+        job().args(["-r", "half.txt"]).args(with(names(300, 201).collect())).args(["-c", "print(1)"]),
+    ] {
+        let said = refused(job, "invalid_request")?;
+        ensure!(said.contains("no more than 500"), "{said}");
+    }
+    // What is asked for twice counts once; this one is built in.
+    let same: Vec<String> = (0..300).map(|number| format!("six>=0.{number}")).collect();
+    std::fs::write(folder.path().join("same.txt"), same.join("\n"))?;
+    ensure!(printed(job().args(["-r", "same.txt", "-c", &script(same)]))? == "1\n");
     ensure!(index.seen().is_empty(), "{:?}", index.seen());
     Ok(())
 }

@@ -37,7 +37,9 @@ mod unpack;
 pub use error::{FetchError, SettingsError, UnpackError};
 pub use fetch::fetch_wheel;
 pub use house::{BuildPlace, Environment, House, HouseError, ImageChoice, Kept, Pruned, Unpacked, Workbench};
-pub use listed::{LineError, ListedRequirements, ScriptMetadata, is_among, requirements_of_file, script_metadata};
+pub use listed::{
+    LineError, ListedRequirements, MOST_REQUIREMENTS, ScriptMetadata, is_among, requirements_of_file, script_metadata,
+};
 pub use lock::{Lock, LockError};
 pub use npm::{
     BadIntegrity, BadNpmSpec, BadTree, Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmKept,

@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use crate::requirement::{Requirement, RequirementError};
 
-/// The most of a file of requirements that is looked at.
-pub const MOST_LINES: usize = 2000;
+/// The most packages that one program may ask for: an index is asked at least twice for each.
+pub const MOST_REQUIREMENTS: usize = 500;
 
 /// A line of a file that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,18 +35,18 @@ pub struct ListedRequirements {
 /// hashes only files are installed that have one of them.
 ///
 /// # Errors
-/// The first line with anything else: options, other files, addresses, paths.
+/// The first line with anything else: options, other files, addresses, paths; and the first beyond
+/// [`MOST_REQUIREMENTS`].
 pub fn requirements_of_file(text: &str) -> Result<ListedRequirements, LineError> {
     let mut listed = ListedRequirements::default();
     let mut lines = text.strip_prefix('\u{feff}').unwrap_or(text).lines().zip(1..);
     while let Some((first, line)) = lines.next() {
-        if line > MOST_LINES {
-            return Err(LineError { line, reason: format!("a file may have {MOST_LINES} lines") });
-        }
         let mut whole = without_comment(first).to_owned();
-        while let Some(continued) = whole.strip_suffix('\\') {
-            let next = lines.next().map_or("", |(next, _)| without_comment(next));
-            whole = format!("{continued} {next}");
+        // Not by a new text for each line: a file may be of lines that are continued, and nothing else.
+        while whole.ends_with('\\') {
+            whole.pop();
+            whole.push(' ');
+            whole.push_str(lines.next().map_or("", |(next, _)| without_comment(next)));
         }
         let (requirement, options) = match whole.find(" --") {
             Some(at) => whole.split_at(at),
@@ -59,6 +59,9 @@ pub fn requirements_of_file(text: &str) -> Result<ListedRequirements, LineError>
         if requirement.trim().is_empty() && options.is_empty() {
             continue;
         }
+        if listed.requirements.len() == MOST_REQUIREMENTS {
+            return Err(LineError { line, reason: too_many() });
+        }
         let read: Requirement =
             requirement.parse().map_err(|e: RequirementError| LineError { line, reason: e.to_string() })?;
         let hashes = options.split_whitespace().filter_map(|option| option.strip_prefix(HASH));
@@ -69,6 +72,11 @@ pub fn requirements_of_file(text: &str) -> Result<ListedRequirements, LineError>
         listed.requirements.push(read);
     }
     Ok(listed)
+}
+
+/// What is said where more is asked for.
+fn too_many() -> String {
+    format!("no more than {MOST_REQUIREMENTS} packages can be asked for; leave out those that others bring along")
 }
 
 const HASH: &str = "--hash=sha256:";
@@ -112,7 +120,8 @@ struct Block {
 /// Reads the block `# /// script` of a program; nothing where there is none.
 ///
 /// # Errors
-/// A block that is not closed, or there twice; what is no TOML; a dependency that is refused.
+/// A block that is not closed, or there twice; what is no TOML; a dependency that is refused; more than
+/// [`MOST_REQUIREMENTS`] of them.
 pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineError> {
     let mut found: Option<(usize, String)> = None;
     let mut lines = program.split(|byte| *byte == b'\n').zip(1..).peekable();
@@ -151,6 +160,9 @@ pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineErr
         let reason = format!("script metadata: {}", error.message().lines().next().unwrap_or_default());
         LineError { line: line + 1 + below, reason }
     })?;
+    if block.dependencies.len() > MOST_REQUIREMENTS {
+        return Err(LineError { line, reason: too_many() });
+    }
     let read = block.dependencies.iter().map(|text| Requirement::from_str(text));
     let dependencies = read.collect::<Result<_, _>>().map_err(|e| LineError { line, reason: e.to_string() })?;
     if let Some(versions) = &block.requires_python
@@ -214,6 +226,22 @@ mod tests {
         assert_eq!((read.requires_python.as_deref(), read.ignored), (Some(">=3.11"), vec!["tool.uv".to_owned()]));
         assert_eq!(script_metadata(b"x = '# /// script'\n"), Ok(None));
         assert!(is_among("3.15.0", ">=3.11") && !is_among("3.9.2", ">=3.11"));
+    }
+
+    #[test]
+    fn more_than_can_be_asked_for_is_refused() {
+        let most: Vec<String> = (0..MOST_REQUIREMENTS).map(|number| format!("p{number}")).collect();
+        let file = |names: &[String]| requirements_of_file(&names.join("\n"));
+        let block = |names: &[String]| format!("# /// script\n# dependencies = {names:?}\n# ///\n");
+        let script = |names: &[String]| script_metadata(block(names).as_bytes());
+        assert_eq!(file(&most).map(|read| read.requirements.len()), Ok(MOST_REQUIREMENTS));
+        assert_eq!(script(&most).map(|read| read.map(|read| read.dependencies.len())), Ok(Some(MOST_REQUIREMENTS)));
+        // It is counted before any of it is read.
+        let more = [most, vec!["no name at all".to_owned()]].concat();
+        assert_eq!(file(&more), Err(LineError { line: MOST_REQUIREMENTS + 1, reason: too_many() }));
+        assert_eq!(script(&more), Err(LineError { line: 1, reason: too_many() }));
+        let continued = "\\\n".repeat(1 << 20);
+        assert_eq!(requirements_of_file(&continued), Ok(ListedRequirements::default()));
     }
 
     #[test]
