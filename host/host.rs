@@ -226,9 +226,7 @@ impl Host for Process {
         progress: &'a dyn Progress,
     ) -> BoxFuture<'a, Result<Provided, Failure>> {
         Box::pin(async move {
-            if admitted.job().packages.is_empty() {
-                return Ok(Provided::default());
-            }
+            // Also where no package is asked for: a script may name the Python that it needs.
             let provisions = self.provisions()?;
             if choice.isolation == Isolation::Wasm {
                 return provisions.in_wasm(admitted, progress, self.shelf()?).await;

@@ -78,10 +78,8 @@ impl Provisions {
         let store = python(shelf, progress)?;
         let version = version(&store)?;
         let mut shop = Shop::anywhere(self, (admitted, &asked), engines, progress)?;
-        let decision = match &asked.requires_python {
-            Some(versions) if !codebox_packages::is_among(&version, versions) => {
-                Decision::Native(vec![format!("python ({versions})")])
-            }
+        let decision = match asked.other_python(&version) {
+            Some(python) => Decision::Native(vec![python]),
             _ if asked.wanted.is_empty() => return Ok(needs),
             _ => crate::containers::block(self.decided(&asked, &store, &mut shop, progress))??,
         };
@@ -158,12 +156,7 @@ impl Provisions {
         let named = admitted.container_image();
         let place = image::of(&self.house, engine, named.map(ImageName::as_str)).await?;
         let target = place.target.clone();
-        if let Some(versions) = &asked.requires_python
-            && !codebox_packages::is_among(target.python(), versions)
-        {
-            let line = format!("the script needs Python {versions}, and the image has {}", target.python());
-            return Err(Failure::new(ResultKind::InstallFailed, line).with_fix("name another image with --image"));
-        }
+        asked.check_python(&target)?;
         if asked.wanted.is_empty() {
             return Ok(Provided::default());
         }
@@ -236,8 +229,13 @@ impl Provisions {
         let wasm = target(&store, Vec::new())?;
         let locked = async {
             let mut shop = Shop::anywhere(self, (admitted, &asked), engines.iter().collect(), progress)?;
-            let found = self.asked_anew(&asked, &store, &mut shop).await?;
-            match self.as_built(found, &wasm, &mut shop).await? {
+            let found = match asked.other_python(wasm.python()) {
+                Some(python) => Decision::Native(vec![python]),
+                None => self.asked_anew(&asked, &store, &mut shop).await?,
+            };
+            let found = self.as_built(found, &wasm, &mut shop).await?;
+            let only_in_container = matches!(found, Decision::Native(_));
+            match found {
                 Decision::Pure(resolved) => lock.add(&wasm, resolved),
                 Decision::Native(names) => lock.add_native(&wasm, names),
             }
@@ -250,7 +248,12 @@ impl Provisions {
                     break;
                 }
             }
-            match self.exact_anew(&asked.wanted, &container, &mut shop).await {
+            let exact = match asked.check_python(&container) {
+                Ok(()) => self.exact_anew(&asked.wanted, &container, &mut shop).await,
+                Err(failure) if only_in_container => return Err(failure),
+                Err(failure) => Err(failure),
+            };
+            match exact {
                 Ok(resolved) => lock.add(&container, resolved),
                 Err(failure) => progress.note(&format!("nothing is locked for containers: {}", failure.message())),
             }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use codebox_cli::Failure;
 use codebox_core::{Language, ResultKind, Source};
 use codebox_packages::{
-    LineError, ListedRequirements, Lock, LockError, MOST_REQUIREMENTS, Requirement, Wheel, requirements_of_file,
-    script_metadata,
+    LineError, ListedRequirements, Lock, LockError, MOST_REQUIREMENTS, Requirement, Target, Wheel, is_among,
+    requirements_of_file, script_metadata,
 };
 use codebox_service::Admitted;
 use codebox_service::config::Packages;
@@ -85,6 +85,20 @@ impl Asked {
         asked.wanted.retain(|one| seen.insert(one.to_string()));
         bounded(asked.wanted.len())?;
         Ok(Some(asked))
+    }
+
+    /// The Python that the script names, where one of this version is none such.
+    pub(super) fn other_python(&self, version: &str) -> Option<String> {
+        let versions = self.requires_python.as_ref().filter(|versions| !is_among(version, versions))?;
+        Some(format!("python ({versions})"))
+    }
+
+    /// Refuses an image whose Python is none such.
+    pub(super) fn check_python(&self, image: &Target) -> Result<(), Failure> {
+        self.other_python(image.python()).map_or(Ok(()), |python| {
+            let line = format!("the script needs {python}, and the image has Python {}", image.python());
+            Err(Failure::new(ResultKind::InstallFailed, line).with_fix("name another image with --image"))
+        })
     }
 
     /// What is asked for, each in its one spelling, in order.

@@ -6,11 +6,18 @@ use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::index::{Index, unique, wheel};
 
+/// A trial's name, and what it does on an engine.
+type Case = (&'static str, fn(&Kit, &str) -> Result<()>);
+
+const CASES: &[Case] = &[
+    ("a_native_package", native),
+    ("a_package_that_nobody_asked_for_is_named", unnamed),
+    ("the_python_that_a_script_wants_counts_without_packages", wanted_python),
+];
+
 pub fn trials(kit: &Kit) -> Vec<Trial> {
-    let cases: [(&str, fn(&Kit, &str) -> Result<()>); 2] =
-        [("a_native_package", native), ("a_package_that_nobody_asked_for_is_named", unnamed)];
-    let each = ["docker", "podman"].into_iter().flat_map(|engine| cases.map(|(name, case)| (engine, name, case)));
-    each.map(|(engine, name, case)| {
+    let each = ["docker", "podman"].into_iter().flat_map(|engine| CASES.iter().map(move |case| (engine, *case)));
+    each.map(|(engine, (name, run))| {
         let kit = kit.clone();
         Trial::ignorable_test(format!("containers::{engine}::{name}"), move || {
             match engine_answers(&kit, engine) {
@@ -18,7 +25,7 @@ pub fn trials(kit: &Kit) -> Vec<Trial> {
                 Err(reason) => return Ok(Completion::ignored_with(format!("{reason:#}"))),
                 Ok(()) => {}
             }
-            case(&kit, engine).map(|()| Completion::Completed).map_err(|e| Failed::from(format!("{e:#}")))
+            run(&kit, engine).map(|()| Completion::Completed).map_err(|e| Failed::from(format!("{e:#}")))
         })
     })
     .collect()
@@ -26,15 +33,36 @@ pub fn trials(kit: &Kit) -> Vec<Trial> {
 
 /// A client that is not there fails for want of its package, and not of hosts.
 fn unnamed(kit: &Kit, engine: &str) -> Result<()> {
-    let home = tempfile::tempdir()?;
+    let home = kit.folder()?;
     kit.home_with_engine(home.path(), engine, "")?;
-    let codebox = || kit.run_json().env("CODEBOX_HOME", home.path().as_os_str());
+    let codebox = || kit.codebox().home(home.path()).inherit_env().args(["run", "--json"]);
     let ran = codebox().args(["-c", "import requests\nrequests.get('http://host.example/')"]).run()?;
     let report = ran.report()?;
     ensure!(report.at("/provenance/isolation") == "container", "{}", ran.stdout_text());
     ensure!(report.missing() == ["the module requests"], "{:?}", report.missing());
     let ran = codebox().args(["-c", "import urllib.request\nurllib.request.urlopen('http://host.example/')"]).run()?;
     ensure!(ran.report()?.missing() == ["hosts of a network"], "{:?}", ran.report()?.missing());
+    Ok(())
+}
+
+fn wanted_python(kit: &Kit, engine: &str) -> Result<()> {
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), engine, "")?;
+    let job = |versions: &str, more: &[&str]| {
+        let script = format!("# /// script\n# requires-python = \"{versions}\"\n# ///\nprint(1)");
+        let job = kit.codebox().home(home.path()).inherit_env().args(["run", "--json"]).args(more.iter().copied());
+        job.args(["-c", &script]).run()
+    };
+    // What WebAssembly's Python is not leads to a container, which has to have it as well.
+    for more in [&[][..], &["--isolation", "container"]] {
+        let ran = job(">=3.99", more)?;
+        ensure!(ran.report()?.kind() == "install_failed", "{}\n{}", ran.stdout_text(), ran.stderr_text());
+        ensure!(ran.stdout_text().contains("the script needs python (>=3.99)"), "{}", ran.stdout_text());
+    }
+    let ran = job("<3.15", &[])?;
+    let report = ran.report()?;
+    ensure!(report.stdout() == "1\n", "{}\n{}", ran.stdout_text(), ran.stderr_text());
+    ensure!(report.at("/provenance/isolation") == "container", "{}", ran.stdout_text());
     Ok(())
 }
 

@@ -74,6 +74,13 @@ fn wanted_python(kit: &Kit) -> Result<()> {
     let ran = job(">=99")?;
     ensure!(ran.report()?.kind() == "engine_unavailable", "{}", ran.stdout_text());
     ensure!(ran.stdout_text().contains("python (>=99)"), "{}", ran.stdout_text());
+    // Nor is a lock written that no run could use.
+    let folder = kit.folder()?;
+    std::fs::write(folder.path().join("main.py"), script(">=99"))?;
+    let lock = without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str()).folder(folder.path());
+    let made = lock.args(["lock", "main.py", "--with", "six"]).run()?;
+    ensure!(made.code == Some(125) && made.stderr_text().contains("python (>=99)"), "{}", made.stderr_text());
+    ensure!(!folder.path().join("main.py.lock").exists());
     ensure!(index.seen().is_empty(), "{:?}", index.seen());
     Ok(())
 }
