@@ -177,7 +177,7 @@ impl Provisions {
         shop: &mut Shop<'_>,
         progress: &dyn Progress,
     ) -> Result<Vec<Wheel>, Failure> {
-        asked.check_hashes(resolved.files())?;
+        asked.check_hashes(&resolved)?;
         self.bring(&resolved.wheels, progress)?;
         let mut wheels = resolved.wheels;
         for sdist in &resolved.sources {
@@ -236,7 +236,10 @@ impl Provisions {
             let found = self.as_built(found, &wasm, &mut shop).await?;
             let only_in_container = matches!(found, Decision::Native(_));
             match found {
-                Decision::Pure(resolved) => lock.add(&wasm, resolved),
+                Decision::Pure(resolved) => {
+                    asked.check_hashes(&resolved)?;
+                    lock.add(&wasm, resolved);
+                }
                 Decision::Native(names) => lock.add_native(&wasm, names),
             }
             let named = admitted.container_image();
@@ -254,7 +257,10 @@ impl Provisions {
                 Err(failure) => Err(failure),
             };
             match exact {
-                Ok(resolved) => lock.add(&container, resolved),
+                Ok(resolved) => {
+                    asked.check_hashes(&resolved)?;
+                    lock.add(&container, resolved);
+                }
                 Err(failure) => progress.note(&format!("nothing is locked for containers: {}", failure.message())),
             }
             Ok::<_, Failure>(lock)

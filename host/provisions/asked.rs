@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use codebox_cli::Failure;
 use codebox_core::{Language, ResultKind, Source};
 use codebox_packages::{
-    LineError, ListedRequirements, Lock, LockError, MOST_REQUIREMENTS, Requirement, Target, Wheel, is_among,
+    LineError, ListedRequirements, Lock, LockError, MOST_REQUIREMENTS, Requirement, Resolved, Target, Wheel, is_among,
     requirements_of_file, script_metadata,
 };
 use codebox_service::Admitted;
@@ -106,13 +106,23 @@ impl Asked {
         texts(&self.wanted)
     }
 
-    /// Refuses files with other hashes than those that a list of requirements names.
-    pub(super) fn check_hashes<'w>(&self, mut files: impl Iterator<Item = &'w Wheel>) -> Result<(), Failure> {
-        let is_other = |file: &&Wheel| self.hashes.get(&file.name).is_some_and(|hashes| !hashes.contains(&file.sha256));
-        files.find(is_other).map_or(Ok(()), |file| {
-            let line = format!("{} has none of the hashes that are listed for {}", file.file, file.name);
-            Err(Failure::new(ResultKind::InstallFailed, line).with_fix("list its hash, or another version"))
-        })
+    /// Refuses what has other hashes than those that a list of requirements names, or no file to have one.
+    pub(super) fn check_hashes(&self, resolved: &Resolved) -> Result<(), Failure> {
+        if let Some((name, version)) = resolved.built_in.iter().find(|(name, _)| self.hashes.contains_key(name)) {
+            let line = format!("{name} {version} is built in, and has no file whose hash could be checked");
+            let fix = "leave the hashes of it out, or run it with --isolation container";
+            return Err(Failure::new(ResultKind::InstallFailed, line).with_fix(fix));
+        }
+        resolved.files().try_for_each(|file| self.check_hash(file))
+    }
+
+    /// The same for one file.
+    pub(super) fn check_hash(&self, file: &Wheel) -> Result<(), Failure> {
+        if self.hashes.get(&file.name).is_none_or(|hashes| hashes.contains(&file.sha256)) {
+            return Ok(());
+        }
+        let line = format!("{} has none of the hashes that are listed for {}", file.file, file.name);
+        Err(Failure::new(ResultKind::InstallFailed, line).with_fix("list its hash, or another version"))
     }
 
     /// Refuses what the configuration does not allow.

@@ -166,7 +166,7 @@ impl<'s> Shop<'s> {
             return Err(cannot(&what, "what was built of it is not there any more").with_fix("run it again"));
         }
         // Nor is anything run of what a list of hashes leaves out.
-        self.asked.check_hashes(std::iter::once(&sdist.0))?;
+        self.asked.check_hash(&sdist.0)?;
         let (engine, place) = self.opened(&what).await?;
         let house = &self.provisions.house;
         let source = match house.unpacked(sdist).map_err(not_installed)? {

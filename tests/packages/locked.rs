@@ -10,6 +10,7 @@ pub const CASES: &[Case] = &[
     ("a_lock_is_kept_to_and_checked", kept_to),
     ("a_lock_gives_no_package_another_name", called_otherwise),
     ("a_lock_is_a_plain_file", plain_file),
+    ("a_lock_has_what_is_listed_by_its_hash_or_is_not_written", hashed),
 ];
 
 fn kept_to(kit: &Kit) -> Result<()> {
@@ -143,5 +144,30 @@ fn plain_file(kit: &Kit) -> Result<()> {
     refused(run(kit, &index).folder(folder.path()).arg("main.py"), "invalid_request")?;
     std::fs::remove_dir(&lock)?;
     ensure!(make()?.code == Some(0) && std::fs::symlink_metadata(&lock)?.is_file());
+    Ok(())
+}
+
+fn hashed(kit: &Kit) -> Result<()> {
+    let name = unique("hashed");
+    let offered = pure(&name, "1", &[], &[("hashed_module.py", "")]);
+    let index = Index::of([offered.clone()])?;
+    let folder = kit.folder()?;
+    std::fs::write(folder.path().join("main.py"), "print(1)\n")?;
+    let zeros = "0".repeat(64);
+    let make = |listed: &str| {
+        std::fs::write(folder.path().join("listed.txt"), listed)?;
+        let made = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+        made.folder(folder.path()).args(["lock", "main.py", "-r", "listed.txt"]).run()
+    };
+    for (listed, told) in [
+        (format!("{name} --hash=sha256:{zeros}\n"), "none of the hashes"),
+        (format!("six --hash=sha256:{zeros}\n"), "is built in"),
+    ] {
+        let made = make(&listed)?;
+        ensure!(made.code == Some(125) && made.stderr_text().contains(told), "{listed} {}", made.stderr_text());
+        ensure!(!folder.path().join("main.py.lock").exists(), "{listed}");
+    }
+    let made = make(&format!("{name} --hash=sha256:{zeros} --hash=sha256:{}\n", offered.announced))?;
+    ensure!(made.code == Some(0), "{}", made.stderr_text());
     Ok(())
 }

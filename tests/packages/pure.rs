@@ -99,6 +99,10 @@ fn listed(kit: &Kit) -> Result<()> {
             false => ensure!(refused(job, "install_failed")?.contains("none of the hashes"), "{hashes}"),
         }
     }
+    // What is built in has none, and is not passed off as what was listed.
+    std::fs::write(folder.path().join("built_in.txt"), format!("six --hash=sha256:{zeros}\n"))?;
+    let said = refused(job().args(["-r", "built_in.txt", "-c", "import six"]), "install_failed")?;
+    ensure!(said.contains("six") && said.contains("is built in"), "{said}");
     std::fs::write(folder.path().join("bad.txt"), format!("{name}\n--index-url http://127.0.0.1:1/\n"))?;
     let said = refused(job().args(["-r", "bad.txt", "-c", "1"]), "invalid_request")?;
     ensure!(said.contains("bad.txt: line 2"), "{said}");
