@@ -159,6 +159,7 @@ impl Provisions {
             }
             (Err(failure), Some(known)) if failure.kind() == ResultKind::EngineUnavailable => {
                 progress.note(&format!("{}; the packages chosen the last time are used", failure.message()));
+                self.house.remember_once_more(key, &known);
                 Ok(known)
             }
             (Err(failure), _) => Err(failure),

@@ -7,6 +7,7 @@ mod hostile;
 mod index;
 mod locked;
 mod names;
+mod offline;
 mod pure;
 mod real;
 mod tiers;
@@ -30,6 +31,7 @@ fn main() -> Result<()> {
         ("hostile", hostile::CASES),
         ("locked", locked::CASES),
         ("tiers", tiers::CASES),
+        ("offline", offline::CASES),
     ];
     let mut trials = Vec::new();
     for (topic, cases) in topics {

@@ -45,6 +45,10 @@ const LIMITS: UnpackLimits = UnpackLimits { bytes: 4 << 30, members: 60_000 };
 /// How long an answer of an index is believed without asking again.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How long an older one is believed once more where none could be asked: a run asks in more than one place, and each time waits
+/// for whoever does not answer.
+const ONCE_MORE: Duration = Duration::from_secs(5 * 60);
+
 /// Wheels fetched at one time.
 const AT_ONCE: usize = 8;
 
@@ -189,7 +193,18 @@ impl House {
 
     /// Remembers an answer. That it cannot be written costs a question the next time, and nothing else.
     pub fn remember<T: Serialize>(&self, key: &str, answer: &T) {
-        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |age| age.as_secs());
+        self.remember_as(key, answer, Duration::ZERO);
+    }
+
+    /// Goes on with an older answer for a few minutes, because nobody could be asked.
+    pub fn remember_once_more<T: Serialize>(&self, key: &str, answer: &T) {
+        self.remember_as(key, answer, FRESH.saturating_sub(ONCE_MORE));
+    }
+
+    /// Remembers an answer as one of this age.
+    fn remember_as<T: Serialize>(&self, key: &str, answer: &T, age: Duration) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let at = now.map_or(0, |now| now.saturating_sub(age).as_secs());
         let path = self.remembered_file(key);
         let _ = (|| -> io::Result<()> {
             let dir = path.parent().unwrap_or(&self.root);

@@ -101,11 +101,12 @@ pub(super) fn of(
         uv_resolver::ResolveError::NoSolution(none) => {
             let involved: Vec<String> = none.packages().map(ToString::to_string).collect();
             unknown.retain(|name| involved.contains(name));
-            if settings.connectivity.is_offline() && unknown.is_empty() && none.report().contains("network") {
-                return ResolveError::Offline(listed(wanted));
-            }
             if unknown.is_empty() {
-                let reason = in_one_line(none.report());
+                let said = plain(none.report());
+                if settings.connectivity.is_offline() && wants_network(&said) {
+                    return ResolveError::Offline(listed(wanted));
+                }
+                let reason = shortened(said);
                 return ResolveError::NoSolution { target: target.name(), reason, involved, unbuilt: Vec::new() };
             }
             let others =
@@ -127,7 +128,7 @@ pub(super) fn of(
             if let Some(astray) = astray(&error) {
                 return ResolveError::Astray(astray.into());
             }
-            let reason = in_one_line(&chain(&error));
+            let reason = shortened(plain(&chain(&error)));
             ResolveError::Index { reason, source: error.into() }
         }
     }
@@ -151,8 +152,13 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A report without its colours and line breaks, within a bound.
-fn in_one_line(report: &str) -> String {
+/// Whether a plain report blames what a cache lacks. The resolver itself knows, and keeps it to the hints that it prints.
+fn wants_network(said: &str) -> bool {
+    ["was not found in the cache", "to be downloaded from a registry"].iter().any(|why| said.contains(why))
+}
+
+/// A report without its colours and line breaks.
+fn plain(report: &str) -> String {
     let mut line = String::new();
     let mut chars = report.chars();
     while let Some(c) = chars.next() {
@@ -166,9 +172,13 @@ fn in_one_line(report: &str) -> String {
             c => line.push(c),
         }
     }
-    let line = line.trim();
+    line.trim().to_owned()
+}
+
+/// A line within a bound.
+fn shortened(line: String) -> String {
     match line.char_indices().nth(600) {
         Some((at, _)) => format!("{} …", &line[..at]),
-        None => line.to_owned(),
+        None => line,
     }
 }
