@@ -31,16 +31,26 @@ pub(super) struct Asked {
 impl Asked {
     /// What a job asks for; nothing where it asks for none.
     pub(super) fn of(admitted: &Admitted) -> Result<Option<Self>, Failure> {
-        let Some(mut asked) = Self::unlocked(admitted)? else { return Ok(None) };
-        if let (Source::File { argv0, .. }, false) = (&admitted.job().source, asked.wanted.is_empty()) {
-            let file = lock_of(Path::new(argv0));
-            if is_lock(&file)? {
-                let lock = Lock::parse(&text_of(&file)?).map_err(|error| bad_lock(&file, &error))?;
-                lock.check(&asked.wanted).map_err(|error| bad_lock(&file, &error))?;
-                asked.lock = Some((file, lock));
+        let job = admitted.job();
+        let asked = Self::unlocked(admitted)?;
+        let Source::File { argv0, .. } = &job.source else { return Ok(asked) };
+        let file = lock_of(Path::new(argv0));
+        match asked {
+            Some(mut asked) if !asked.wanted.is_empty() => {
+                if is_lock(&file)? {
+                    let lock = Lock::parse(&text_of(&file)?).map_err(|error| bad_lock(&file, &error))?;
+                    lock.check(&asked.wanted).map_err(|error| bad_lock(&file, &error))?;
+                    asked.lock = Some((file, lock));
+                }
+                Ok(Some(asked))
+            }
+            asked => {
+                if job.language == Language::Python {
+                    check_unasked(&file)?;
+                }
+                Ok(asked)
             }
         }
-        Ok(Some(asked))
     }
 
     /// The same without a look at its lock.
@@ -187,6 +197,31 @@ pub(super) fn write_lock(file: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display())))
 }
 
+/// Refuses a lock of packages where none is asked for: they would not be there.
+fn check_unasked(file: &Path) -> Result<(), Failure> {
+    // Another file of that name is none of ours, where nobody asks for packages.
+    let text = is_lock(file).ok().filter(|is_there| *is_there).and_then(|_| text_of(file).ok());
+    let Some(lock) = text.and_then(|text| Lock::parse(&text).ok()) else { return Ok(()) };
+    let wanted: Vec<String> = lock.requirements().iter().map(ToString::to_string).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let options: Vec<String> = wanted.iter().map(|one| format!("--with {}", quoted(one))).collect();
+    let line = format!("{} was made for {}, and nothing is asked for", file.display(), wanted.join(", "));
+    let fix = format!("{}, or move the lock away", options.join(" "));
+    Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix))
+}
+
+/// A requirement as a word for a shell: its markers may be quoted either way.
+fn quoted(requirement: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if requirement.chars().all(plain) {
+        requirement.to_owned()
+    } else {
+        format!("'{}'", requirement.replace('\'', "\""))
+    }
+}
+
 /// Where the lock of a script is.
 pub(super) fn lock_of(script: &Path) -> PathBuf {
     let mut name = script.as_os_str().to_owned();
@@ -216,4 +251,22 @@ pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text)).map_err(unreadable)?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_is_one_word_for_a_shell_and_is_read_again() {
+        for (text, word) in [
+            ("rich", "rich"),
+            ("rich>=13", "'rich>=13'"),
+            ("tomli; python_version < '3.11'", "'tomli ; python_full_version < \"3.11\"'"),
+        ] {
+            let read: Requirement = text.parse().expect("a requirement");
+            assert_eq!(quoted(&read.to_string()), word);
+            assert_eq!(word.trim_matches('\'').parse::<Requirement>(), Ok(read));
+        }
+    }
 }

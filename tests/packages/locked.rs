@@ -10,6 +10,7 @@ pub const CASES: &[Case] = &[
     ("a_lock_is_kept_to_and_checked", kept_to),
     ("a_lock_gives_no_package_another_name", called_otherwise),
     ("a_lock_is_a_plain_file", plain_file),
+    ("a_lock_of_what_is_not_asked_for_is_not_passed_over", unasked),
     ("a_lock_has_what_is_listed_by_its_hash_or_is_not_written", hashed),
 ];
 
@@ -169,5 +170,24 @@ fn hashed(kit: &Kit) -> Result<()> {
     }
     let made = make(&format!("{name} --hash=sha256:{zeros} --hash=sha256:{}\n", offered.announced))?;
     ensure!(made.code == Some(0), "{}", made.stderr_text());
+    Ok(())
+}
+
+fn unasked(kit: &Kit) -> Result<()> {
+    let name = unique("unasked");
+    let index = Index::of([pure(&name, "1", &[], &[("unasked_module.py", "")])])?;
+    let folder = kit.folder()?;
+    std::fs::write(folder.path().join("main.py"), "print(1)\n")?;
+    let made = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+    let made = made.folder(folder.path()).args(["lock", "main.py", "--with", &name]).run()?;
+    ensure!(made.code == Some(0), "{}", made.stderr_text());
+    let job = || run(kit, &index).folder(folder.path());
+    let said = refused(job().arg("main.py"), "invalid_request")?;
+    let told = format!("main.py.lock was made for {name}, and nothing is asked for");
+    ensure!(said.contains(&told) && said.contains(&format!("--with {name}, or move the lock away")), "{said}");
+    ensure!(printed(job().args(["--with", &name, "main.py"]))? == "1\n");
+    // Another file of that name is not codebox's.
+    std::fs::write(folder.path().join("main.py.lock"), "")?;
+    ensure!(printed(job().arg("main.py"))? == "1\n");
     Ok(())
 }

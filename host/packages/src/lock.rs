@@ -136,6 +136,12 @@ impl Lock {
         }
     }
 
+    /// What it was made for, as far as that can be asked for.
+    #[must_use]
+    pub fn requirements(&self) -> Vec<Requirement> {
+        self.requirements.iter().filter_map(|text| text.parse().ok()).collect()
+    }
+
     /// Every package that it names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.target.values().flat_map(|locked| locked.resolved.files().map(|file| file.name.as_str()))
@@ -201,6 +207,7 @@ mod tests {
         let read = Lock::parse(&lock.to_text().expect("a text")).expect("a lock");
         assert_eq!(read, lock);
         assert_eq!(read.check(&wanted), Ok(()));
+        assert_eq!(texts(&read.requirements()), texts(&wanted));
         assert!(matches!(read.check(&wanted[..1]), Err(LockError::Changed { .. })));
         assert_eq!(read.of(&wasm), Ok(Ok(resolved)));
         assert_eq!(read.names().collect::<Vec<_>>(), ["a", "c"]);
