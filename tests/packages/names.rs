@@ -96,7 +96,12 @@ fn made_up(kit: &Kit) -> Result<()> {
     let index = Index::of([pure("requests", "2.0", &[], &[])])?;
     let said = refused(run(kit, &index).args(["--with", "reqeusts", "-c", "print(1)"]), "install_failed")?;
     ensure!(said.contains("reqeusts") && said.contains("did you mean requests"), "{said}");
+    // All of them are told, and none for another.
+    let said = refused(run(kit, &index).args(["--with=zqxfoo", "--with=zqxfoa", "-c", "1"]), "install_failed")?;
+    ensure!(said.contains("zqxfoa, zqxfoo") && !said.contains("did you mean"), "{said}");
     ensure!(!index.seen().iter().any(|path| path.contains("/files/")), "{:?}", index.seen());
+    let said = refused(run(kit, &index).args(["--with", "requests==99.0", "-c", "1"]), "install_failed")?;
+    ensure!(said.contains("there is no version of requests==99.0"), "{said}");
     Ok(())
 }
 

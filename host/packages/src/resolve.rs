@@ -32,7 +32,7 @@ use uv_pep440::Version;
 use uv_pypi_types::Conflicts;
 use uv_resolver::{
     AllowedYanks, DefaultResolverProvider, FlatIndex, InMemoryIndex, Manifest, OptionsBuilder, PythonRequirement,
-    Resolver, ResolverEnvironment,
+    Resolver, ResolverEnvironment, ResolverProvider as _, VersionsResponse,
 };
 use uv_types::HashStrategy;
 
@@ -107,6 +107,9 @@ pub struct Index<'s> {
 
 /// Answers are given up after so many times the longest pause that the settings allow.
 const PAUSES: u32 = 10;
+
+/// Names that are looked up once one was found to be unknown.
+const MOST_UNKNOWN: usize = 20;
 
 /// A file may take longer than that, by its size at this many bytes a second.
 const SLOWEST: u64 = 256 << 10;
@@ -202,7 +205,7 @@ impl<'s> Index<'s> {
             let git = uv_git::GitResolver::default();
             let resolver = Resolver::new_custom_io(
                 manifest,
-                resolver_options,
+                resolver_options.clone(),
                 &hasher,
                 environment,
                 &markers,
@@ -222,7 +225,20 @@ impl<'s> Index<'s> {
                     if let Some(trouble) = troubles.behind(&error) {
                         return Err(trouble);
                     }
-                    let unknown = unknown.lock().map(|names| names.clone()).unwrap_or_default();
+                    let mut unknown = unknown.lock().map(|names| names.clone()).unwrap_or_default();
+                    if !unknown.is_empty() {
+                        // The resolver gives up at the first one, and whoever misspells two names is to hear of both.
+                        let rest = asked_plainly(wanted, target).filter(|name| !unknown.contains(name));
+                        let rest: BTreeSet<String> = rest.take(MOST_UNKNOWN).collect();
+                        let again = index(&options);
+                        for name in rest {
+                            let Ok(package) = name.parse() else { continue };
+                            let answer = again.get_package_versions(&package, None).await;
+                            if let Ok(VersionsResponse::NotFound | VersionsResponse::NoIndex) = answer {
+                                unknown.push(name);
+                            }
+                        }
+                    }
                     Err(refusal::of(error, unknown, wanted, target, self.settings))
                 }
             }
@@ -300,6 +316,12 @@ impl<'s> Index<'s> {
         let simple = |index: &&uv_distribution_types::Index| index.format == IndexFormat::Simple;
         self.settings.in_order().filter(simple).map(address).collect()
     }
+}
+
+/// The names that were asked for without a condition, and that only an index can have.
+fn asked_plainly<'a>(wanted: &'a [Requirement], target: &'a Target) -> impl Iterator<Item = String> + 'a {
+    let is_built_in = |name: &str| target.built_in().iter().any(|built_in| built_in.name == name);
+    wanted.iter().filter(move |one| !one.has_marker() && !is_built_in(one.name())).map(|one| one.name().to_owned())
 }
 
 /// What a resolution comes to.

@@ -100,13 +100,14 @@ pub(super) fn of(
     match error {
         uv_resolver::ResolveError::NoSolution(none) => {
             let involved: Vec<String> = none.packages().map(ToString::to_string).collect();
-            unknown.retain(|name| involved.contains(name));
+            let is_asked_for = |name: &String| wanted.iter().any(|one| one.name() == name && !one.has_marker());
+            unknown.retain(|name| involved.contains(name) || is_asked_for(name));
             if unknown.is_empty() {
                 let said = plain(none.report());
                 if settings.connectivity.is_offline() && wants_network(&said) {
                     return ResolveError::Offline(listed(wanted));
                 }
-                let reason = shortened(said);
+                let reason = shortened(with_equals(&said, &involved));
                 return ResolveError::NoSolution { target: target.name(), reason, involved, unbuilt: Vec::new() };
             }
             let others =
@@ -157,6 +158,26 @@ fn wants_network(said: &str) -> bool {
     ["was not found in the cache", "to be downloaded from a registry"].iter().any(|why| said.contains(why))
 }
 
+/// Puts back the `==` that the resolver's report leaves out where it has a single version right behind one of these names.
+fn with_equals(said: &str, names: &[String]) -> String {
+    const SINGLE: &str = "there is no version of ";
+    let mut parts = said.split(SINGLE);
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let begins = |name: &&String| {
+            part.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let mut named = names.iter().filter(begins);
+        whole.push_str(SINGLE);
+        match (named.next(), named.next()) {
+            (Some(name), None) => whole.extend([name, "==", &part[name.len()..]]),
+            // Where one name is another and a digit, nobody can tell which one it is.
+            _ => whole.push_str(part),
+        }
+    }
+    whole
+}
+
 /// A report without its colours and line breaks.
 fn plain(report: &str) -> String {
     let mut line = String::new();
@@ -180,5 +201,31 @@ fn shortened(line: String) -> String {
     match line.char_indices().nth(600) {
         Some((at, _)) => format!("{} …", &line[..at]),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_version_is_told_from_its_name() {
+        let names = ["requests", "a", "a1"].map(str::to_owned);
+        for (said, told) in [
+            ("Because there is no version of requests99.0 and", "Because there is no version of requests==99.0 and"),
+            ("there is no version of a2.0", "there is no version of a==2.0"),
+            ("there is no version of a12.0", "there is no version of a12.0"),
+            ("there is no version of other1.0", "there is no version of other1.0"),
+            ("requests99.0", "requests99.0"),
+        ] {
+            assert_eq!(with_equals(said, &names), told);
+        }
+    }
+
+    #[test]
+    fn what_a_cache_lacks_is_seen_through_colours_and_lines() {
+        assert!(wants_network(&plain("Because \u{1b}[1mx\u{1b}[0m was not\n  found in the cache and")));
+        assert!(wants_network(&plain("x==1 needs to be downloaded from a registry")));
+        assert!(!wants_network(&plain("there are no versions of network")));
     }
 }
