@@ -111,7 +111,7 @@ pub struct ScriptMetadata {
 #[serde(rename_all = "kebab-case")]
 struct Block {
     #[serde(default)]
-    dependencies: Vec<String>,
+    dependencies: Vec<toml::Spanned<String>>,
     requires_python: Option<String>,
     #[serde(default)]
     tool: toml::Table,
@@ -155,16 +155,20 @@ pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineErr
         found = Some((number, text));
     }
     let Some((line, text)) = found else { return Ok(None) };
+    let line_at = |at: usize| line + 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let block: Block = toml::from_str(&text).map_err(|error| {
-        let below = error.span().map_or(0, |span| text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
+        let line = error.span().map_or(line, |span| line_at(span.start));
         let reason = format!("script metadata: {}", error.message().lines().next().unwrap_or_default());
-        LineError { line: line + 1 + below, reason }
+        LineError { line, reason }
     })?;
     if block.dependencies.len() > MOST_REQUIREMENTS {
         return Err(LineError { line, reason: too_many() });
     }
-    let read = block.dependencies.iter().map(|text| Requirement::from_str(text));
-    let dependencies = read.collect::<Result<_, _>>().map_err(|e| LineError { line, reason: e.to_string() })?;
+    let read = block.dependencies.iter().map(|text| {
+        let bad = |e: RequirementError| LineError { line: line_at(text.span().start), reason: e.to_string() };
+        Requirement::from_str(text.get_ref()).map_err(bad)
+    });
+    let dependencies = read.collect::<Result<_, _>>()?;
     if let Some(versions) = &block.requires_python
         && uv_pep440::VersionSpecifiers::from_str(versions).is_err()
     {
@@ -256,5 +260,7 @@ mod tests {
         ] {
             assert!(script_metadata(text.as_bytes()).is_err(), "{text:?}");
         }
+        let text = "import x\n# /// script\n# dependencies = [\n#   'a',\n#   'b c',\n# ]\n# ///\n";
+        assert_eq!(script_metadata(text.as_bytes()).map_err(|e| e.line), Err(5));
     }
 }
