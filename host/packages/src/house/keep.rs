@@ -55,7 +55,8 @@ impl House {
                 Kept { file, size: size(&self.wheel_dir(&sha256)), sha256, targets, origin }
             })
             .collect();
-        kept.sort_by(|one, other| (&one.file, &one.sha256).cmp(&(&other.file, &other.sha256)));
+        // As people look for them: some files have their names' capitals, and others have not.
+        kept.sort_by_cached_key(|one| (one.file.to_lowercase(), one.sha256.clone()));
         kept
     }
 
