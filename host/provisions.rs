@@ -9,8 +9,8 @@ use codebox_cli::{Failure, KeptPackage, Provided};
 use codebox_container::ContainerBackend;
 use codebox_core::{GuestPath, ImageName, Isolation, Language, Layer, PYTHON_PACKAGES, ResultKind};
 use codebox_packages::{
-    ConfigFiles, Decision, Environment, House, HouseError, Index, IndexSettings, Lock, NpmStore, Resolved, Target,
-    Wheel,
+    ConfigFiles, Decision, Environment, FetchError, House, HouseError, Index, IndexSettings, Lock, NpmStore, Resolved,
+    Target, Wheel,
 };
 use codebox_service::catalog::{Catalog as _, Progress};
 use codebox_service::config::Settings;
@@ -137,7 +137,7 @@ impl Provisions {
         }
         let target = format!("wasm-{}", version(&store)?);
         let compiled = whole.then_some(runtime.as_str());
-        let layers = self.shown(self.house.environment(&wheels, &target, compiled, &[]))?;
+        let layers = self.shown(self.house.environment(&wheels, &target, compiled, &[]), asked.lock_file())?;
         // What was built was told of when it was.
         Ok(Provided { layers, notes: Vec::new() })
     }
@@ -165,7 +165,7 @@ impl Provisions {
         let _turn = self.house.beside_others().map_err(not_installed)?;
         let wheels = self.ready(&asked, resolved, &mut shop, progress).await?;
         let name = container_name(&target);
-        let layers = self.shown(self.house.environment(&wheels, &name, None, target.library()))?;
+        let layers = self.shown(self.house.environment(&wheels, &name, None, target.library()), asked.lock_file())?;
         Ok(Provided { layers, notes: shop.notes })
     }
 
@@ -178,7 +178,7 @@ impl Provisions {
         progress: &dyn Progress,
     ) -> Result<Vec<Wheel>, Failure> {
         asked.check_hashes(&resolved)?;
-        self.bring(&resolved.wheels, progress)?;
+        self.bring(&resolved.wheels, asked.lock_file(), progress)?;
         let mut wheels = resolved.wheels;
         for sdist in &resolved.sources {
             wheels.push(shop.wheel(sdist).await?);
@@ -303,8 +303,8 @@ impl Provisions {
         Ok(both.fold((0, 0), |(count, bytes), one| (count + one.environments + one.wheels, bytes + one.bytes)))
     }
 
-    /// Brings wheels here, those that are not.
-    fn bring(&self, wheels: &[Wheel], progress: &dyn Progress) -> Result<(), Failure> {
+    /// Brings wheels here, those that are not; a lock that chose them is named where they are others.
+    fn bring(&self, wheels: &[Wheel], lock: Option<&Path>, progress: &dyn Progress) -> Result<(), Failure> {
         let missing = self.house.missing(wheels);
         if missing.is_empty() {
             return Ok(());
@@ -312,12 +312,13 @@ impl Provisions {
         let names: Vec<String> = missing.iter().map(|wheel| format!("{} {}", wheel.name, wheel.version)).collect();
         progress.note(&format!("installing {}", names.join(", ")));
         self.with_index(async |index| {
-            self.house.bring(wheels, index, &codebox_packages::Silent).await.map_err(not_installed)
+            let brought = self.house.bring(wheels, index, &codebox_packages::Silent).await;
+            brought.map_err(|error| not_as_chosen(error, lock))
         })
     }
 
-    fn shown(&self, environment: Result<Environment, HouseError>) -> Result<Vec<Layer>, Failure> {
-        let environment = environment.map_err(not_installed)?;
+    fn shown(&self, environment: Result<Environment, HouseError>, lock: Option<&Path>) -> Result<Vec<Layer>, Failure> {
+        let environment = environment.map_err(|error| not_as_chosen(error, lock))?;
         let layer = layer(&environment.modules, PYTHON_PACKAGES)?;
         self.hold(Held::Python(environment));
         Ok(vec![layer])
@@ -407,4 +408,18 @@ fn runtime_key(store: &Store) -> String {
 
 fn not_installed(error: HouseError) -> Failure {
     Failure::of(ResultKind::InstallFailed, &error)
+}
+
+/// The same for wheels, which may turn out to be others than those that were chosen: by a lock, if there is one.
+fn not_as_chosen(error: HouseError, lock: Option<&Path>) -> Failure {
+    let is_other = matches!(
+        error,
+        HouseError::Wheel { .. } | HouseError::Fetch(FetchError::WrongHash { .. } | FetchError::WrongSize { .. })
+    );
+    let failure = not_installed(error);
+    match lock {
+        _ if !is_other => failure,
+        Some(lock) => failure.with_fix(format!("have {} made again with codebox lock", lock.display())),
+        None => failure.with_fix("ask for another version, or another index"),
+    }
 }

@@ -116,6 +116,11 @@ impl Asked {
         texts(&self.wanted)
     }
 
+    /// Where the lock is that it keeps to.
+    pub(super) fn lock_file(&self) -> Option<&Path> {
+        self.lock.as_ref().map(|(file, _)| file.as_path())
+    }
+
     /// Refuses what has other hashes than those that a list of requirements names, or no file to have one.
     pub(super) fn check_hashes(&self, resolved: &Resolved) -> Result<(), Failure> {
         if let Some((name, version)) = resolved.built_in.iter().find(|(name, _)| self.hashes.contains_key(name)) {
@@ -249,8 +254,14 @@ pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
         return Err(unreadable(std::io::Error::other("it is no regular file of at most 4 MiB")));
     }
     let mut text = String::new();
-    File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text)).map_err(unreadable)?;
-    Ok(text)
+    let read = File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(text),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Err(unreadable(std::io::Error::other("it is no UTF-8 text")).with_fix("save it as UTF-8"))
+        }
+        Err(error) => Err(unreadable(error)),
+    }
 }
 
 #[cfg(test)]

@@ -120,6 +120,15 @@ impl<'s> Shop<'s> {
         self.building == Serves::Yes
     }
 
+    /// What to do about what there are only source distributions of.
+    pub(super) fn advice(&self) -> &'static str {
+        match (self.building, self.provisions.settings.packages.building) {
+            (Serves::No, Building::Forbidden) => "ask for what has wheels: the configuration forbids to build",
+            (Serves::No, _) => "have it built in a container of its own, with --build",
+            (Serves::Yes, _) => "",
+        }
+    }
+
     fn sources(&self) -> Sources<'_> {
         match self.building {
             Serves::Yes => Sources::Built { house: &self.provisions.house, place: self.here.as_ref() },
@@ -142,7 +151,7 @@ impl<'s> Shop<'s> {
             match answer {
                 Ok(answer) => return Ok(answer),
                 Err(ResolveError::Unbuilt(sdist)) => drop(self.build(&sdist).await?),
-                Err(error) => return Err(unresolved(error, self.builds())),
+                Err(error) => return Err(unresolved(error, self.advice())),
             }
         }
         let line = format!("more than {MOST_BUILT} packages would have to be built to find out what they need");
@@ -252,7 +261,7 @@ impl<'s> Shop<'s> {
         }
         let had = || {
             let resolved = provisions.wheels_alone(wanted, target, self.progress)?;
-            provisions.bring(&resolved.wheels, self.progress)?;
+            provisions.bring(&resolved.wheels, None, self.progress)?;
             Ok(resolved.wheels)
         };
         // Nobody prunes what was brought before it is part of an environment.

