@@ -126,6 +126,7 @@ fn why(told: &Report) -> String {
     match (pure, built_in) {
         (Some(1), 0) => "pure".to_owned(),
         (Some(count), 0) => format!("{count} pure packages"),
+        (Some(1), built_in) => format!("1 pure package, {built_in} built in"),
         (Some(count), built_in) => format!("{count} pure packages, {built_in} built in"),
         (None, _) => "built in".to_owned(),
     }
