@@ -184,6 +184,13 @@ fn kept(kit: &Kit) -> Result<()> {
     ensure!(shown.stdout_text().contains("wasm-3.15"), "{} {}", shown.stdout_text(), shown.stderr_text());
     let listed = kit.codebox().args(["packages", "list"]).run()?;
     ensure!(listed.stdout_text().contains(&module), "{}", listed.stdout_text());
+    // In the order of their names, whatever the capitals of their files.
+    let (small, large) = (unique("order-a"), unique("order-b").to_uppercase());
+    let index = Index::of([pure(&small, "1", &[], &[]), pure(&large, "1", &[], &[])])?;
+    printed(run(kit, &index).args(["--with", &small, "--with", &large, "-c", "1"]))?;
+    let listed = kit.codebox().args(["packages", "list"]).run()?.stdout_text();
+    let place = |name: &str| listed.find(&name.replace('-', "_"));
+    ensure!(place(&small).is_some() && place(&small) < place(&large), "{listed}");
     let none = kit.codebox().args(["packages", "show", "cbt-nothing-like-it"]).run()?;
     ensure!(none.code != Some(0));
     Ok(())
