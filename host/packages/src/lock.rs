@@ -1,9 +1,12 @@
 //! The lock of a script: every package with its version and hash, for each target.
 
 use std::collections::BTreeMap;
+use std::str::FromStr as _;
 
 use serde::{Deserialize, Serialize};
+use uv_normalize::PackageName;
 
+use crate::listed::MOST_REQUIREMENTS;
 use crate::pin::Sha256;
 use crate::requirement::Requirement;
 use crate::resolve::{Resolved, Target};
@@ -98,12 +101,23 @@ impl Lock {
         if read.format != FORMAT {
             return Err(LockError::Unreadable(format!("its format is {:?}", read.format)));
         }
+        if read.requirements.len() > MOST_REQUIREMENTS {
+            return Err(LockError::Unreadable(format!("it is for more than {MOST_REQUIREMENTS} packages")));
+        }
         let files = read.target.values().flat_map(|locked| locked.resolved.files());
         // They become names of directories.
         let plain = |sha256: &str| sha256.parse::<Sha256>().is_ok_and(|read| read.to_string() == sha256);
         let bad = files.map(|file| &file.sha256).find(|sha256| !plain(sha256)).cloned();
-        match bad {
-            Some(sha256) => Err(LockError::Unreadable(format!("{sha256:?} is no sha256"))),
+        if let Some(sha256) = bad {
+            return Err(LockError::Unreadable(format!("{sha256:?} is no sha256")));
+        }
+        // What is listed by name, with its hashes, is looked up by the one spelling.
+        let built_in = read.target.values().flat_map(|locked| locked.resolved.built_in.iter().map(|(name, _)| name));
+        let files = read.target.values().flat_map(|locked| locked.resolved.files().map(|file| &file.name));
+        let is_odd = |name: &&String| !PackageName::from_str(name).is_ok_and(|read| read.as_ref() == name.as_str());
+        let odd = files.chain(built_in).find(is_odd).cloned();
+        match odd {
+            Some(name) => Err(LockError::Unreadable(format!("{name:?} is not a package's name as indexes write it"))),
             None => Ok(read),
         }
     }
@@ -222,6 +236,12 @@ mod tests {
             Lock::parse(&text.replace(&"ab".repeat(32), &"AB".repeat(32))),
             Err(LockError::Unreadable(_))
         ));
+        let more: Vec<Requirement> =
+            (0..=MOST_REQUIREMENTS).map(|number| format!("p{number}").parse().expect("a requirement")).collect();
+        let crowd = Lock::new(&more).to_text().expect("a text");
+        assert!(matches!(Lock::parse(&crowd), Err(LockError::Unreadable(_))));
+        let other_spelling = text.replace("name = \"a\"", "name = \"A\"");
+        assert!(other_spelling != text && matches!(Lock::parse(&other_spelling), Err(LockError::Unreadable(_))));
         for more in ["format = 'codebox-1'\nformat =", "format = 'codebox-1'\nformats = 1\nf ="] {
             assert!(matches!(Lock::parse(&text.replace("format =", more)), Err(LockError::Unreadable(_))), "{more}");
         }
