@@ -77,7 +77,7 @@ impl Provisions {
         }
         let store = python(shelf, progress)?;
         let version = version(&store)?;
-        let mut shop = Shop::anywhere(self, (admitted, &asked), engines, progress)?;
+        let mut shop = Shop::anywhere(self, (admitted, &asked), engines.clone(), progress)?;
         let decision = match asked.other_python(&version) {
             Some(python) => Decision::Native(vec![python]),
             _ if asked.wanted.is_empty() => return Ok(needs),
@@ -97,12 +97,25 @@ impl Provisions {
                     return Err(Failure::new(ResultKind::EscalationRefused, line)
                         .with_fix("use --isolation container, or allow escalation in your configuration"));
                 }
+                if asked.other_python(&version).is_some() {
+                    crate::containers::block(self.check_image(&asked, &engines))??;
+                }
                 needs.notes.push(format!("packages that only a container can have: {}", names.join(", ")));
                 needs.native = names;
             }
         }
         needs.notes.append(&mut shop.notes);
         Ok(needs)
+    }
+
+    /// Refuses a script that needs another Python than containers have as well, as far as an engine can tell now.
+    async fn check_image(&self, asked: &Asked, engines: &[&ContainerBackend]) -> Result<(), Failure> {
+        for engine in engines {
+            if let Ok(place) = image::of(&self.house, engine, None).await {
+                return asked.check_python(&place.target);
+            }
+        }
+        Ok(())
     }
 
     /// What a guest in WebAssembly is shown. Whatever had to be built for it was built when it was looked for.

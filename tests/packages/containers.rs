@@ -59,6 +59,10 @@ fn wanted_python(kit: &Kit, engine: &str) -> Result<()> {
         ensure!(ran.report()?.kind() == "install_failed", "{}\n{}", ran.stdout_text(), ran.stderr_text());
         ensure!(ran.stdout_text().contains("the script needs python (>=3.99)"), "{}", ran.stdout_text());
     }
+    let script = "# /// script\n# requires-python = \">=3.99\"\n# ///\nprint(1)";
+    let told = kit.codebox().home(home.path()).inherit_env().args(["explain", "-c", script]).run()?;
+    ensure!(told.code == Some(125), "{}", told.stdout_text());
+    ensure!(told.stderr_text().contains("the script needs python (>=3.99)"), "{}", told.stderr_text());
     let ran = job("<3.15", &[])?;
     let report = ran.report()?;
     ensure!(report.stdout() == "1\n", "{}\n{}", ran.stdout_text(), ran.stderr_text());
