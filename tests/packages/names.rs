@@ -40,7 +40,7 @@ fn no_names(kit: &Kit) -> Result<()> {
 fn unnamed(kit: &Kit) -> Result<()> {
     let index = Index::of([])?;
     let code = "import sys, json\ntry:\n    import polars\nexcept ImportError: pass\nimport cv2\n";
-    let said = run(kit, &index).args(["--isolation", "wasm", "-c", code]).run()?;
+    let said = run(kit, &index).args(["-c", code]).run()?;
     let report = said.report()?;
     ensure!(report.missing() == ["the module cv2"], "{:?}", report.missing());
     let hint = report.at("/missing/0/hint").as_str().unwrap_or_default().to_owned();

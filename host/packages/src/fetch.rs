@@ -16,6 +16,7 @@ use crate::error::FetchError;
 use crate::pin::Pin;
 use crate::progress::Progress;
 use crate::settings::IndexSettings;
+pub(crate) use bound::Tangled;
 pub(crate) use client::{Registry, plain as plain_client, registry_in};
 pub(crate) use landing::{LARGEST, sync_directory};
 pub(crate) use search::{Candidate, Sought};

@@ -72,18 +72,20 @@ pub(crate) struct Astray {
     pub(crate) why: &'static str,
 }
 
-/// That an index led where it may not, where that is the cause.
-pub(crate) fn astray(error: &(dyn std::error::Error + 'static)) -> Option<Astray> {
+/// What a guard of ours refused a request or an answer with, where that is the cause: such as [`Astray`].
+pub(crate) fn refused_by<T: std::error::Error + Clone + Send + Sync + 'static>(
+    error: &(dyn std::error::Error + 'static),
+) -> Option<T> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         // What a guard like ours says is shown by these, and is not among their causes.
         let of_client = error.downcast_ref::<WrappedReqwestError>().map(|wrapped| &**wrapped);
         let of_guard = match of_client.or_else(|| error.downcast_ref::<Error>()) {
-            Some(Error::Middleware(guard)) => guard.chain().find_map(|error| error.downcast_ref::<Astray>()),
+            Some(Error::Middleware(guard)) => guard.chain().find_map(|error| error.downcast_ref::<T>()),
             _ => None,
         };
-        if let Some(astray) = of_guard.or_else(|| error.downcast_ref::<Astray>()) {
-            return Some(astray.clone());
+        if let Some(refusal) = of_guard.or_else(|| error.downcast_ref::<T>()) {
+            return Some(refusal.clone());
         }
         cause = error.source();
     }

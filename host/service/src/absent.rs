@@ -34,6 +34,16 @@ pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -
     absent
 }
 
+/// Adds them to what a guest found missing itself; where it is the same, these know what brings it.
+pub(crate) fn tell(missing: &mut Vec<Missing>, absent: &[Missing]) {
+    for one in absent {
+        match missing.iter_mut().find(|other| other.what == one.what) {
+            Some(other) => other.hint.clone_from(&one.hint),
+            None => missing.push(one.clone()),
+        }
+    }
+}
+
 fn module(need: &Need) -> Option<Missing> {
     let package = need.package()?;
     let module = need.words.strip_prefix("import ")?;

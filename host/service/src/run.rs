@@ -5,7 +5,7 @@ use codebox_core::{
 };
 use thiserror::Error;
 
-use crate::absent::absent;
+use crate::absent::{absent, tell};
 use crate::admission::Admitted;
 use crate::choice::Looked;
 use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
@@ -159,7 +159,7 @@ impl Prepared<'_> {
             provenance.image = Some(self.plan.image.name.clone());
         }
         if matches!(report.outcome, Outcome::Exited(1..)) {
-            report.missing.extend(self.plan.absent.iter().cloned());
+            tell(&mut report.missing, &self.plan.absent);
         }
         Ok(report)
     }

@@ -18,9 +18,12 @@ const MOST_METADATA: usize = 4 << 20;
 /// Ends answers that are longer than any page of an index, and refuses what a reader could not get through.
 pub(super) struct Bounded;
 
-#[derive(Debug, thiserror::Error)]
-#[error("what it says that it needs is too tangled, or too long")]
-struct Tangled;
+/// What a wheel is said to need, and what no reader gets through.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("what {file} says that it needs is too tangled, or too long")]
+pub(crate) struct Tangled {
+    file: String,
+}
 
 #[async_trait]
 impl Middleware for Bounded {
@@ -33,18 +36,20 @@ impl Middleware for Bounded {
         }
         // Only a new response knows the address that this one is of.
         let known = http::Response::builder().url(response.url().clone()).body(()).map_err(Error::middleware)?;
-        let told = response.status().is_success() && response.url().path().ends_with(".metadata");
+        let told = response.url().path_segments().and_then(|mut path| path.next_back()?.strip_suffix(".metadata"));
+        let told = told.filter(|_| response.status().is_success()).map(str::to_owned);
         let (mut parts, body) = http::Response::<Body>::from(response).into_parts();
         parts.extensions.extend(known.into_parts().0.extensions);
-        if told {
+        if let Some(file) = told {
+            let tangled = || Error::middleware(Tangled { file: file.clone() });
             let whole = Limited::new(body, MOST_METADATA).collect().await;
             let whole = whole.map_err(|error| match error.is::<LengthLimitError>() {
-                true => Error::middleware(Tangled),
+                true => tangled(),
                 false => Error::middleware(std::io::Error::other(error)),
             });
             let whole = whole?.to_bytes();
             if !condition::are_plain(&whole) {
-                return Err(Error::middleware(Tangled));
+                return Err(tangled());
             }
             return Ok(http::Response::from_parts(parts, Body::from(whole)).into());
         }

@@ -14,7 +14,7 @@ use super::search::Candidate;
 use crate::error::{Cause, FetchError};
 use crate::pin::Pin;
 use crate::progress::Progress;
-use crate::reach::astray;
+use crate::reach::{Astray, refused_by};
 use crate::settings::IndexSettings;
 
 /// How one attempt failed.
@@ -59,7 +59,7 @@ pub(crate) async fn transfer(
         let request = request.header("accept-encoding", "identity");
         let attempt = async {
             let mut response = request.send().await.map_err(|error| {
-                let refusal = match astray(&error) {
+                let refusal = match refused_by::<Astray>(&error) {
                     Some(astray) => Refusal::Answer(astray.into()),
                     None => Refusal::Unreachable(error.into()),
                 };

@@ -5,8 +5,9 @@ use uv_client::ErrorKind;
 use super::near::near;
 use super::target::Target;
 use crate::error::Cause;
+use crate::fetch::Tangled;
 use crate::house::HouseError;
-use crate::reach::astray;
+use crate::reach::{Astray, refused_by};
 use crate::requirement::Requirement;
 use crate::settings::IndexSettings;
 use crate::source::Sdist;
@@ -67,6 +68,9 @@ pub enum ResolveError {
     /// An index leads to where nothing may be asked for.
     #[error(transparent)]
     Astray(Cause),
+    /// What a package says that it needs cannot be read at a bounded cost.
+    #[error(transparent)]
+    Tangled(Cause),
     /// An index is too slow.
     #[error("the package index did not answer within {seconds} s; set UV_HTTP_TIMEOUT to wait longer")]
     Deadline {
@@ -126,8 +130,11 @@ pub(super) fn of(
             ResolveError::Offline(listed(wanted))
         }
         error => {
-            if let Some(astray) = astray(&error) {
+            if let Some(astray) = refused_by::<Astray>(&error) {
                 return ResolveError::Astray(astray.into());
+            }
+            if let Some(tangled) = refused_by::<Tangled>(&error) {
+                return ResolveError::Tangled(tangled.into());
             }
             let reason = shortened(plain(&chain(&error)));
             ResolveError::Index { reason, source: error.into() }
