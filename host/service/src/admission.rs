@@ -29,6 +29,7 @@ mod script;
 mod surroundings;
 
 pub use denied::Denied;
+pub use guest_places::NODE_MODULES;
 use image::Image;
 pub use place::SCRIPT_DIR;
 pub use policy::Policy;
@@ -190,10 +191,14 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
     let isolations = ceilings::isolations(isolation, policy)?;
     let limits_in_force = ceilings::limits(&limits, policy)?;
     let environment = environment::resolve(env, surroundings)?;
+    let typed = dirs.clone();
     let dirs = dirs::admit(dirs, &policy.protected, surroundings)?;
     let net = hosts::admit(net, policy)?;
     let map = map_of(&dirs)?;
     let (source, language, file) = load(program, language, &policy.endings, (&dirs, &map), surroundings)?;
+    if !packages.is_empty() {
+        dirs::beside_packages(&typed, &language)?;
+    }
     let image = image::admit(image, &language, isolations, policy)?;
     let out = match out {
         None => None,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use codebox_core::path::{Protected, forbidden_grant_among};
-use codebox_core::{Access, DirGrant, DirGrantSpec, HostPath, ResultKind};
+use codebox_core::{Access, DirGrant, DirGrantSpec, HostPath, Language, ResultKind};
 
 use super::denied::Denied;
 use super::surroundings::{Surroundings, absolute};
@@ -50,8 +50,7 @@ fn place(
 ) -> Result<HostPath, Denied> {
     let shown = spec.host.as_str();
     if let Some(reason) = guest_places::taken(&spec.guest) {
-        let subject = format!("{shown} at {}", spec.guest);
-        return Err(rejected(&subject, reason, "use another place, such as /data"));
+        return Err(taken(spec, reason));
     }
     let fail = |error| unusable(shown, &error);
     let typed = absolute(Path::new(shown), surroundings).map_err(fail)?;
@@ -80,6 +79,16 @@ fn place(
         })?;
     }
     Ok(host)
+}
+
+/// Refuses a grant that would hide the packages of a job, or that they would hide.
+pub(super) fn beside_packages(specs: &[DirGrantSpec], language: &Language) -> Result<(), Denied> {
+    let hit = specs.iter().find_map(|spec| Some((spec, guest_places::taken_by_packages(&spec.guest, language)?)));
+    hit.map_or(Ok(()), |(spec, reason)| Err(taken(spec, reason)))
+}
+
+fn taken(spec: &DirGrantSpec, reason: &str) -> Denied {
+    rejected(&format!("{} at {}", spec.host, spec.guest), reason, "use another place, such as /data")
 }
 
 /// Whether files can be made in a directory, as far as can be known without making one.

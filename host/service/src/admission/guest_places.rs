@@ -1,9 +1,12 @@
 //! Places in the guest that belong to the runtime, in either tier.
 
-use codebox_core::GuestPath;
 use codebox_core::path::MappedPath as _;
+use codebox_core::{GuestPath, Language};
 
 use super::place::SCRIPT_DIR;
+
+/// Where guests find packages of npm: Node's search for packages goes upwards from any directory and ends here.
+pub const NODE_MODULES: &str = "/node_modules";
 
 /// How far a place is taken.
 enum Taken {
@@ -46,6 +49,14 @@ pub(super) fn taken(place: &GuestPath) -> Option<&'static str> {
         };
         hit.then_some("that place in the guest belongs to its runtime")
     })
+}
+
+/// Why nothing can be granted at `place` to a job of this language that has packages. Those of Python are in a place of its
+/// runtime.
+pub(super) fn taken_by_packages(place: &GuestPath, language: &Language) -> Option<&'static str> {
+    let packages = GuestPath::new(NODE_MODULES).ok()?;
+    let hit = *language.run_as() == Language::JavaScript && place.is_within(&packages);
+    hit.then_some("that place in the guest belongs to its packages")
 }
 
 #[cfg(test)]

@@ -155,6 +155,32 @@ fn grants_that_cannot_be_given_are_refused() {
 }
 
 #[test]
+fn the_place_of_packages_is_granted_only_where_there_are_none() {
+    let host = Host::new();
+    host.write("p.js", b"");
+    host.write("p.ts", b"");
+    let asks = |path: &str, grant: &str, isolation, packages: &[&str]| {
+        let packages = packages.iter().map(|&name| name.to_owned()).collect();
+        Request { packages, isolation: Preference::Only(isolation), ..granting(path, &[grant]) }
+    };
+    for (path, grant) in
+        [("p.js", "data:/node_modules"), ("p.ts", "data:/node_modules:rw"), ("p.js", "data:/node_modules/lodash")]
+    {
+        for isolation in [Isolation::Wasm, Isolation::Container] {
+            let denied = host.denied(asks(path, grant, isolation, &["lodash"]));
+            assert_eq!((denied.kind, denied.exit_status()), (ResultKind::PathRejected, 126), "{path} {grant}");
+            assert!(denied.to_string().contains("belongs to its packages"), "{grant}: {denied}");
+            assert!(host.admit(asks(path, grant, isolation, &[])).is_ok(), "{path} {grant}");
+        }
+    }
+    for (path, grant) in
+        [("p.js", "data:/work/node_modules"), ("p.js", "data:/data"), ("script.py", "data:/node_modules")]
+    {
+        assert!(host.admit(asks(path, grant, Isolation::Wasm, &["lodash"])).is_ok(), "{path} {grant}");
+    }
+}
+
+#[test]
 fn a_mount_inside_a_granted_directory_is_refused() {
     let mut host = Host::new();
     host.mounts = vec![PathBuf::from("/"), host.root(), host.root().join("data/inner")];
