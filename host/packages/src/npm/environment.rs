@@ -35,6 +35,8 @@ pub(super) const NOTED: &str = "noted.json";
 const LARGEST: u64 = 256 << 20;
 /// Most bytes of all packages together, unpacked.
 const MOST: u64 = 2 << 30;
+/// Most packages that are named when they are brought here.
+const NAMED: usize = 10;
 /// Archives on the way at once.
 const AT_ONCE: usize = 8;
 
@@ -142,11 +144,12 @@ async fn make(
 ) -> Result<Noted, NpmError> {
     let _beside = store.beside_others()?;
     let wanted: BTreeMap<_, _> = tree.packages.iter().map(|package| (&package.integrity, package)).collect();
-    let missing: Vec<&NpmPackage> =
+    let mut missing: Vec<&NpmPackage> =
         wanted.into_values().filter(|package| store.package(&package.integrity).is_none()).collect();
     if !missing.is_empty() {
         let client = Client::new(settings)?;
-        progress.started("npm packages", None);
+        missing.sort_by_key(|package| (&package.name, &package.version));
+        progress.started(&told(&missing), None);
         let fetched = stream::iter(missing).map(|package| fetch((package, locked), settings, &client, store, progress));
         fetched.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         progress.finished();
@@ -180,6 +183,15 @@ async fn make(
     fs::write(staged.path().join(NOTED), text).map_err(NpmError::file(dir))?;
     store.settle(staged, dir)?;
     Ok(noted)
+}
+
+/// What is brought here, in a line of bearable length.
+fn told(missing: &[&NpmPackage]) -> String {
+    let names: Vec<String> =
+        missing.iter().take(NAMED).map(|package| format!("{} {}", package.name, package.version)).collect();
+    let more = missing.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("installing {}{more}", names.join(", "))
 }
 
 async fn fetch(

@@ -85,6 +85,9 @@ pub enum NpmError {
     /// Two packages that were asked for cannot be together.
     #[error("npm package {package} wants {peer} {wanted} beside it, and {found} is asked for")]
     Peer { package: String, peer: String, wanted: String, found: String },
+    /// One package was asked for in several versions.
+    #[error("the job asks for npm package {name} as {}: only one version of it can be there", .wanted.join(" and as "))]
+    Several { name: String, wanted: Vec<String> },
     /// More than allowed.
     #[error("npm packages need more than {allowed} {what}")]
     TooMany { what: &'static str, allowed: u64 },

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::client::{Answer, Client, Question};
 use super::error::NpmError;
 use super::name::NpmName;
+use super::pick::near;
 use super::settings::{NpmSettings, plain};
 use super::store::NpmStore;
 
@@ -45,12 +46,15 @@ pub(super) async fn packument(
     let answer = |detail: String| NpmError::Answer { registry: plain(registry), what: what.clone(), detail };
     let url = registry.join(&name.in_address()).map_err(|error| answer(error.to_string()))?;
     let file = store.metadata(url.as_str());
+    let missing = || NpmError::NotFound { near: near(name.as_str()), name: what.clone(), registry: plain(registry) };
+    // A name that was given up, or is held so that nobody takes it, has an answer without versions.
+    let filled = |packument: Packument| if packument.versions.is_empty() { Err(missing()) } else { Ok(packument) };
     let kept = Kept::read(&file, url.as_str());
     if let Some(kept) = &kept
         && (kept.fresh || client.is_offline())
         && let Ok(packument) = serde_json::from_slice(&kept.body)
     {
-        return Ok(packument);
+        return filled(packument);
     }
     let etag = kept.as_ref().and_then(|kept| kept.etag.as_deref());
     let question = Question { what: &what, registry, url: &url, accept: SHORT, etag, most: MOST };
@@ -59,16 +63,14 @@ pub(super) async fn packument(
         (Answer::Body(body, etag), _) => {
             let packument = read(&body)?;
             Kept::write(&file, url.as_str(), etag.as_deref(), &body, store);
-            Ok(packument)
+            filled(packument)
         }
         (Answer::Unchanged, Some(kept)) => {
             let packument = read(&kept.body)?;
             Kept::write(&file, url.as_str(), etag, &kept.body, store);
-            Ok(packument)
+            filled(packument)
         }
-        (Answer::Unchanged | Answer::Nothing, _) => {
-            Err(NpmError::NotFound { near: super::pick::near(name.as_str()), name: what, registry: plain(registry) })
-        }
+        (Answer::Unchanged | Answer::Nothing, _) => Err(missing()),
     }
 }
 

@@ -41,13 +41,14 @@ pub(super) async fn resolve(
         text: spec.wanted().to_owned(),
         dependency: Some(Dependency { name: spec.name().clone(), wanted: spec.to_wanted() }),
     });
-    let mut resolution =
-        Resolution { settings, client, store, known: HashMap::new(), failed: HashMap::new(), layout: Layout::new() };
+    let (known, failed, layout) = (HashMap::new(), HashMap::new(), Layout::new());
+    let mut resolution = Resolution { specs, settings, client, store, known, failed, layout };
     resolution.run(asked.collect()).await?;
     Ok(NpmTree { asked: tree::asked(specs), packages: resolution.layout.packages() })
 }
 
 struct Resolution<'r> {
+    specs: &'r [NpmSpec],
     settings: &'r NpmSettings<'r>,
     client: &'r Client<'r>,
     store: &'r NpmStore,
@@ -166,6 +167,11 @@ impl Resolution<'_> {
     fn clash(&self, node: usize, edge: &Edge, (start, taken): (usize, usize)) -> Result<Option<usize>, NpmError> {
         if start != ROOT || self.layout.depth(node) > 1 {
             return Ok(None);
+        }
+        if node == ROOT {
+            let same = self.specs.iter().filter(|spec| *spec.name() == edge.place);
+            let wanted = same.map(|spec| spec.wanted().to_owned()).collect();
+            return Err(NpmError::Several { name: edge.place.to_string(), wanted });
         }
         Err(NpmError::Peer {
             package: self.called(node),

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use codebox_packages::{BadTree, Integrity, Native, NpmError, NpmTree, UnpackError};
+use codebox_packages::{BadTree, Integrity, Native, NpmError, NpmTree, Progress, UnpackError};
 use serde_json::json;
 use tar::EntryType;
 
@@ -43,6 +44,37 @@ fn packages_are_laid_out_and_found_again_without_the_network() {
     assert_eq!(home.install_with(&offline, &["a"], None).expect("it is there"), made);
     assert_eq!(registry.seen().len(), asked);
     assert!(matches!(home.install_with(&offline, &["other"], None), Err(NpmError::Offline { .. })));
+}
+
+/// Hears what begins.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Progress for Heard {
+    fn started(&self, what: &str, _total: Option<u64>) {
+        self.0.lock().expect("one thread").push(what.to_owned());
+    }
+    fn advanced(&self, _bytes: u64) {}
+    fn finished(&self) {}
+}
+
+#[test]
+fn what_is_brought_here_is_named() {
+    let (home, registry, heard) = (Home::new(), simple().open(), Heard::default());
+    let settings = registry.settings("", home.dir.path());
+    for _ in 0..2 {
+        home.install_heard(&settings, &["a"], None, &heard).expect("it is there");
+    }
+    let heard = heard.0.into_inner().expect("one thread");
+    assert_eq!(heard, ["installing @s/c 0.1.0, a 1.0.0, b 1.5.0, b 2.0.0"]);
+    let (home, heard) = (Home::new(), Heard::default());
+    let all = (0..12).map(|at| format!("n{at:02}")).collect::<Vec<_>>();
+    let registry = all.iter().fold(Shelf::default(), |shelf, name| shelf.with(name, "1.0.0", json!({}), &[])).open();
+    let settings = registry.settings("", home.dir.path());
+    let specs: Vec<&str> = all.iter().map(String::as_str).collect();
+    home.install_heard(&settings, &specs, None, &heard).expect("it is there");
+    let heard = heard.0.into_inner().expect("one thread");
+    assert!(heard.len() == 1 && heard[0].ends_with(", n08 1.0.0, n09 1.0.0 and 2 more"), "{heard:?}");
 }
 
 #[test]
@@ -229,6 +261,16 @@ fn what_cannot_be_had_is_named() {
         said(&["git"]),
         "npm package git@1.0.0 wants x from \"github:y/x\": only names and versions are installed"
     );
+    for body in ["{}", "{\"name\": \"lodahs\", \"time\": {\"unpublished\": {}}, \"versions\": {}}"] {
+        let home = Home::new();
+        let registry = simple().answering("/lodahs", Answer::ok(body)).open();
+        // Asked anew, and from what is kept.
+        for _ in 0..2 {
+            let error = home.install(&registry, &["lodahs"]).expect_err("it has no versions");
+            assert!(matches!(&error, NpmError::NotFound { near, .. } if near[0] == "lodash"), "{body}: {error}");
+        }
+        assert_eq!(registry.seen().len(), 1);
+    }
     for (body, what) in [("{", "EOF"), ("7", "invalid type")] {
         let registry = simple().answering("/a", Answer::ok(body)).open();
         let error = Home::new().install(&registry, &["a"]).expect_err("nonsense").to_string();
@@ -284,6 +326,8 @@ fn peers_come_along_and_must_agree() {
     assert_eq!(made.tree.packages.iter().map(|one| one.version.as_str()).collect::<Vec<_>>(), ["1.0.0", "1.0.0"]);
     let error = home.install(&registry, &["host@2", "plugin"]).expect_err("they disagree").to_string();
     assert_eq!(error, "npm package plugin@1.0.0 wants host ^1 beside it, and host@2.0.0 is asked for");
+    let error = home.install(&registry, &["host@^1", "plugin", "host@^2"]).expect_err("one of them").to_string();
+    assert_eq!(error, "the job asks for npm package host as ^1 and as ^2: only one version of it can be there");
 }
 
 #[test]

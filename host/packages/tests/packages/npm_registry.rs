@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use codebox_packages::{
-    ConfigFiles, Integrity, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, Silent,
-    npm_environment,
+    ConfigFiles, Integrity, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, Progress,
+    Silent, npm_environment,
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -197,9 +197,19 @@ impl Home {
         specs: &[&str],
         locked: Option<&NpmTree>,
     ) -> Result<NpmEnvironment, NpmError> {
+        self.install_heard(settings, specs, locked, &Silent)
+    }
+
+    pub fn install_heard(
+        &self,
+        settings: &NpmSettings<'_>,
+        specs: &[&str],
+        locked: Option<&NpmTree>,
+        progress: &dyn Progress,
+    ) -> Result<NpmEnvironment, NpmError> {
         let specs: Vec<NpmSpec> = specs.iter().map(|spec| spec.parse().expect("a spec")).collect();
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("an executor");
-        executor.block_on(npm_environment(&specs, locked, settings, &self.store, &Silent))
+        executor.block_on(npm_environment(&specs, locked, settings, &self.store, progress))
     }
 
     /// What is below the store, but answers of registries.
