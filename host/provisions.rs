@@ -65,9 +65,10 @@ impl Provisions {
         shelf: &Shelf,
         engines: Vec<&ContainerBackend>,
     ) -> Result<PackageNeeds, Failure> {
-        if npm::wants(admitted.job()) {
+        if npm::wants(admitted) {
             return self.npm(admitted, Locked::Kept)?.needs(admitted, progress);
         }
+        npm::check_unasked(admitted.job())?;
         let Some(asked) = Asked::of(admitted)? else { return Ok(PackageNeeds::default()) };
         asked.check(&self.settings.packages)?;
         asked.notes.iter().for_each(|note| progress.note(note));
@@ -125,7 +126,7 @@ impl Provisions {
         progress: &dyn Progress,
         shelf: &Shelf,
     ) -> Result<Provided, Failure> {
-        if npm::wants(admitted.job()) {
+        if npm::wants(admitted) {
             return self.shown_of_npm(admitted, Isolation::Wasm, progress);
         }
         let asked = Asked::of(admitted)?.filter(|asked| !asked.wanted.is_empty());
@@ -162,7 +163,7 @@ impl Provisions {
         progress: &dyn Progress,
         engine: &ContainerBackend,
     ) -> Result<Provided, Failure> {
-        if npm::wants(admitted.job()) {
+        if npm::wants(admitted) {
             return self.shown_of_npm(admitted, Isolation::Container, progress);
         }
         let Some(asked) = Asked::of(admitted)? else { return Ok(Provided::default()) };
@@ -228,7 +229,7 @@ impl Provisions {
         shelf: &Shelf,
         engines: &[ContainerBackend],
     ) -> Result<PathBuf, Failure> {
-        if npm::wants(admitted.job()) {
+        if npm::wants(admitted) {
             return self.npm(admitted, Locked::Anew)?.lock(script, progress);
         }
         let Some(asked) = Asked::unlocked(admitted)?.filter(|asked| !asked.wanted.is_empty()) else {

@@ -7,20 +7,54 @@ use std::thread;
 use codebox_cli::Failure;
 use codebox_core::{GuestPath, Isolation, Job, Language, Layer, ResultKind, Source};
 use codebox_packages::{
-    ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, npm_environment,
+    BadTree, ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, npm_environment,
 };
+use codebox_service::admission::NODE_MODULES;
 use codebox_service::catalog::Progress;
 use codebox_service::config::{Packages, Settings};
 use codebox_service::{Admitted, Escalation, PackageNeeds};
 
 use super::asked;
 
-/// Where guests find them: Node's search for packages goes upwards from any directory and ends here.
-const MODULES: &str = "/node_modules";
+/// Whether packages of a job, if it asks for any, are npm's.
+pub(super) fn is_for(job: &Job) -> bool {
+    *job.language.run_as() == Language::JavaScript
+}
 
-/// Whether a job's packages are npm's.
-pub(super) fn wants(job: &Job) -> bool {
-    matches!(job.language, Language::JavaScript | Language::TypeScript) && !job.packages.is_empty()
+/// Whether a job asks for packages of npm.
+pub(super) fn wants(admitted: &Admitted) -> bool {
+    let job = admitted.job();
+    is_for(job) && !(job.packages.is_empty() && admitted.requirements().is_empty())
+}
+
+/// Refuses to run a script that asks for nothing although its lock was made for something: its packages would not be there.
+pub(super) fn check_unasked(job: &Job) -> Result<(), Failure> {
+    let Source::File { argv0, .. } = &job.source else { return Ok(()) };
+    if !is_for(job) {
+        return Ok(());
+    }
+    let file = asked::lock_of(Path::new(argv0));
+    // Another file of that name is none of ours, where nobody asks for packages.
+    let tree = asked::is_lock(&file).ok().filter(|is_there| *is_there).and_then(|_| asked::text_of(&file).ok());
+    let Some(tree) = tree.and_then(|text| text.parse::<NpmTree>().ok()) else { return Ok(()) };
+    let specs: Result<Vec<NpmSpec>, _> = tree.asked.iter().map(|spec| spec.parse()).collect();
+    let Some(specs) = specs.ok().filter(|specs| !specs.is_empty()) else { return Ok(()) };
+    let names: Vec<String> = specs.iter().map(shortest).collect();
+    let options: Vec<String> = names.iter().map(|name| format!("--with {}", quoted(name))).collect();
+    let line = format!("{} was made for {}, and nothing is asked for", file.display(), names.join(", "));
+    let fix = format!("{}, or move the lock away", options.join(" "));
+    Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix))
+}
+
+/// What is asked for, as one would type it.
+fn shortest(spec: &NpmSpec) -> String {
+    if spec.wanted() == "latest" { spec.name().to_string() } else { spec.to_string() }
+}
+
+/// A spec as a word for a shell; no spec has a quote in it.
+fn quoted(spec: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+".contains(c);
+    if spec.chars().all(plain) { spec.to_owned() } else { format!("'{spec}'") }
 }
 
 /// What a job asks for, and where it is kept.
@@ -56,9 +90,7 @@ impl<'p> Npm<'p> {
         if let (Source::File { argv0, .. }, Locked::Kept) = (&job.source, locked) {
             let file = asked::lock_of(Path::new(argv0));
             if asked::is_lock(&file)? {
-                let tree = asked::text_of(&file)?
-                    .parse::<NpmTree>()
-                    .map_err(|error| bad_lock(&file, &NpmError::from(error)))?;
+                let tree = asked::text_of(&file)?.parse::<NpmTree>().map_err(|error| bad_lock(&file, &error))?;
                 allowed(tree.packages.iter().map(|package| package.name.as_str()), &settings.packages)?;
                 asked.lock = Some((file, tree));
             }
@@ -93,7 +125,7 @@ impl<'p> Npm<'p> {
             let line = format!("the package {} cannot be had in wasm: it {}", native.package, native.native);
             return Err(Failure::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
         }
-        let guest = GuestPath::new(MODULES).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
+        let guest = GuestPath::new(NODE_MODULES).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
         Ok((Layer { host: made.dir, guest }, held))
     }
 
@@ -120,7 +152,7 @@ impl<'p> Npm<'p> {
     /// The packages, made ready or found; one that fits nowhere is refused.
     fn made(&self, progress: &dyn Progress) -> Result<NpmEnvironment, Failure> {
         let made = self.environment(progress).map_err(|error| match (&error, &self.lock) {
-            (NpmError::Lock(_), Some((file, _))) => bad_lock(file, &error),
+            (NpmError::Lock(bad), Some((file, _))) => bad_lock(file, bad),
             _ => unresolved(&error),
         })?;
         match made.native.iter().find(|native| !native.native.fits_container()) {
@@ -170,9 +202,16 @@ fn allowed<'n>(mut names: impl Iterator<Item = &'n str>, rules: &Packages) -> Re
     names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(asked::not_allowed(name)))
 }
 
-fn bad_lock(file: &Path, error: &NpmError) -> Failure {
-    let line = format!("cannot use {}: {error}", file.display());
-    Failure::new(ResultKind::InvalidRequest, line).with_fix("have it made again with codebox lock")
+fn bad_lock(file: &Path, error: &BadTree) -> Failure {
+    let fix = match error {
+        BadTree::Unmet(_) | BadTree::Asked { .. } => "have it made again with codebox lock",
+        BadTree::Unreadable(_)
+        | BadTree::Place(_)
+        | BadTree::Twice(_)
+        | BadTree::Address(_)
+        | BadTree::Another { .. } => "move it away, or have it made again with codebox lock",
+    };
+    Failure::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
 }
 
 fn unresolved(error: &NpmError) -> Failure {

@@ -19,6 +19,8 @@ const CASES: &[Case] = &[
     ("a_native_package_is_not_for_wasm", native),
     ("a_script_that_would_build_is_refused", builds),
     ("a_lock_is_written_and_kept_to", locked),
+    ("a_lock_that_nothing_is_asked_for_with_is_told", unasked),
+    ("a_file_that_is_no_lock_is_told_once", no_lock),
     ("what_is_no_package_is_refused", refused),
     ("packages_are_listed_and_pruned", kept),
     ("the_configuration_names_the_only_registry", only_registry),
@@ -201,6 +203,69 @@ fn locked(kit: &Kit) -> Result<()> {
     ensure!(said.contains("p.js.lock"), "{said}");
     fs::remove_file(folder.path().join("p.js.lock"))?;
     ensure!(printed(job())? == "new\n");
+    Ok(())
+}
+
+fn unasked(kit: &Kit) -> Result<()> {
+    let (name, other) = (unique("unasked"), unique("other"));
+    let files: &[_] = &[("index.js", "module.exports = 7")];
+    let served = Served::of(&[
+        (json!({"name": name, "version": "1.2.0"}), files),
+        (json!({"name": other, "version": "1.2.0"}), files),
+    ])?;
+    let folder = kit.folder()?;
+    let at = |name: &str| folder.path().join(name);
+    let program = format!("console.log(require('{name}'))");
+    fs::write(at("p.js"), &program)?;
+    let ranged = format!("{other}@^1 || 2");
+    let lock = configured(kit.codebox(), &served).folder(folder.path());
+    let lock = lock.args(["lock", "--with", &name, "--with", &ranged, "p.js"]).run()?;
+    ensure!(lock.code == Some(0), "{}", lock.stderr_text());
+    let asked = served.asked();
+    // Sorted, as the lock has them.
+    let line = format!("p.js.lock was made for {ranged}, {name}, and nothing is asked for");
+    let fix = format!("--with '{ranged}' --with {name}, or move the lock away");
+    for command in ["run", "explain"] {
+        let told = configured(kit.codebox(), &served).folder(folder.path()).args([command, "p.js"]).run()?;
+        let expected = format!("codebox: {line}\n  fix: {fix}\n");
+        ensure!(told.code == Some(125) && told.stderr_text() == expected, "{:?} {}", told.code, told.stderr_text());
+    }
+    ensure!(served.asked() == asked, "somebody was asked");
+    let both = ["--with", &name, "--with", &ranged, "p.js"];
+    ensure!(printed(run(kit, &served).folder(folder.path()).args(both))? == "7\n");
+    // What is of somebody else, or of no use, holds nobody up who asks for nothing.
+    fs::write(at("plain.js"), "console.log(1)")?;
+    let plain = || run(kit, &served).folder(folder.path()).arg("plain.js");
+    for text in ["", "{\"lockfileVersion\": 3}", "version = 1\nasked = []\n", "version = 1\nasked = ['../x']\n"] {
+        fs::write(at("plain.js.lock"), text)?;
+        ensure!(printed(plain())? == "1\n", "{text:?}");
+    }
+    fs::remove_file(at("plain.js.lock"))?;
+    fs::create_dir(at("plain.js.lock"))?;
+    ensure!(printed(plain())? == "1\n");
+    // Text that is given has no file that a lock could be beside.
+    fs::copy(at("p.js.lock"), at("-c.lock"))?;
+    ensure!(printed(run(kit, &served).folder(folder.path()).args(["--lang", "js", "-c", "console.log(2)"]))? == "2\n");
+    Ok(())
+}
+
+fn no_lock(kit: &Kit) -> Result<()> {
+    let served = Served::of(&[])?;
+    let folder = kit.folder()?;
+    fs::write(folder.path().join("p.ts"), "console.log(1)")?;
+    for (text, detail) in [
+        ("", "it names no version"),
+        ("version = 2\n", "its version is not 1"),
+        ("version = 1\n", "missing field `asked`"),
+    ] {
+        fs::write(folder.path().join("p.ts.lock"), text)?;
+        let job = configured(kit.codebox(), &served).folder(folder.path());
+        let told = job.args(["run", "--with", "lodash", "p.ts"]).run()?;
+        let line = format!("codebox: cannot use p.ts.lock: it is no lock of codebox's: {detail}\n");
+        let fix = "  fix: move it away, or have it made again with codebox lock\n";
+        ensure!(told.code == Some(125) && told.stderr_text() == line + fix, "{text:?}: {}", told.stderr_text());
+    }
+    ensure!(served.asked() == 0);
     Ok(())
 }
 

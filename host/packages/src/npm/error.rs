@@ -29,7 +29,7 @@ pub enum NpmError {
         source: Cause,
     },
     /// A lock that cannot be used.
-    #[error("the lock cannot be used: {0}")]
+    #[error(transparent)]
     Lock(#[from] BadTree),
     /// The registry does not know the name.
     #[error("npm package {name} is not in registry {registry}{}", like_it(.near))]

@@ -56,7 +56,7 @@ pub enum BadTree {
     #[error("locked package {0:?} has an address that is not allowed")]
     Address(String),
     /// It is none.
-    #[error("it cannot be read: {0}")]
+    #[error("it is no lock of codebox's: {0}")]
     Unreadable(String),
     /// Something that was asked for is not in it.
     #[error("it has nothing that is {0}")]
@@ -72,7 +72,7 @@ pub enum BadTree {
         version: String,
     },
     /// It was made for something else.
-    #[error("it was made for {locked:?} where {asked:?} is asked for")]
+    #[error("it was made for {}, and the program asks for {}", .locked.join(", "), .asked.join(", "))]
     Asked {
         /// What it was made for.
         locked: Vec<String>,
@@ -102,12 +102,14 @@ impl FromStr for NpmTree {
     type Err = BadTree;
 
     fn from_str(text: &str) -> Result<Self, BadTree> {
-        let unreadable = |error: toml::de::Error| BadTree::Unreadable(error.message().to_owned());
+        let unreadable =
+            |error: toml::de::Error| BadTree::Unreadable(error.message().lines().next().unwrap_or_default().to_owned());
         // Without the version first: what is flattened could have fields that nobody knows.
         let mut table: toml::Table = text.parse().map_err(unreadable)?;
-        match table.remove("version").and_then(|version| version.as_integer()) {
-            Some(version) if version == i64::from(VERSION) => {}
-            _ => return Err(BadTree::Unreadable(format!("its version is not {VERSION}"))),
+        match table.remove("version") {
+            Some(version) if version.as_integer() == Some(i64::from(VERSION)) => {}
+            Some(_) => return Err(BadTree::Unreadable(format!("its version is not {VERSION}"))),
+            None => return Err(BadTree::Unreadable("it names no version".to_owned())),
         }
         let tree: Self = table.try_into().map_err(unreadable)?;
         tree.check()?;
