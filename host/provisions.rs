@@ -234,7 +234,10 @@ impl Provisions {
         }
         let Some(asked) = Asked::unlocked(admitted)?.filter(|asked| !asked.wanted.is_empty()) else {
             let line = format!("{} asks for no packages", script.display());
-            let fix = "list them in a block `# /// script`, with --with or with -r";
+            let fix = match npm::is_for(admitted.job()) {
+                true => "name them with --with",
+                false => "list them in a block `# /// script`, with --with or with -r",
+            };
             return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix));
         };
         asked.check(&self.settings.packages)?;

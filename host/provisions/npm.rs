@@ -7,7 +7,8 @@ use std::thread;
 use codebox_cli::Failure;
 use codebox_core::{GuestPath, Isolation, Job, Language, Layer, ResultKind, Source};
 use codebox_packages::{
-    BadTree, ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, npm_environment,
+    BadTree, ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, node_module,
+    npm_environment,
 };
 use codebox_service::admission::NODE_MODULES;
 use codebox_service::catalog::Progress;
@@ -76,12 +77,18 @@ impl<'p> Npm<'p> {
     ) -> Result<Self, Failure> {
         let job = admitted.job();
         if let Some(file) = admitted.requirements().first() {
-            let line = format!("cannot have the packages of {} for {}", file.display(), job.language);
-            return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("name packages of npm with --with"));
+            let line = format!("cannot have the packages of {}: requirements files are for Python", file.display());
+            return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("--with NAME"));
         }
         if admitted.asks_to_build() {
             let line = format!("cannot build packages for {}: only those of Python are", job.language);
             return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("leave --build out"));
+        }
+        if let Some(module) = job.packages.iter().find_map(|package| node_module(package)) {
+            let line = format!("{module} is built into Node: it is there without being asked for");
+            let name = module.split('/').next().unwrap_or(module);
+            let fix = format!("leave it out; the package of npm that is called so is --with {name}@latest");
+            return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix));
         }
         let specs: Result<Vec<NpmSpec>, _> = job.packages.iter().map(|package| package.parse()).collect();
         let specs = specs.map_err(|error| Failure::of(ResultKind::InvalidRequest, &error))?;
@@ -133,7 +140,7 @@ impl<'p> Npm<'p> {
     fn held(&self, progress: &dyn Progress) -> Result<(NpmEnvironment, File), Failure> {
         for _ in 0..3 {
             let made = self.made(progress)?;
-            if let Some(held) = self.store.hold(&made.dir).map_err(|error| unresolved(&error))? {
+            if let Some(held) = self.store.hold(&made.dir).map_err(|error| self.unresolved(&error))? {
                 return Ok((made, held));
             }
         }
@@ -153,7 +160,7 @@ impl<'p> Npm<'p> {
     fn made(&self, progress: &dyn Progress) -> Result<NpmEnvironment, Failure> {
         let made = self.environment(progress).map_err(|error| match (&error, &self.lock) {
             (NpmError::Lock(bad), Some((file, _))) => bad_lock(file, bad),
-            _ => unresolved(&error),
+            _ => self.unresolved(&error),
         })?;
         match made.native.iter().find(|native| !native.native.fits_container()) {
             Some(native) => {
@@ -162,6 +169,27 @@ impl<'p> Npm<'p> {
             }
             None => Ok(made),
         }
+    }
+
+    fn unresolved(&self, error: &NpmError) -> Failure {
+        let kind = match error {
+            // Later it may be there.
+            NpmError::Offline { .. } | NpmError::Unreachable { .. } | NpmError::Late(_) => {
+                ResultKind::EngineUnavailable
+            }
+            NpmError::Rc { .. } | NpmError::Settings(_) => ResultKind::InvalidRequest,
+            NpmError::File { .. } => ResultKind::InternalError,
+            _ => ResultKind::InstallFailed,
+        };
+        let fix = match (error, &self.settings.packages.registry) {
+            (NpmError::Unreachable { .. }, None) => "connect to the network once, or set NPM_CONFIG_REGISTRY",
+            // The variable would change nothing.
+            (NpmError::Unreachable { .. }, Some(_)) => {
+                "connect to the network once, or change packages.registry in your own configuration"
+            }
+            _ => "",
+        };
+        Failure::of(kind, error).with_fix(fix)
     }
 
     /// On a thread of its own, which is gone afterwards: a run confines its process later.
@@ -212,17 +240,6 @@ fn bad_lock(file: &Path, error: &BadTree) -> Failure {
         | BadTree::Another { .. } => "move it away, or have it made again with codebox lock",
     };
     Failure::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
-}
-
-fn unresolved(error: &NpmError) -> Failure {
-    let kind = match error {
-        // Later it may be there.
-        NpmError::Offline { .. } | NpmError::Unreachable { .. } | NpmError::Late(_) => ResultKind::EngineUnavailable,
-        NpmError::Rc { .. } | NpmError::Settings(_) => ResultKind::InvalidRequest,
-        NpmError::File { .. } => ResultKind::InternalError,
-        _ => ResultKind::InstallFailed,
-    };
-    Failure::of(kind, error)
 }
 
 /// A front end's progress, as the packages tell it.

@@ -22,6 +22,7 @@ const CASES: &[Case] = &[
     ("a_lock_that_nothing_is_asked_for_with_is_told", unasked),
     ("a_file_that_is_no_lock_is_told_once", no_lock),
     ("what_is_no_package_is_refused", refused),
+    ("what_would_help_where_nobody_answers_is_told", unreachable),
     ("packages_are_listed_and_pruned", kept),
     ("the_configuration_names_the_only_registry", only_registry),
 ];
@@ -269,6 +270,25 @@ fn no_lock(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
+/// The variable is named only where it would count.
+fn unreachable(kit: &Kit) -> Result<()> {
+    let served = Served::of(&[])?;
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), "docker", "")?;
+    let nobody = "http://127.0.0.1:1/";
+    let name = unique("unreachable");
+    let job = || run(kit, &served).home(home.path()).env("NPM_CONFIG_REGISTRY", nobody);
+    let told = || failed(job().args(["--lang", "js", "--with", &name, "-c", "1"]), "engine_unavailable");
+    let said = told()?;
+    ensure!(said.contains("or set NPM_CONFIG_REGISTRY"), "{said}");
+    let config = home.path().join("config/config.toml");
+    let text = fs::read_to_string(&config)?;
+    fs::write(&config, format!("{text}[packages]\nregistry = \"{nobody}\"\n"))?;
+    let said = told()?;
+    ensure!(said.contains("packages.registry") && !said.contains("NPM_CONFIG_REGISTRY"), "{said}");
+    Ok(())
+}
+
 fn refused(kit: &Kit) -> Result<()> {
     let served = Served::of(&[])?;
     for spec in
@@ -277,7 +297,13 @@ fn refused(kit: &Kit) -> Result<()> {
         let said = failed(run(kit, &served).args(["--lang", "js", "--with", spec, "-c", "1"]), "invalid_request")?;
         ensure!(said.contains("is not allowed"), "{spec}: {said}");
     }
+    for (spec, module) in [("fs", "fs"), ("node:path", "path"), ("fs/promises", "fs/promises")] {
+        let said = failed(run(kit, &served).args(["--lang", "js", "--with", spec, "-c", "1"]), "invalid_request")?;
+        ensure!(said.contains(&format!("{module} is built into Node")), "{spec}: {said}");
+    }
     ensure!(served.asked() == 0);
+    let said = failed(run(kit, &served).args(["--lang", "js", "--with", "fs@latest", "-c", "1"]), "install_failed")?;
+    ensure!(said.contains("fs is not in registry"), "{said}");
     let said = failed(run(kit, &served).args(["--lang", "js", "--with", "lodahs", "-c", "1"]), "install_failed")?;
     ensure!(said.contains("lodahs is not in registry") && said.contains("lodash"), "{said}");
     Ok(())

@@ -43,7 +43,7 @@ pub use listed::{
 pub use lock::{Lock, LockError};
 pub use npm::{
     BadIntegrity, BadNpmSpec, BadTree, Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmKept,
-    NpmName, NpmPackage, NpmSettings, NpmSpec, NpmStore, NpmTree, npm_environment, unpack_tarball,
+    NpmName, NpmPackage, NpmSettings, NpmSpec, NpmStore, NpmTree, node_module, npm_environment, unpack_tarball,
 };
 pub use pin::{NotASha256, Pin, Sha256};
 pub use progress::{Progress, Silent};

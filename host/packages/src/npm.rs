@@ -8,6 +8,7 @@
 //! the one that the registry, or the lock, announced. A package that holds machine code is told in
 //! [`NpmEnvironment::native`]: only a container can use it.
 
+mod builtin;
 mod client;
 mod environment;
 mod error;
@@ -26,6 +27,7 @@ mod tarball;
 mod target;
 mod tree;
 
+pub use builtin::node_module;
 pub use environment::{NpmEnvironment, npm_environment};
 pub use error::NpmError;
 pub use integrity::{BadIntegrity, Integrity};

@@ -41,7 +41,7 @@ pub enum NpmError {
     #[error("{what} is not here and network use is switched off: allow it once (UV_OFFLINE, or `offline` of npm)")]
     Offline { what: String },
     /// The registry did not answer.
-    #[error("cannot reach npm registry {registry}: connect to the network once, or set NPM_CONFIG_REGISTRY")]
+    #[error("cannot reach npm registry {registry}")]
     Unreachable {
         registry: String,
         #[source]

@@ -1,0 +1,40 @@
+//! Node's own modules.
+
+/// The modules that Node has built in, under their own names; what is below one, as in `fs/promises`, belongs to it.
+const MODULES: &str = "assert async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel \
+    dns domain events fs http http2 https inspector module net os path perf_hooks process punycode querystring readline \
+    repl stream string_decoder sys timers tls trace_events tty url util v8 vm wasi worker_threads zlib";
+
+/// Those that have to be called by `node:NAME`: a package may have the name alone.
+const PREFIXED: &str = "sea sqlite test";
+
+/// The module of Node that a text names, `fs` or `node:fs`, where a package is meant to stand.
+///
+/// Nothing for `fs@latest`: who names a version means the package of that name.
+#[must_use]
+pub fn node_module(text: &str) -> Option<&str> {
+    let (module, more) = match text.strip_prefix("node:") {
+        Some(module) => (module, PREFIXED),
+        None => (text, ""),
+    };
+    let first = module.split('/').next();
+    let mut known = MODULES.split_whitespace().chain(more.split_whitespace());
+    known.any(|known| Some(known) == first).then_some(module)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_of_node_are_told_from_packages() {
+        for (text, module) in
+            [("fs", "fs"), ("node:path", "path"), ("fs/promises", "fs/promises"), ("node:test", "test")]
+        {
+            assert_eq!(node_module(text), Some(module), "{text}");
+        }
+        for text in ["lodash", "fs-extra", "fs@latest", "test", "@types/fs", "node:lodash", "FS", ""] {
+            assert_eq!(node_module(text), None, "{text}");
+        }
+    }
+}
