@@ -36,6 +36,7 @@ const REFUSALS: &[Refusal] = &[
     (&["run", "--lang", "cobol", "-c", "1"], 125, "cobol"),
     (&["run", "--env", "NOT_SET", "-c", "1"], 125, "NOT_SET"),
     (&["run", "--env", "=x", "-c", "1"], 125, "=x"),
+    (&["run", "--net", "a//b", "-c", "1"], 125, "a//b"),
     (&["run", "--dir", "nope:/d", "-c", "1"], 126, "nope"),
     (&["run", "--dir", "file.py:/d", "-c", "1"], 126, "file.py"),
     (&["run", "--dir", "d:/d:xx", "-c", "1"], 125, "d:/d:xx"),
@@ -45,9 +46,15 @@ const REFUSALS: &[Refusal] = &[
     (&["run", "--dir", "d:/d", "--dir", "d:/d", "-c", "1"], 126, "/d"),
     (&["run", "--dir", "d:/", "-c", "1"], 126, "d"),
     (&["run", "--dir", "d:/usr/lib", "-c", "1"], 126, "/usr/lib"),
+    (&["run", "--lang", "js", "--with", "lodash", "--dir", "d:/node_modules", "-c", "1"], 126, "/node_modules"),
+    (&["run", "--lang", "js", "--with", "fs", "-c", "1"], 125, "fs"),
+    (&["run", "--lang", "js", "-r", "file.py", "-c", "1"], 125, "file.py"),
     (&["run", "--dir", "/:/d", "-c", "1"], 126, "/"),
     (&["run", "--dir", "/proc:/d", "-c", "1"], 126, "/proc"),
     (&["run", "--out", "file.py", "-c", "1"], 126, "file.py"),
+    (&["lock", "-"], 125, "-"),
+    (&["lock", "nope.ts"], 125, "nope.ts"),
+    (&["lock", "file.ts"], 125, "file.ts"),
     (&["runtime", "install", "nope"], 125, "nope"),
     (&["runtime", "install", "--from", "nope.whl"], 125, "nope.whl"),
     (&["runtime", "install", "--from", "file.py"], 125, "file.py"),
@@ -67,6 +74,7 @@ fn prepared() -> tempfile::TempDir {
     fs::create_dir(place("folder.py")).expect("a folder");
     fs::create_dir(place("d")).expect("a folder");
     fs::write(place("file.py"), "print(1)\n").expect("a file");
+    fs::write(place("file.ts"), "console.log(1)\n").expect("a file");
     fs::write(place("latin.py"), b"x = 1\nprint('\xff')\n").expect("a file");
     folder
 }

@@ -45,7 +45,7 @@ pub(crate) fn answer(error: &clap::Error, args: &[OsString]) -> u8 {
 fn failure(rendered: &str, args: &[OsString]) -> Failure {
     let mut paragraphs = rendered.split("\n\n");
     let first = paragraphs.next().unwrap_or_default();
-    let message = one_line(first.trim_start().trim_start_matches("error: "));
+    let message = named_once(one_line(first.trim_start().trim_start_matches("error: ")));
     let tip = paragraphs.find_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
     let fix = tip.and_then(|tip| tip.lines().next()).map(str::to_owned);
     let fix = fix.unwrap_or_else(|| format!("see {} --help", command_words(args)));
@@ -72,6 +72,16 @@ fn command_words(args: &[OsString]) -> String {
 fn one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     lines.join(" ")
+}
+
+/// A message about a value, without the value where the reason names it as well.
+fn named_once(message: String) -> String {
+    let value = message.strip_prefix("invalid value '").and_then(|rest| rest.split_once("' for '"));
+    let named = value.and_then(|(value, rest)| Some((value, rest.split_once("': ")?)));
+    match named {
+        Some((value, (option, reason))) if reason.contains(&format!("{value:?}")) => format!("{option}: {reason}"),
+        _ => message,
+    }
 }
 
 /// Whether JSON was asked for, as far as a command line that could not be read tells.
@@ -103,7 +113,14 @@ mod tests {
         let (message, fix) = told(&["codebox", "run", "--memory", "lots", "x.py"]);
         assert!(message.contains("--memory") && message.contains("lots"), "{message}");
         assert!(!message.contains('\n'));
+        assert_eq!(message.matches("lots").count(), 1, "{message}");
         assert_eq!(fix, "see codebox run --help");
+
+        let (message, _) = told(&["codebox", "run", "--net", "a//b", "x.py"]);
+        assert!(message.starts_with("--net <HOST[:PORT]>: bad network grant \"a//b\": "), "{message}");
+        // The reason speaks of its name alone.
+        let (message, _) = told(&["codebox", "run", "--env", "=x", "x.py"]);
+        assert!(message.starts_with("invalid value '=x' for '--env <NAME[=VALUE]>': "), "{message}");
 
         let (message, fix) = told(&["codebox", "-q", "image", "build", "mine"]);
         assert_eq!(fix, "see codebox image build --help");

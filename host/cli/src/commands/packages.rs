@@ -1,6 +1,7 @@
 //! `codebox lock` and `codebox packages`.
 
 use std::fmt::Write as _;
+use std::{fs, io};
 
 use codebox_core::ResultKind;
 use codebox_service::{Program, Request, admit};
@@ -16,6 +17,12 @@ use crate::voice::Voice;
 /// Writes the lock of a script.
 pub(super) fn lock(args: LockArgs, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
     let LockArgs { file: script, with: packages, requirements, build, image } = args;
+    if fs::metadata(&script).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        let line = format!("cannot lock {}: no such file", script.display());
+        let is_stdin = script.as_os_str() == "-";
+        let fix = if is_stdin { "name a file: its lock is kept beside it" } else { "check the name" };
+        return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix));
+    }
     let request = Request { packages, requirements, build, image, ..Request::new(Program::File(script.clone())) };
     let admitted = admit(request, &host.policy()?, host.surroundings())?;
     let written = host.lock(&admitted, &script, progress(voice).as_ref())?;

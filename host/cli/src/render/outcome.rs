@@ -19,9 +19,16 @@ pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
     lines.extend(truncation("stdout", &report.stdout));
     lines.extend(truncation("stderr", &report.stderr));
     lines.extend(ending(report));
+    let raised = match &report.outcome {
+        Outcome::LimitHit(kind) => name_and_flag(*kind).1,
+        _ => None,
+    };
     for denial in &report.denials {
         let what = denied(denial.what);
-        lines.push(hinted(format!("denied: {what} {}", denial.detail), &denial.hint));
+        // How it ended has told already what raises that limit.
+        let is_told = raised.is_some_and(|flag| denial.hint == format!("raise {flag}"));
+        let hint = if is_told { "" } else { &denial.hint };
+        lines.push(hinted(format!("denied: {what} {}", denial.detail), hint));
     }
     if let Some(NeedsEscalation { reason, command }) = &report.needs_escalation {
         lines.push(match command.as_str() {

@@ -59,7 +59,8 @@ fn network(used: &NetUse) -> Option<String> {
     let NetUse { attempts, unlisted, sent, received } = used;
     let count = attempts.iter().map(|attempt| attempt.times).sum::<u64>().saturating_add(*unlisted);
     let (sent, received) = (bytes(*sent), bytes(*received));
-    (!used.is_none()).then(|| format!("tried to connect {count} times, sent {sent}, received {received}"))
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    (!used.is_none()).then(|| format!("tried to connect {times}, sent {sent}, received {received}"))
 }
 
 fn held(enforcement: &Enforcement, limits: &Limits) -> String {
@@ -121,5 +122,12 @@ mod tests {
                 "the wall seccomp is off: switched off",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_done_once_is_told_so() {
+        let tried = |unlisted| network(&NetUse { unlisted, sent: 2048, ..NetUse::default() }).expect("it was used");
+        assert_eq!(tried(1), "tried to connect once, sent 2.0 KiB, received 0 bytes");
+        assert_eq!(tried(2), "tried to connect 2 times, sent 2.0 KiB, received 0 bytes");
     }
 }

@@ -1,3 +1,4 @@
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use codebox_core::{
@@ -25,6 +26,20 @@ fn a_limit_names_its_value_and_its_option() {
     assert_eq!(notes(&run, None), ["ended by the wall time limit of 5s; raise it with --timeout"]);
     let fuel = report(Outcome::LimitHit(LimitKind::Fuel));
     assert_eq!(notes(&fuel, None), ["ended by the fuel limit"]);
+}
+
+#[test]
+fn what_raises_a_limit_is_told_once() {
+    let mut run = report(Outcome::LimitHit(LimitKind::NetConnections));
+    let denial =
+        |detail: &str, hint: &str| Denial { what: DenialKind::Net, detail: detail.to_owned(), hint: hint.to_owned() };
+    run.limits.net_connections = Limit::At(NonZeroU64::MIN);
+    run.denials = vec![denial("a.org:80", "raise --max-net-connections"), denial("b.org:80", "add --net b.org:80")];
+    let told = "ended by the connection limit of 1; raise it with --max-net-connections";
+    assert_eq!(notes(&run, None), [told, "denied: network a.org:80", "denied: network b.org:80; add --net b.org:80"]);
+    // A program that went on after a refusal hears of it there alone.
+    run.outcome = Outcome::Exited(0);
+    assert_eq!(notes(&run, None)[0], "denied: network a.org:80; raise --max-net-connections");
 }
 
 #[test]
