@@ -1,7 +1,13 @@
 //! What lies on disk.
 
 use std::fs;
+use std::io;
 use std::path::Path;
+
+use tempfile::Builder;
+
+/// What the names begin with of what is on its way out.
+pub(crate) const GONE: &str = ".gone-";
 
 /// The names in a directory, but for those of unfinished things.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
@@ -19,4 +25,87 @@ pub(crate) fn size(path: &Path) -> u64 {
         return meta.len();
     }
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
+}
+
+/// Removes a directory, if it is there. It loses its name before anything in it goes: whoever is stopped on the way leaves
+/// nothing that looks whole.
+pub(crate) fn remove(place: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(place).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Ok(());
+    }
+    let gone = Builder::new().prefix(GONE).tempdir_in(place.parent().unwrap_or(Path::new(".")))?;
+    fs::rename(place, gone.path().join("whole"))?;
+    gone.close()
+}
+
+/// Removes what killed processes left in a directory: what was on its way out, and what begins with `staged`, which was on
+/// its way in. Answers how many bytes that was.
+pub(crate) fn sweep(dir: &Path, staged: &str) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if [GONE, staged].iter().any(|left| name.to_string_lossy().starts_with(left)) {
+            bytes += size(&entry.path());
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    const FILES: usize = 3000;
+
+    #[test]
+    fn what_is_on_its_way_out_never_looks_whole() {
+        let room = tempfile::tempdir().expect("a directory");
+        let place = room.path().join("place");
+        fs::create_dir(&place).expect("a directory");
+        for number in 0..FILES {
+            fs::write(place.join(number.to_string()), "").expect("a file");
+        }
+        let watching = AtomicBool::new(false);
+        let seen_in_part = thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                loop {
+                    let there = fs::read_dir(&place).into_iter().flatten().flatten().count();
+                    // What was read while the name was lost is nobody's finding.
+                    let named = place.is_dir();
+                    if !named || there < FILES {
+                        return named;
+                    }
+                    watching.store(true, Ordering::Relaxed);
+                }
+            });
+            while !watching.load(Ordering::Relaxed) && !watcher.is_finished() {
+                thread::yield_now();
+            }
+            remove(&place).expect("that it goes");
+            watcher.join().expect("an answer")
+        });
+        assert!(!seen_in_part, "it was there in part");
+        assert_eq!(fs::read_dir(room.path()).expect("a directory").count(), 0);
+        remove(&place).expect("that nothing is to be done");
+    }
+
+    #[test]
+    fn what_was_left_half_way_is_swept() {
+        let room = tempfile::tempdir().expect("a directory");
+        for name in [".gone-x/whole/deep", ".new-x", ".other", "place"] {
+            let dir = room.path().join(name);
+            fs::create_dir_all(&dir).expect("a directory");
+            fs::write(dir.join("file"), "1234").expect("a file");
+        }
+        assert_eq!(sweep(room.path(), ".new-").expect("that it goes"), 8);
+        let mut left: Vec<_> =
+            fs::read_dir(room.path()).expect("a directory").flatten().map(|e| e.file_name()).collect();
+        left.sort();
+        assert_eq!(left, [".other", "place"]);
+        assert_eq!(sweep(&room.path().join("none"), ".new-").expect("nothing"), 0);
+    }
 }

@@ -305,7 +305,7 @@ impl House {
         let place = self.compiled_dir(wheel, runtime);
         let parent = place.parent().unwrap_or(&self.root);
         tree::private(parent).map_err(HouseError::io("make", parent))?;
-        let staged = Builder::new().prefix(".compiled-").tempdir_in(parent).map_err(HouseError::io("write", parent))?;
+        let staged = Builder::new().prefix(BENCH).tempdir_in(parent).map_err(HouseError::io("write", parent))?;
         let ready = staged.path().join("ready");
         tree::bytecode(from, &ready).map_err(HouseError::io("copy", from))?;
         tree::into_place(&ready, &place).map_err(HouseError::io("write", &place))

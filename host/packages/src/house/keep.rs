@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::{Described, House, HouseError};
-use crate::disk::{names, size};
+use crate::disk::{self, names, size};
 use crate::turns;
 
 /// An environment's description.
@@ -92,15 +92,17 @@ impl House {
             }
         }
         // Nobody is making anything now, so that this is what a process left that was killed.
-        for (dir, staged) in [("wheels", ".wheel-"), ("environments", ".environment-"), ("sources", ".source-")] {
-            for entry in fs::read_dir(self.root.join(dir)).into_iter().flatten().flatten() {
-                if entry.file_name().to_string_lossy().starts_with(staged) {
-                    pruned.bytes += size(&entry.path());
-                    remove(&entry.path())?;
-                }
-            }
+        let compiled = self.root.join("compiled");
+        let mut left: Vec<(PathBuf, &str)> =
+            [("wheels", ".wheel-"), ("environments", ".environment-"), ("sources", ".source-")]
+                .map(|(dir, staged)| (self.root.join(dir), staged))
+                .into();
+        left.extend(names(&compiled).into_iter().map(|runtime| (compiled.join(runtime), super::BENCH)));
+        left.extend([self.root.clone(), compiled.clone()].map(|dir| (dir, disk::GONE)));
+        for (dir, staged) in left {
+            pruned.bytes += disk::sweep(&dir, staged).map_err(HouseError::io("clear", &dir))?;
         }
-        for entry in fs::read_dir(self.root.join("compiled")).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(&compiled).into_iter().flatten().flatten() {
             let bench = entry.file_name().to_string_lossy().starts_with(super::BENCH);
             let held = File::open(entry.path().join(super::HELD));
             if bench && held.is_ok_and(|held| held.try_lock().is_ok()) {
@@ -126,10 +128,10 @@ impl House {
             }
         }
         self.forget_built().map_err(HouseError::io("remove", &self.root))?;
-        for runtime in names(&self.root.join("compiled")) {
-            for sha256 in names(&self.root.join("compiled").join(&runtime)) {
+        for runtime in names(&compiled) {
+            for sha256 in names(&compiled.join(&runtime)) {
                 if !used.contains(&sha256) {
-                    let place = self.root.join("compiled").join(&runtime).join(&sha256);
+                    let place = compiled.join(&runtime).join(&sha256);
                     pruned.bytes += size(&place);
                     remove(&place)?;
                 }
@@ -155,8 +157,37 @@ impl House {
 }
 
 fn remove(place: &Path) -> Result<(), HouseError> {
-    match fs::remove_dir_all(place) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(HouseError::io("remove", place)(error)),
-        _ => Ok(()),
+    disk::remove(place).map_err(HouseError::io("remove", place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_killed_processes_left_is_pruned() {
+        let root = tempfile::tempdir().expect("a directory");
+        let left = [
+            ".gone-x/whole",
+            "wheels/.wheel-x",
+            "wheels/.gone-x/whole",
+            "environments/.environment-x",
+            "environments/.gone-x/whole",
+            "sources/.source-x",
+            "sources/.gone-x/whole",
+            "compiled/.gone-x/whole",
+            "compiled/python/.compiled-x",
+            "compiled/python/.gone-x/whole",
+        ]
+        .map(|name| root.path().join(name));
+        for dir in &left {
+            fs::create_dir_all(dir).expect("a directory");
+            fs::write(dir.join("file"), "1").expect("a file");
+        }
+        let pruned = House::at(root.path().to_owned()).prune(&|| ()).expect("that it is pruned");
+        assert_eq!(pruned, Pruned { bytes: 10, ..Pruned::default() });
+        for dir in &left {
+            assert!(!dir.exists(), "{}", dir.display());
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::environment::NOTED;
 use super::error::NpmError;
-use super::store::{NpmStore, PACKAGES, facts_in};
-use crate::disk::{names, size};
+use super::store::{NpmStore, PACKAGES, STAGED, facts_in};
+use crate::disk::{self, names, size};
 use crate::house::Pruned;
 use crate::turns;
 
@@ -66,7 +66,13 @@ impl NpmStore {
             return Ok(pruned);
         }
         let _turn = turns::alone(self.root(), waits).map_err(NpmError::file(self.root()))?;
-        let environments = self.root().join("environments");
+        let (environments, packages) = (self.root().join("environments"), self.root().join(PACKAGES));
+        // Nobody is making anything now, so that this is what a process left that was killed.
+        for (dir, staged) in
+            [(self.root(), STAGED), (environments.as_path(), disk::GONE), (packages.as_path(), disk::GONE)]
+        {
+            pruned.bytes += disk::sweep(dir, staged).map_err(NpmError::file(dir))?;
+        }
         for name in names(&environments) {
             let place = environments.join(name);
             // Held while it is removed: who wants it meanwhile waits, and then finds it gone.
@@ -74,7 +80,6 @@ impl NpmStore {
                 pruned.environments += 1;
             }
         }
-        let packages = self.root().join(PACKAGES);
         for name in names(&packages) {
             let place = packages.join(name);
             pruned.bytes += size(&place);
@@ -97,8 +102,26 @@ impl NpmStore {
 }
 
 fn remove(place: &Path) -> Result<(), NpmError> {
-    match fs::remove_dir_all(place) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(NpmError::file(place)(error)),
-        _ => Ok(()),
+    disk::remove(place).map_err(NpmError::file(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_killed_processes_left_is_pruned() {
+        let root = tempfile::tempdir().expect("a directory");
+        let left = [".new-x", ".gone-x/whole", "environments/.gone-x/whole", "packages/.gone-x/whole"];
+        let left = left.map(|name| root.path().join(name));
+        for dir in &left {
+            fs::create_dir_all(dir).expect("a directory");
+            fs::write(dir.join("file"), "1").expect("a file");
+        }
+        let pruned = NpmStore::at(root.path()).prune(&|| ()).expect("that it is pruned");
+        assert_eq!(pruned, Pruned { bytes: 4, ..Pruned::default() });
+        for dir in &left {
+            assert!(!dir.exists(), "{}", dir.display());
+        }
     }
 }

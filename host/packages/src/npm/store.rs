@@ -30,6 +30,9 @@ const FACTS: &str = "facts.json";
 /// The directory of unpacked packages.
 pub(super) const PACKAGES: &str = "packages";
 
+/// What the names begin with of what is not whole yet.
+pub(super) const STAGED: &str = ".new-";
+
 /// What was found out about a package when it was unpacked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Facts {
@@ -97,7 +100,7 @@ impl NpmStore {
     /// A directory beside everything, removed unless it is [settled](Self::settle).
     pub(super) fn staged(&self) -> Result<TempDir, NpmError> {
         fs::create_dir_all(&self.root).map_err(NpmError::file(&self.root))?;
-        Builder::new().prefix(".new-").tempdir_in(&self.root).map_err(NpmError::file(&self.root))
+        Builder::new().prefix(STAGED).tempdir_in(&self.root).map_err(NpmError::file(&self.root))
     }
 
     /// Gives a staged directory its name, unless another process was faster.
@@ -119,7 +122,7 @@ impl NpmStore {
     pub(super) fn write(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
         let parent = file.parent().unwrap_or(&self.root);
         fs::create_dir_all(parent)?;
-        let mut written = Builder::new().prefix(".new-").tempfile_in(parent)?;
+        let mut written = Builder::new().prefix(STAGED).tempfile_in(parent)?;
         written.write_all(bytes)?;
         written.persist(file)?;
         Ok(())
