@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use codebox_cli::{Failure, KeptPackage, Provided};
@@ -49,12 +49,14 @@ pub(crate) struct Provisions {
     settings: Settings,
     /// The environments that this process shows to guests.
     held: Mutex<Vec<Held>>,
+    /// Keeps everything of Python's, from when a job's packages are chosen until its environment is held.
+    choosing: Mutex<Option<File>>,
 }
 
 impl Provisions {
     pub(crate) fn new(places: &Places, settings: Settings) -> Self {
         let house = House::at(places.cache.join("packages"));
-        Self { house, npm: places.npm(), settings, held: Mutex::default() }
+        Self { house, npm: places.npm(), settings, held: Mutex::default(), choosing: Mutex::default() }
     }
 
     /// Which packages a job has, and where it can have them; what has to be built for that is built by one of `engines`.
@@ -82,7 +84,10 @@ impl Provisions {
         let decision = match asked.other_python(&version) {
             Some(python) => Decision::Native(vec![python]),
             _ if asked.wanted.is_empty() => return Ok(needs),
-            _ => crate::containers::block(self.decided(&asked, &store, &mut shop, progress))??,
+            _ => {
+                *self.choosing() = Some(self.house.beside_others().map_err(not_installed)?);
+                crate::containers::block(self.decided(&asked, &store, &mut shop, progress))??
+            }
         };
         match decision {
             Decision::Pure(resolved) => {
@@ -133,6 +138,7 @@ impl Provisions {
         let Some(asked) = asked else { return Ok(Provided::default()) };
         let store = python(shelf, progress)?;
         let mut shop = Shop::anywhere(self, (admitted, &asked), Vec::new(), progress)?;
+        let _turn = self.house.beside_others().map_err(not_installed)?;
         let resolved = match self.decided(&asked, &store, &mut shop, progress).await? {
             Decision::Pure(resolved) => resolved,
             Decision::Native(names) => {
@@ -140,7 +146,6 @@ impl Provisions {
                 return Err(Failure::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
             }
         };
-        let _turn = self.house.beside_others().map_err(not_installed)?;
         let wheels = self.ready(&asked, resolved, &mut shop, progress).await?;
         let runtime = runtime_key(&store);
         let uncompiled = self.house.uncompiled(&wheels, &runtime);
@@ -175,8 +180,8 @@ impl Provisions {
             return Ok(Provided::default());
         }
         let mut shop = Shop::anywhere(self, (admitted, &asked), Vec::new(), progress)?.at(engine, place, named);
-        let resolved = self.exact(&asked, &target, &mut shop, progress).await?;
         let _turn = self.house.beside_others().map_err(not_installed)?;
+        let resolved = self.exact(&asked, &target, &mut shop, progress).await?;
         let wheels = self.ready(&asked, resolved, &mut shop, progress).await?;
         let name = container_name(&target);
         let layers = self.shown(self.house.environment(&wheels, &name, None, target.library()), asked.lock_file())?;
@@ -220,6 +225,10 @@ impl Provisions {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
+    fn choosing(&self) -> MutexGuard<'_, Option<File>> {
+        self.choosing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes a script's lock beside it.
     pub(crate) fn lock(
         &self,
@@ -242,6 +251,7 @@ impl Provisions {
         };
         asked.check(&self.settings.packages)?;
         let store = python(shelf, progress)?;
+        let _turn = self.house.beside_others().map_err(not_installed)?;
         let mut lock = Lock::new(&asked.wanted);
         let wasm = target(&store, Vec::new())?;
         let locked = async {
@@ -338,6 +348,7 @@ impl Provisions {
         let environment = environment.map_err(|error| not_as_chosen(error, lock))?;
         let layer = layer(&environment.modules, PYTHON_PACKAGES)?;
         self.hold(Held::Python(environment));
+        *self.choosing() = None;
         Ok(vec![layer])
     }
 

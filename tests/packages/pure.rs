@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use codebox_testkit::Kit;
 
-use crate::index::{Index, pure, unique};
+use crate::index::{Index, Manner, pure, unique};
 use crate::{Case, printed, refused, run, without_engines};
 
 pub const CASES: &[Case] = &[
@@ -15,6 +15,7 @@ pub const CASES: &[Case] = &[
     ("nothing_of_it_can_be_changed", unchanged),
     ("the_standard_library_comes_first", library_first),
     ("packages_are_listed_and_pruned", kept),
+    ("what_is_being_chosen_from_is_not_pruned", beside),
     ("a_client_loads_without_a_grant_and_reaches_nobody", client),
 ];
 
@@ -193,6 +194,27 @@ fn kept(kit: &Kit) -> Result<()> {
     ensure!(place(&small).is_some() && place(&small) < place(&large), "{listed}");
     let none = kit.codebox().args(["packages", "show", "cbt-nothing-like-it"]).run()?;
     ensure!(none.code != Some(0));
+    Ok(())
+}
+
+/// Whoever prunes waits for a run that asks an index still.
+fn beside(kit: &Kit) -> Result<()> {
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), "podman", "")?;
+    let index = Index::answering([], Manner::Slowly)?;
+    let job = run(kit, &index).home(home.path()).env("UV_HTTP_TIMEOUT", "3").env("UV_HTTP_RETRIES", "0");
+    let job = job.args(["--with", &unique("beside"), "-c", "print(1)"]);
+    let pruned = std::thread::scope(|scope| {
+        let running = scope.spawn(|| refused(job, "engine_unavailable"));
+        while index.seen().is_empty() && !running.is_finished() {
+            std::thread::yield_now();
+        }
+        let pruned = kit.codebox().home(home.path()).args(["packages", "prune"]).run();
+        running.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+        pruned
+    })?;
+    ensure!(pruned.code == Some(0), "{}", pruned.stderr_text());
+    ensure!(pruned.stderr_text().contains("waiting for a run"), "{}", pruned.stderr_text());
     Ok(())
 }
 

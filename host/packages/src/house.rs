@@ -373,8 +373,8 @@ impl House {
         Ok(held.map(|held| Environment { modules, programs, held }).filter(|environment| environment.modules.is_dir()))
     }
 
-    /// Keeps everything that is here, and that comes, from being removed while the answer lives: for whoever brings wheels
-    /// and then makes an environment of them.
+    /// Keeps everything that is here, and that comes, from being removed while the answer lives: for whoever chooses wheels,
+    /// brings them and then makes an environment of them.
     ///
     /// # Errors
     /// When the file that is locked for it cannot be had.
