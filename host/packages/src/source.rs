@@ -6,6 +6,7 @@ use std::path::Path;
 use std::str::FromStr as _;
 
 use serde::{Deserialize, Serialize};
+use uv_distribution_filename::{SourceDistExtension, SourceDistFilename};
 use uv_normalize::PackageName;
 use uv_pep440::Version;
 use uv_pypi_types::{PyProjectToml, ResolutionMetadata};
@@ -18,6 +19,17 @@ use crate::resolve::Wheel;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sdist(pub Wheel);
+
+impl Sdist {
+    /// Whether a file of this name is one of this package and version, in any spelling of both.
+    #[must_use]
+    pub fn is_in(&self, file: &str) -> bool {
+        let Self(Wheel { name, version, .. }) = self;
+        let (Ok(name), Ok(version)) = (PackageName::from_str(name), Version::from_str(version)) else { return false };
+        let Ok(extension) = SourceDistExtension::from_path(file) else { return false };
+        SourceDistFilename::parse(file, extension, &name).is_ok_and(|read| read.version == version)
+    }
+}
 
 /// The most of a file that tells of a source distribution which is looked at.
 const LARGEST: u64 = 1 << 20;

@@ -220,13 +220,19 @@ fn locked(ground: &Ground) -> Result<()> {
     ensure!(said.contains("sha256"), "{said}");
     // Nor is one package built under the name of another.
     let evil = unique("evil");
-    let both = Index::of([Source::of(&name, "VALUE = 1\n").stated(), Source::of(&evil, "").stated()])?;
+    let metadata = format!("Metadata-Version: 2.1\\nName: {name}\\nVersion: 1\\n");
+    let poses = Source {
+        runs: &format!("SAID['members'] = {{'{module}.py': '', '{module}-1.dist-info/METADATA': '{metadata}'}}"),
+        file: Some(format!("{module}-1-py3-none-any.whl")),
+        ..Source::of(&evil, "")
+    };
+    let both = Index::of([Source::of(&name, "VALUE = 1\n").stated(), poses.stated()])?;
     std::fs::write(&lock, written.replace(&hash, &both.announced(&evil)))?;
     let planted = || ground.building(&both).folder(folder.path()).arg("main.py");
     ensure!(refused(planted(), "install_failed")?.contains("sha256"));
-    // Also where it is here already.
-    ensure!(printed(ground.with(&both, &evil, "print(1)"))? == "1\n");
-    ensure!(refused(planted(), "install_failed")?.contains("it was built of"));
+    // Also where it is here already, and makes itself out to be the other one.
+    ensure!(refused(ground.with(&both, &evil, "print(1)"), "install_failed")?.contains("it was built of"));
+    ensure!(refused(planted(), "install_failed")?.contains("sha256"));
     Ok(())
 }
 

@@ -48,11 +48,18 @@ impl House {
         self.root.join("sources").join(&sdist.0.sha256)
     }
 
-    /// A source distribution, unpacked, if it is here.
+    /// A source distribution, unpacked, if it is here: under its own name and version. Whoever names a content can call it
+    /// what he likes, and an index was asked about this one under the name that is kept.
     ///
     /// # Errors
     /// When it cannot be looked at.
     pub fn unpacked(&self, sdist: &Sdist) -> Result<Option<Unpacked>, HouseError> {
+        let file = fs::read_to_string(self.source_dir(sdist).join(NAMED)).unwrap_or_default();
+        if sdist.is_in(&file) { self.content(sdist) } else { Ok(None) }
+    }
+
+    /// The same by its content, whatever it is called.
+    fn content(&self, sdist: &Sdist) -> Result<Option<Unpacked>, HouseError> {
         let place = self.source_dir(sdist);
         let held = super::held_file(&place, NAMED)?;
         Ok(held.map(|held| Unpacked { tree: place.join(TREE), held }).filter(|unpacked| unpacked.tree.is_dir()))
@@ -71,9 +78,12 @@ impl House {
             return Ok(unpacked);
         }
         let file = &sdist.0.file;
+        let refused = |reason: &str| HouseError::Source { file: file.clone(), reason: reason.to_owned() };
         if !file.ends_with(".tar.gz") {
-            let reason = "only source distributions in a .tar.gz are unpacked".to_owned();
-            return Err(HouseError::Source { file: file.clone(), reason });
+            return Err(refused("only source distributions in a .tar.gz are unpacked"));
+        }
+        if !sdist.is_in(file) {
+            return Err(refused("its name is another package's, or of another version"));
         }
         let above = self.root.join("sources");
         tree::private(&above).map_err(HouseError::io("make", &above))?;
@@ -86,7 +96,8 @@ impl House {
         let place = self.source_dir(sdist);
         tree::into_place(&ready, &place).map_err(HouseError::io("write", &place))?;
         let gone = || HouseError::io("open", &place)(std::io::ErrorKind::NotFound.into());
-        self.unpacked(sdist)?.ok_or_else(gone)
+        // The index has just said that this content is what it was asked for, whatever else it may be called.
+        self.content(sdist)?.ok_or_else(gone)
     }
 }
 
@@ -100,4 +111,35 @@ fn unpack(name: &str, archive: &Path, ready: &Path) -> Result<(), HouseError> {
     tree::all_shown(&whole).map_err(HouseError::io("open to readers", &whole))?;
     let written = fs::write(ready.join(TURN), "").and_then(|()| fs::write(ready.join(NAMED), name));
     written.map_err(HouseError::io("write", ready))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::Wheel;
+
+    #[test]
+    fn an_unpacked_source_serves_under_its_own_name_alone() {
+        let sdist = |name: &str, version: &str| {
+            Sdist(Wheel {
+                name: name.to_owned(),
+                version: version.to_owned(),
+                file: format!("{name}-{version}.tar.gz"),
+                url: String::new(),
+                sha256: "ab".repeat(32),
+                size: None,
+            })
+        };
+        let root = tempfile::tempdir().expect("a directory");
+        let house = House::at(root.path().to_owned());
+        let place = house.source_dir(&sdist("a-b", "1"));
+        fs::create_dir_all(place.join(TREE)).expect("a directory");
+        let is_here = |name: &str, version: &str| house.unpacked(&sdist(name, version)).expect("a look").is_some();
+        assert!(!is_here("a-b", "1"), "nothing says what it is");
+        fs::write(place.join(NAMED), "A_b-1.0.tar.gz").expect("a file");
+        assert!(is_here("a-b", "1") && is_here("a.b", "1.0.0"));
+        for (name, version) in [("c", "1"), ("a-b", "2"), ("a", "1"), ("a-b-1", "1"), ("", "")] {
+            assert!(!is_here(name, version), "{name} {version}");
+        }
+    }
 }
