@@ -237,9 +237,11 @@ pub(super) fn lock_of(script: &Path) -> PathBuf {
 pub(super) fn bad_lock(file: &Path, error: &LockError) -> Failure {
     let fix = match error {
         LockError::Unreadable(_) => "move it away, or have it made again with codebox lock",
-        LockError::Changed { .. } | LockError::Unmet(_) | LockError::NoTarget { .. } => {
-            "have it made again with codebox lock"
-        }
+        LockError::Changed { .. }
+        | LockError::Unmet(_)
+        | LockError::Twice(_)
+        | LockError::Misnamed { .. }
+        | LockError::NoTarget { .. } => "have it made again with codebox lock",
     };
     Failure::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
 }

@@ -96,12 +96,19 @@ fn called_otherwise(kit: &Kit) -> Result<()> {
     ensure!(printed(job())? == "2\n");
     let hash = |text: &str| text.split("sha256 = \"").nth(1).map(|rest| rest[..64].to_owned()).unwrap_or_default();
     let wheels = |text: &str| text[text.find("[[").unwrap_or(text.len())..].to_owned();
+    let first = wheels(&of_good).split("\n[").next().unwrap_or_default().to_owned();
     ensure!(hash(&of_good) != hash(&of_evil) && !wheels(&of_good).is_empty(), "{of_good}");
     for (planted, kind, told) in [
         (of_good.replace(&wheels(&of_good), &wheels(&of_evil)), "invalid_request", "it has nothing that is"),
         (of_good.replace("version = \"2\"", "version = \"1\""), "invalid_request", "it has nothing that is"),
         (of_good.replace(&hash(&of_good), &hash(&of_evil)), "install_failed", "it says that it is the package"),
-        (of_good.replace("version = \"2\"", "version = \"3\""), "install_failed", "it says that it is version"),
+        (
+            of_good.replace("version = \"2\"", "version = \"3\"").replace("-2-py3", "-3-py3"),
+            "install_failed",
+            "it says that it is version",
+        ),
+        (of_good.replace("version = \"2\"", "version = \"3\""), "invalid_request", "it has the file"),
+        (of_good.replacen(&first, &format!("{first}\n{first}"), 1), "invalid_request", "twice"),
     ] {
         ensure!(planted != of_good, "{of_good}");
         std::fs::write(&lock_at, &planted)?;
@@ -111,7 +118,9 @@ fn called_otherwise(kit: &Kit) -> Result<()> {
     // Nor does it get past the list of what is allowed.
     let target = of_good.split("[target.").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
     let more = format!(
-        "\n[[target.{target}.wheels]]\nname = '{evil}'\nversion = '1'\nfile = '{file}'\nurl = ''\nsha256 = '{}'\n",
+        "\n[[target.{target}.wheels]]\nname = '{evil}'\nversion = '1'\nfile = '{}-1-py3-none-any.whl'\nurl = ''\n\
+         sha256 = '{}'\n",
+        evil.replace('-', "_"),
         hash(&of_evil)
     );
     std::fs::write(&lock_at, of_good.replacen("\n[[", &format!("{more}\n[["), 1))?;

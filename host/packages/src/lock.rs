@@ -1,15 +1,17 @@
 //! The lock of a script: every package with its version and hash, for each target.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
 
 use serde::{Deserialize, Serialize};
+use uv_distribution_filename::WheelFilename;
 use uv_normalize::PackageName;
+use uv_pep440::Version;
 
 use crate::listed::MOST_REQUIREMENTS;
 use crate::pin::Sha256;
 use crate::requirement::Requirement;
-use crate::resolve::{Resolved, Target};
+use crate::resolve::{Resolved, Target, Wheel};
 
 /// What the file says that it is.
 const FORMAT: &str = "codebox-1";
@@ -53,6 +55,17 @@ pub enum LockError {
     /// Something that was asked for is not in it.
     #[error("it has nothing that is {0}")]
     Unmet(String),
+    /// It has a package more than once.
+    #[error("it has the package {0} twice")]
+    Twice(String),
+    /// It has a file for a package that is none of it by its name.
+    #[error("it has the file {file:?} for {package}")]
+    Misnamed {
+        /// The file.
+        file: String,
+        /// The package and its version.
+        package: String,
+    },
     /// It has nothing for this target.
     #[error("it has no packages for {target}, only for {known}")]
     NoTarget {
@@ -122,10 +135,10 @@ impl Lock {
         }
     }
 
-    /// Refuses other requirements than those it was made for.
+    /// Refuses other requirements than those it was made for, and what no resolution comes to.
     ///
     /// # Errors
-    /// When they are others.
+    /// When they are others, or it has a package twice, or a file of another one for it.
     pub fn check(&self, wanted: &[Requirement]) -> Result<(), LockError> {
         let asked = texts(wanted);
         if asked != self.requirements {
@@ -145,7 +158,7 @@ impl Lock {
                 })
             });
         match unmet {
-            None => Ok(()),
+            None => self.target.values().try_for_each(|locked| each_is_one(&locked.resolved)),
             Some(one) => Err(LockError::Unmet(one.to_string())),
         }
     }
@@ -184,6 +197,31 @@ impl Lock {
     }
 }
 
+/// Refuses a package that is there twice, and a file that is another's by its name.
+fn each_is_one(resolved: &Resolved) -> Result<(), LockError> {
+    let built_in = resolved.built_in.iter().map(|(name, _)| name);
+    let mut seen = BTreeSet::new();
+    let mut names = resolved.files().map(|file| &file.name).chain(built_in);
+    let plain = |name: &str| PackageName::from_str(name).map_or_else(|_| name.to_owned(), |name| name.to_string());
+    if let Some(name) = names.find(|name| !seen.insert(plain(name))) {
+        return Err(LockError::Twice(name.clone()));
+    }
+    let mut wheels = resolved.wheels.iter().filter(|wheel| !is_named(wheel));
+    let mut sources = resolved.sources.iter().filter(|sdist| !sdist.is_in(&sdist.0.file)).map(|sdist| &sdist.0);
+    wheels.next().or_else(|| sources.next()).map_or(Ok(()), |Wheel { name, version, file, .. }| {
+        Err(LockError::Misnamed { file: file.clone(), package: format!("{name} {version}") })
+    })
+}
+
+/// Whether a wheel's file is by its name one of that package and version, in any spelling of both.
+fn is_named(Wheel { name, version, file, .. }: &Wheel) -> bool {
+    let same = |read: WheelFilename| {
+        PackageName::from_str(name).is_ok_and(|name| name == read.name)
+            && Version::from_str(version).is_ok_and(|version| version == read.version)
+    };
+    WheelFilename::from_str(file).is_ok_and(same)
+}
+
 fn texts(wanted: &[Requirement]) -> Vec<String> {
     let mut texts: Vec<String> = wanted.iter().map(ToString::to_string).collect();
     texts.sort();
@@ -194,7 +232,6 @@ fn texts(wanted: &[Requirement]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::Wheel;
     use crate::source::Sdist;
 
     #[test]
@@ -230,6 +267,27 @@ mod tests {
         let mut other = Lock::new(&more);
         other.add(&wasm, lock.target[&wasm.name()].resolved.clone());
         assert_eq!(other.check(&more), Err(LockError::Unmet("b>=2".to_owned())));
+        let changed = |change: fn(&mut Resolved)| {
+            let mut resolved = lock.target[&wasm.name()].resolved.clone();
+            change(&mut resolved);
+            let mut changed = Lock::new(&wanted);
+            changed.add(&wasm, resolved);
+            changed.check(&wanted)
+        };
+        let again = |name: &str| Err(LockError::Twice(name.to_owned()));
+        assert_eq!(changed(|found| found.wheels.push(found.wheels[0].clone())), again("a"));
+        assert_eq!(changed(|found| found.wheels.push(found.sources[0].0.clone())), again("c"));
+        assert_eq!(changed(|found| found.built_in.push(("A".to_owned(), "1.0".to_owned()))), again("A"));
+        for change in [
+            |found: &mut Resolved| found.wheels[0].file = "b-1.0-py3-none-any.whl".to_owned(),
+            |found: &mut Resolved| found.wheels[0].file = "a-2.0-py3-none-any.whl".to_owned(),
+            |found: &mut Resolved| found.wheels[0].file = "a.py".to_owned(),
+            |found: &mut Resolved| found.sources[0].0.file = "a-1.0.tar.gz".to_owned(),
+            |found: &mut Resolved| found.sources[0].0.version = "2.0".to_owned(),
+        ] {
+            assert!(matches!(changed(change), Err(LockError::Misnamed { .. })));
+        }
+        assert_eq!(changed(|found| found.sources[0].0.file = "C-1.tar.gz".to_owned()), Ok(()));
         let text = lock.to_text().expect("a text");
         assert!(matches!(Lock::parse(&text.replace(&"ab".repeat(32), "../../x")), Err(LockError::Unreadable(_))));
         assert!(matches!(
