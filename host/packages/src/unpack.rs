@@ -22,8 +22,18 @@ pub(crate) use names::is_harmless;
 pub struct UnpackLimits {
     /// Bytes of all selected members together, unpacked.
     pub bytes: u64,
-    /// Members in the whole archive.
+    /// Members in the whole archive, and files together with the directories that are made for them.
     pub members: usize,
+}
+
+impl UnpackLimits {
+    /// Refuses more members than allowed.
+    fn hold(&self, found: usize) -> Result<(), UnpackError> {
+        match found > self.members {
+            true => Err(UnpackError::TooMany { found, allowed: self.members }),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Default for UnpackLimits {
@@ -82,8 +92,15 @@ pub fn unpack_wheel_within(
     let total = chosen.iter().map(|member| member.size).sum();
     let what = wheel.file_name().unwrap_or_default().to_string_lossy();
     progress.started(&what, Some(total));
+    let mut directories = 0;
     for member in &chosen {
-        extract(&mut archive, member, &tree, progress)?;
+        let path = tree.join(&member.name);
+        if let Some(parent) = path.parent() {
+            let unwritable = |source| UnpackError::Write { path: path.clone(), source };
+            directories += make_all(parent).map_err(unwritable)?;
+        }
+        limits.hold(chosen.len() + directories)?;
+        extract(&mut archive, member, &path, progress)?;
     }
     // Not every system lets a directory be renamed over an empty one.
     if into.exists() {
@@ -95,21 +112,17 @@ pub fn unpack_wheel_within(
     Ok(())
 }
 
-/// Writes one member beneath `tree`, no more than it announced.
+/// Writes one member to a file that is not there yet, no more than it announced.
 fn extract(
     archive: &mut ZipArchive<File>,
     member: &Member,
-    tree: &Path,
+    path: &Path,
     progress: &dyn Progress,
 ) -> Result<(), UnpackError> {
-    let path = tree.join(&member.name);
-    let unwritable = |source| UnpackError::Write { path: path.clone(), source };
+    let unwritable = |source| UnpackError::Write { path: path.to_owned(), source };
     let unreadable = |source| UnpackError::Member { member: member.name.clone(), source };
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(unwritable)?;
-    }
     let mut data = archive.by_index(member.at).map_err(|error| unreadable(io::Error::other(error)))?;
-    let mut file = File::create_new(&path).map_err(unwritable)?;
+    let mut file = File::create_new(path).map_err(unwritable)?;
     let mut buffer = vec![0; 1 << 16];
     let mut written = 0;
     loop {
@@ -128,6 +141,20 @@ fn extract(
         return Err(unreadable(io::ErrorKind::UnexpectedEof.into()));
     }
     file.sync_all().map_err(unwritable)
+}
+
+/// Makes a directory, and those above it that are not there; how many those were.
+fn make_all(dir: &Path) -> io::Result<usize> {
+    match (fs::create_dir(dir), dir.parent()) {
+        (Ok(()), _) => Ok(1),
+        (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => Ok(0),
+        (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound => {
+            let above = make_all(above)?;
+            fs::create_dir(dir)?;
+            Ok(above + 1)
+        }
+        (Err(error), _) => Err(error),
+    }
 }
 
 /// Whether nothing would be lost by putting a directory here.

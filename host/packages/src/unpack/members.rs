@@ -43,12 +43,12 @@ pub(super) fn choose(
         let entry = archive.by_index_raw(at).map_err(|error| unsound(wheel, error))?;
         let name = std::str::from_utf8(entry.name_raw()).unwrap_or_default();
         if name != entry.name() || !names::is_harmless(name) {
-            return Err(UnpackError::Name(entry.name().to_owned()));
+            return Err(UnpackError::Name(names::shown(entry.name())));
         }
         let kind = entry.unix_mode().unwrap_or(0) & KIND;
         let expected = if entry.is_dir() { DIRECTORY } else { REGULAR };
         if kind != 0 && kind != expected {
-            return Err(UnpackError::Kind(name.to_owned()));
+            return Err(UnpackError::Kind(names::shown(name)));
         }
         if entry.is_dir() || !select.iter().any(|wanted| is_meant(wanted, name)) {
             continue;
@@ -70,9 +70,7 @@ fn refuse_duplicates(archive: &mut ZipArchive<File>, wheel: &Path, limits: &Unpa
     // Asked for anew: the archive does not lend the file it reads.
     let file = File::open(wheel).map_err(|source| UnpackError::Open { path: wheel.to_owned(), source })?;
     let listed = names::listed(&file, start, limits.members).map_err(|error| unsound(wheel, error))?;
-    if listed.len() > limits.members {
-        return Err(UnpackError::TooMany { found: listed.len(), allowed: limits.members });
-    }
+    limits.hold(listed.len())?;
     let count = listed.len();
     let mut seen = HashSet::new();
     for name in listed {
@@ -80,7 +78,7 @@ fn refuse_duplicates(archive: &mut ZipArchive<File>, wheel: &Path, limits: &Unpa
         let text = String::from_utf8_lossy(&name);
         let folded = text.strip_suffix('/').unwrap_or(&text).to_lowercase();
         if !seen.insert(folded) {
-            return Err(UnpackError::Duplicate(text.into_owned()));
+            return Err(UnpackError::Duplicate(names::shown(&text)));
         }
     }
     // Members that only one of two ways of counting finds are hidden from somebody.

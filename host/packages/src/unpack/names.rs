@@ -33,14 +33,27 @@ pub(super) fn listed(file: &File, start: u64, most: usize) -> io::Result<Vec<Vec
     Ok(names)
 }
 
-/// Deepest place of a member: each level is a directory that has to be made, and counts for nothing by itself.
+/// Longest name of a member with all that leads to it: not every system takes a longer path.
+const LONGEST: usize = 1024;
+
+/// Deepest place of a member: each level is a directory that has to be made.
 const DEEPEST: usize = 64;
 
 /// Whether a name is relative, stays beneath its directory, and is the same file to every reader and system.
 pub(crate) fn is_harmless(name: &str) -> bool {
     // A directory's own entry ends in a slash.
     let path = name.strip_suffix('/').unwrap_or(name);
-    path.split('/').all(is_plain) && path.split('/').count() <= DEEPEST
+    path.len() <= LONGEST && path.split('/').all(is_plain) && path.split('/').count() <= DEEPEST
+}
+
+/// As much of a name as an error tells.
+pub(super) fn shown(name: &str) -> String {
+    const SHOWN: usize = 200;
+    let mut shown: String = name.chars().take(SHOWN).collect();
+    if shown.len() < name.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 fn is_plain(part: &str) -> bool {
@@ -66,9 +79,10 @@ mod tests {
     fn names_that_lead_elsewhere_do_not() {
         let long = "x".repeat(256);
         let deep = "a/".repeat(64) + "a";
+        let wide = format!("{long}/", long = "x".repeat(200)).repeat(6) + "a";
         let bad = [
             "", "/", "/a", "//a", "a//b", "a//", ".", "..", "../a", "a/..", "a/../b", "./a", "a/.", "a\\b", "..\\a",
-            "C:/a", "C:", "a:b", "a\0b", "a\nb", "a.", "a ", "a./b", &long, &deep,
+            "C:/a", "C:", "a:b", "a\0b", "a\nb", "a.", "a ", "a./b", &long, &deep, &wide,
         ];
         for name in bad {
             assert!(!is_harmless(name), "{name:?}");

@@ -1,5 +1,6 @@
 //! Members of an archive of tar, packed by gzip, into a new directory.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -8,8 +9,13 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
 
-use super::{UnpackLimits, is_harmless};
+use super::names::shown;
+use super::{UnpackLimits, is_harmless, make_all};
 use crate::error::UnpackError;
+
+/// The most that stands before a member's data: its header, and the names and attributes that are too long for that. It is
+/// read whole, and packed it takes next to nothing.
+const BEFORE: u64 = 1 << 20;
 
 /// What an archive held.
 pub(crate) struct Held {
@@ -31,58 +37,62 @@ pub(crate) struct Held {
 pub(crate) fn unpack(limits: &UnpackLimits, what: &str, archive: impl Read, into: &Path) -> Result<Held, UnpackError> {
     fs::create_dir(into).map_err(|source| UnpackError::Write { path: into.to_owned(), source })?;
     let unsound = |error: io::Error| UnpackError::Archive { path: what.into(), source: error.into() };
+    let before = Cell::new(BEFORE);
     // Also what no member's size tells of: headers, gaps, and what comes after the end.
-    let stream = Bounded { inner: MultiGzDecoder::new(archive), left: limits.bytes.saturating_mul(2) };
-    let mut archive = Archive::new(stream);
-    let (mut seen, mut names, mut bytes, mut count) = (HashSet::new(), Vec::new(), 0, 0);
-    for entry in archive.entries().map_err(unsound)? {
+    let left = limits.bytes.saturating_mul(2);
+    let mut archive = Archive::new(Bounded { inner: MultiGzDecoder::new(archive), left, before: &before });
+    let (mut seen, mut names, mut bytes, mut count, mut directories) = (HashSet::new(), Vec::new(), 0, 0, 0);
+    let mut entries = archive.entries().map_err(unsound)?;
+    loop {
+        before.set(BEFORE);
+        let Some(entry) = entries.next() else { return Ok(Held { bytes, names }) };
         let mut entry = entry.map_err(unsound)?;
         count += 1;
-        if count > limits.members {
-            return Err(UnpackError::TooMany { found: count, allowed: limits.members });
-        }
+        limits.hold(count)?;
         let path = entry.path_bytes().into_owned();
         let full = String::from_utf8(path)
-            .map_err(|error| UnpackError::Name(String::from_utf8_lossy(error.as_bytes()).into_owned()))?;
+            .map_err(|error| UnpackError::Name(shown(&String::from_utf8_lossy(error.as_bytes()))))?;
         let kind = entry.header().entry_type();
         match kind {
             EntryType::Regular | EntryType::Continuous | EntryType::Directory => {}
             // A comment on the whole archive.
             EntryType::XGlobalHeader => continue,
-            _ => return Err(UnpackError::Kind(full)),
+            _ => return Err(UnpackError::Kind(shown(&full))),
         }
         if !is_harmless(full.strip_prefix("./").unwrap_or(&full)) {
-            return Err(UnpackError::Name(full));
+            return Err(UnpackError::Name(shown(&full)));
         }
         // A directory is there when something is in it.
         let inner = full.strip_prefix("./").unwrap_or(&full).split_once('/').map(|(_, rest)| rest);
         let name = match (kind, inner) {
             (EntryType::Directory, _) => continue,
             (_, Some(name)) if !name.is_empty() && !name.ends_with('/') => name.to_owned(),
-            _ => return Err(UnpackError::Name(full)),
+            _ => return Err(UnpackError::Name(shown(&full))),
         };
         // One name on systems that do not tell upper from lower case.
         if !seen.insert(name.to_lowercase()) {
-            return Err(UnpackError::Duplicate(name));
+            return Err(UnpackError::Duplicate(shown(&name)));
         }
         bytes += entry.size();
         if bytes > limits.bytes {
             return Err(UnpackError::TooLarge { member: name, allowed: limits.bytes });
         }
+        let path = into.join(&name);
+        if let Some(parent) = path.parent() {
+            let unwritable = |source| UnpackError::Write { path: path.clone(), source };
+            directories += make_all(parent).map_err(unwritable)?;
+        }
+        limits.hold(names.len() + 1 + directories)?;
         let runs = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
-        write(&mut entry, &name, runs, into)?;
+        before.set(u64::MAX);
+        write(&mut entry, &name, runs, &path)?;
         names.push(name);
     }
-    Ok(Held { bytes, names })
 }
 
-fn write(entry: &mut impl Read, name: &str, runs: bool, into: &Path) -> Result<(), UnpackError> {
-    let path = into.join(name);
-    let unwritable = |source| UnpackError::Write { path: path.clone(), source };
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(unwritable)?;
-    }
-    let mut file = File::create_new(&path).map_err(unwritable)?;
+fn write(entry: &mut impl Read, name: &str, runs: bool, path: &Path) -> Result<(), UnpackError> {
+    let unwritable = |source| UnpackError::Write { path: path.to_owned(), source };
+    let mut file = File::create_new(path).map_err(unwritable)?;
     let mut buffer = vec![0; 1 << 16];
     loop {
         let count = entry.read(&mut buffer);
@@ -103,16 +113,96 @@ fn write(entry: &mut impl Read, name: &str, runs: bool, into: &Path) -> Result<(
 }
 
 /// A stream that ends with an error when there is more of it than there should be.
-struct Bounded<R> {
+struct Bounded<'b, R> {
     inner: R,
     left: u64,
+    /// How much of that may come before the next member's data.
+    before: &'b Cell<u64>,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         let left = self.left.checked_sub(count as u64);
         self.left = left.ok_or_else(|| io::Error::other("it unpacks to more than is allowed"))?;
+        let before = self.before.get().checked_sub(count as u64);
+        self.before.set(before.ok_or_else(|| io::Error::other("it says more of a member than is allowed"))?);
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use tar::{Builder, Header};
+
+    use super::*;
+
+    fn header(kind: EntryType, size: u64) -> Header {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_mode(0o644);
+        header.set_size(size);
+        header.set_path("top/a").expect("a short name");
+        header.set_cksum();
+        header
+    }
+
+    /// What comes of an archive with these members, and whether anything was written.
+    fn unpacked(fill: impl FnOnce(&mut Builder<GzEncoder<Vec<u8>>>)) -> (Result<Held, UnpackError>, bool) {
+        let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        fill(&mut builder);
+        let packed = builder.into_inner().and_then(GzEncoder::finish).expect("an archive");
+        let room = tempfile::tempdir().expect("a directory");
+        let into = room.path().join("into");
+        let limits = UnpackLimits { members: 1000, ..UnpackLimits::default() };
+        let done = unpack(&limits, "a.tar.gz", packed.as_slice(), &into);
+        let written = fs::read_dir(&into).expect("a directory").next().is_some();
+        (done, written)
+    }
+
+    #[test]
+    fn what_is_said_of_a_member_is_bounded() {
+        for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader, EntryType::XGlobalHeader] {
+            let (done, written) = unpacked(|builder| {
+                builder.append(&header(kind, 2 * BEFORE), io::repeat(b'a').take(2 * BEFORE)).expect("a member");
+                builder.append(&header(EntryType::Regular, 1), &b"1"[..]).expect("a member");
+            });
+            let error = done.err().expect("a refusal");
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            assert!(why.contains("says more of a member") && !written, "{kind:?}: {error}: {why}");
+        }
+        // What is long and serves still does, and data is not meant.
+        let name = format!("top/{}file", "deep/".repeat(50));
+        let (done, _) = unpacked(|builder| {
+            let mut long = header(EntryType::Regular, 3 * BEFORE);
+            builder.append_data(&mut long, &name, io::repeat(b'a').take(3 * BEFORE)).expect("a member");
+            builder.append(&header(EntryType::Regular, 1), &b"1"[..]).expect("a member");
+        });
+        assert_eq!(done.expect("an archive").bytes, 3 * BEFORE + 1);
+        // An error tells no more of a name than anybody reads.
+        let (done, _) = unpacked(|builder| {
+            let mut long = header(EntryType::Regular, 0);
+            builder.append_data(&mut long, "x".repeat(100_000), io::empty()).expect("a member");
+        });
+        let error = done.err().expect("a refusal");
+        assert!(matches!(&error, UnpackError::Name(_)) && error.to_string().len() < 1000, "{error}");
+    }
+
+    #[test]
+    fn directories_count_as_members() {
+        let filled = |files: usize, depth: usize| {
+            unpacked(|builder| {
+                for number in 0..files {
+                    let name = format!("top/{number}/{}file", "d/".repeat(depth));
+                    builder.append_data(&mut header(EntryType::Regular, 0), name, io::empty()).expect("a member");
+                }
+            })
+        };
+        assert_eq!(filled(30, 30).0.expect("that it is within").names.len(), 30);
+        assert!(matches!(filled(32, 31).0, Err(UnpackError::TooMany { allowed: 1000, .. })));
     }
 }

@@ -70,6 +70,17 @@ fn bombs_are_refused() {
     let error = within(&UnpackLimits { members: 1, ..UnpackLimits::default() }).expect_err("too many");
     assert!(matches!(error, UnpackError::TooMany { found: 2, allowed: 1 }), "{error}");
 
+    // Few members in many directories.
+    let case = Case::new(&archive(&[("a/b/c/one", "1"), ("a/b/two", "2"), ("x/y/three", "3")]));
+    let within = |members| {
+        let limits = UnpackLimits { members, ..UnpackLimits::default() };
+        unpack_wheel_within(&limits, &case.wheel(), &[""], &case.out(), &Silent)
+    };
+    let error = within(7).expect_err("too many");
+    assert!(matches!(error, UnpackError::TooMany { found: 8, allowed: 7 }), "{error}");
+    assert!(is_empty(case.room.path()));
+    within(8).expect("that it is within");
+
     // One that says it is small.
     let lie = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &10_u32.to_le_bytes());
     let error = Case::new(&lie).refused();
