@@ -8,7 +8,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use crate::built::Source;
-use crate::index::{Index, Manner, Offered, pure, unique, wheel};
+use crate::index::{Index, Manner, Offered, archive, pure, unique, wheel};
 use crate::{Case, printed, refused, run};
 
 pub const CASES: &[Case] = &[
@@ -71,6 +71,16 @@ fn archives(kit: &Kit) -> Result<()> {
     let (name, other) = (unique("says"), unique("other"));
     let renamed = pure(&other, "1", &[], &[]);
     all.push((name.clone(), Offered::new(format!("{}-1-py3-none-any.whl", name.replace('-', "_")), renamed.content)));
+    // One that has another one's metadata, too, where it says that modules lie elsewhere.
+    let name = unique("twofold");
+    let hidden = format!("{}-1.data/purelib/other-9.dist-info/METADATA", name.replace('-', "_"));
+    all.push((name.clone(), pure(&name, "1", &[], &[(&hidden, "Metadata-Version: 2.1\nName: other\nVersion: 9\n")])));
+    // One whose metadata unpacks to more than anybody has to say.
+    let name = unique("wordy");
+    let stem = format!("{}-1", name.replace('-', "_"));
+    let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1\n\n{}", "x".repeat(2 << 20));
+    let content = archive(&[(&format!("{stem}.dist-info/METADATA"), &metadata)]);
+    all.push((name, Offered::new(format!("{stem}-py3-none-any.whl"), content)));
     for (name, offered) in all {
         let index = Index::of([offered])?;
         let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;

@@ -102,6 +102,7 @@ fn leaves(ground: &Ground) -> Result<()> {
         ("for another system", "is for another"),
         ("members that lead elsewhere", "a name that is not allowed"),
         ("a package in it that is another", "it says that it is the package"),
+        ("more metadata than anybody has to say", "larger than 1 MiB"),
         ("two of them", "no wheel, or more than one"),
         ("none", "no wheel, or more than one"),
         ("a link", "no wheel, or more than one"),
@@ -111,6 +112,7 @@ fn leaves(ground: &Ground) -> Result<()> {
         let name = unique("leaves");
         let stem = name.replace('-', "_");
         let metadata = format!("{stem}-1.dist-info/METADATA");
+        let wordy = format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1\n\n{}", "x".repeat(2 << 20));
         let (mut file, mut runs, mut members) = (None, String::new(), Vec::new());
         match what {
             "another name" => file = Some(format!("{other}-1-py3-none-any.whl")),
@@ -121,6 +123,7 @@ fn leaves(ground: &Ground) -> Result<()> {
             "a package in it that is another" => {
                 members.push((metadata.as_str(), "Metadata-Version: 2.1\nName: other\nVersion: 1\n"));
             }
+            "more metadata than anybody has to say" => members.push((metadata.as_str(), wordy.as_str())),
             "two of them" => runs = "open(directory + '/more.whl', 'w').close()".to_owned(),
             "none" => runs = "os._exit(0)".to_owned(),
             "a link" => {

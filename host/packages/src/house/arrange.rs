@@ -1,6 +1,7 @@
 //! From a wheel's members to the files that an interpreter finds.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::Path;
 use std::str::FromStr as _;
 
@@ -14,6 +15,9 @@ const STARTS: [&str; 2] = ["sitecustomize", "usercustomize"];
 
 /// The most of a METADATA's head that is looked at.
 const HEAD: usize = 64 << 10;
+
+/// The largest METADATA that is read.
+const LARGEST: u64 = 1 << 20;
 
 /// Arranges an unpacked wheel at `modules`: its modules and metadata; its programs beside that. Headers, data files, `.pth`
 /// files and what an interpreter would run when it starts are left out.
@@ -42,8 +46,9 @@ pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(),
             fs::remove_dir_all(&path).map_err(HouseError::io("remove", &path))?;
         }
     }
-    is_what_it_is_called(wheel, whole)?;
-    tree::moved(whole, modules).map_err(HouseError::io("move", whole))
+    tree::moved(whole, modules).map_err(HouseError::io("move", whole))?;
+    // As it is installed, with what it says to lie elsewhere.
+    is_what_it_is_called(wheel, modules)
 }
 
 /// Refuses a wheel whose metadata, below `tree`, is another package's or of another version: a hash says only that the
@@ -78,7 +83,14 @@ pub(super) fn metadata(wheel: &Wheel, tree: &Path) -> Result<Vec<u8>, HouseError
         }
     }
     let described = described.ok_or_else(|| refused("it does not describe its package"))?;
-    fs::read(tree.join(described).join("METADATA")).map_err(|_| refused("it has no METADATA"))
+    let mut text = Vec::new();
+    let file = File::open(tree.join(described).join("METADATA"));
+    let read = file.and_then(|file| file.take(LARGEST + 1).read_to_end(&mut text));
+    read.map_err(|_| refused("it has no METADATA"))?;
+    match text.len() as u64 > LARGEST {
+        true => Err(refused("its METADATA is larger than 1 MiB")),
+        false => Ok(text),
+    }
 }
 
 fn arrange_part(part: &Path, modules: &Path) -> Result<(), HouseError> {
