@@ -2,10 +2,12 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tempfile::Builder;
 
 use super::{House, HouseError, tree};
+use crate::disk::{self, names, size};
 use crate::progress::Silent;
 use crate::resolve::Index;
 use crate::source::Sdist;
@@ -19,6 +21,9 @@ const TURN: &str = "building";
 
 /// The tree.
 const TREE: &str = "tree";
+
+/// The most that all of them take together: a search goes through many versions, of which one is built.
+const ROOM: u64 = 1 << 30;
 
 /// An unpacked source distribution, which stays while this value lives.
 #[derive(Debug)]
@@ -97,7 +102,36 @@ impl House {
         tree::into_place(&ready, &place).map_err(HouseError::io("write", &place))?;
         let gone = || HouseError::io("open", &place)(std::io::ErrorKind::NotFound.into());
         // The index has just said that this content is what it was asked for, whatever else it may be called.
-        self.content(sdist)?.ok_or_else(gone)
+        let unpacked = self.content(sdist)?.ok_or_else(gone)?;
+        self.keep_sources_within(ROOM)?;
+        Ok(unpacked)
+    }
+
+    /// Removes the unpacked source distributions that nobody holds, the oldest first, until the others take no more than this.
+    fn keep_sources_within(&self, room: u64) -> Result<(), HouseError> {
+        let above = self.root.join("sources");
+        let mut all: Vec<(SystemTime, PathBuf, u64)> = names(&above)
+            .into_iter()
+            .filter_map(|name| {
+                let place = above.join(name);
+                let made = fs::metadata(place.join(NAMED)).and_then(|meta| meta.modified()).ok()?;
+                let size = size(&place);
+                Some((made, place, size))
+            })
+            .collect();
+        all.sort();
+        let mut taken: u64 = all.iter().map(|(.., size)| size).sum();
+        for (_, place, size) in all {
+            if taken <= room {
+                break;
+            }
+            let free = File::open(place.join(NAMED)).ok().filter(|file| file.try_lock().is_ok());
+            if free.is_some() {
+                disk::remove(&place).map_err(HouseError::io("remove", &place))?;
+                taken -= size;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -115,8 +149,37 @@ fn unpack(name: &str, archive: &Path, ready: &Path) -> Result<(), HouseError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::resolve::Wheel;
+
+    #[test]
+    fn the_oldest_that_nobody_holds_make_room() {
+        let root = tempfile::tempdir().expect("a directory");
+        let house = House::at(root.path().to_owned());
+        let above = root.path().join("sources");
+        for (age, name) in [(4, "held"), (1, "newest"), (3, "oldest"), (2, "older")] {
+            let place = above.join(name);
+            fs::create_dir_all(place.join(TREE)).expect("a directory");
+            fs::write(place.join(TREE).join("file"), [0; 1000]).expect("a file");
+            let named = File::create(place.join(NAMED)).expect("a file");
+            let made = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age);
+            named.set_modified(made).expect("a time");
+        }
+        let held = File::open(above.join("held").join(NAMED)).expect("a file");
+        held.lock_shared().expect("a lock");
+        let left = |room: u64| {
+            house.keep_sources_within(room).expect("room");
+            names(&above)
+        };
+        assert_eq!(left(4000), ["held", "newest", "older", "oldest"]);
+        assert_eq!(left(3999), ["held", "newest", "older"]);
+        assert_eq!(left(2000), ["held", "newest"]);
+        assert_eq!(left(0), ["held"]);
+        drop(held);
+        assert_eq!(left(0), [""; 0]);
+    }
 
     #[test]
     fn an_unpacked_source_serves_under_its_own_name_alone() {
