@@ -1,10 +1,9 @@
 //! The engines that rows run on, and their own tools, which tell what codebox made of them.
 
-use std::process::Command;
 use std::sync::LazyLock;
 
-use anyhow::{Context as _, Result, ensure};
-use codebox_testkit::{Kit, engine_answers, is_required};
+use anyhow::{Context as _, Result};
+use codebox_testkit::{Kit, engine_answers, engine_says, is_required};
 use serde_json::Value;
 
 /// An engine of containers.
@@ -16,10 +15,6 @@ pub enum Engine {
 
 /// Whether an engine can be used, or why not, found out once and only when somebody asks.
 pub type Ready = LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>;
-
-/// What would lead a tool elsewhere than codebox, which runs with an empty environment.
-const ELSEWHERE: [&str; 5] =
-    ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST", "CONTAINER_CONNECTION"];
 
 impl Engine {
     pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
@@ -43,14 +38,7 @@ impl Engine {
 
     /// What its own tool prints.
     pub fn says(self, args: &[&str]) -> Result<String> {
-        let mut tool = Command::new(self.name());
-        for name in ELSEWHERE {
-            tool.env_remove(name);
-        }
-        let output = tool.args(args).output().with_context(|| format!("run {}", self.name()))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{} {args:?}: {}", self.name(), said.trim());
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        engine_says(self.name(), args)
     }
 
     /// The containers with this label, running or not.

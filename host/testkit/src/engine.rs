@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::Kit;
 
@@ -24,6 +25,25 @@ pub fn engine_answers(kit: &Kit, engine: &str) -> Result<()> {
     let said = ran.stderr_text();
     ensure!(ran.stdout_text() == "42\n", "{engine} cannot be used; run tests/engines/up: {}", said.trim());
     Ok(())
+}
+
+/// What would lead an engine's own tool elsewhere than codebox, which runs with an empty environment.
+const ELSEWHERE: [&str; 5] =
+    ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST", "CONTAINER_CONNECTION"];
+
+/// What an engine's own tool prints.
+///
+/// # Errors
+/// What it says, where it fails.
+pub fn engine_says(engine: &str, args: &[&str]) -> Result<String> {
+    let mut tool = Command::new(engine);
+    for name in ELSEWHERE {
+        tool.env_remove(name);
+    }
+    let output = tool.args(args).output().with_context(|| format!("run {engine}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{engine} {args:?}: {}", said.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 impl Kit {

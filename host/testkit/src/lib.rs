@@ -26,7 +26,7 @@ mod vendored;
 pub use canary::Canaries;
 pub use child::{Input, Ran};
 pub use codebox::Codebox;
-pub use engine::{BASE_IMAGE, HOSTILE_IMAGE, engine_answers};
+pub use engine::{BASE_IMAGE, HOSTILE_IMAGE, engine_answers, engine_says};
 #[cfg(unix)]
 pub use fault_proxy::{EngineCall, Fault, FaultProxy, Spot};
 pub use fixture::{Header, compat_dir, corpus_dir, fixtures, programs_in, pyperformance_dir};
