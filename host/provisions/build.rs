@@ -112,7 +112,9 @@ impl<'s> Shop<'s> {
 
     /// The same for the container that a job runs in.
     pub(super) fn at(self, engine: &'s ContainerBackend, place: BuildPlace, image: Option<&'s ImageName>) -> Self {
-        Self { here: Some(place.clone()), open: Some((engine, place)), image, ..self }
+        // What was built for another place is built again for this one.
+        let tried = BTreeSet::new();
+        Self { here: Some(place.clone()), open: Some((engine, place)), image, tried, ..self }
     }
 
     /// Whether source distributions are built.
@@ -127,6 +129,16 @@ impl<'s> Shop<'s> {
             (Serves::No, _) => "have it built in a container of its own, with --build",
             (Serves::Yes, _) => "",
         }
+    }
+
+    /// Where they are built for the container that a job runs in.
+    pub(super) fn built_at(&self) -> Option<&BuildPlace> {
+        self.here.as_ref().filter(|_| self.builds())
+    }
+
+    /// The image that was named for the job.
+    pub(super) fn image(&self) -> Option<&'s ImageName> {
+        self.image
     }
 
     fn sources(&self) -> Sources<'_> {

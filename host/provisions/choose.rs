@@ -5,8 +5,8 @@ use std::path::Path;
 use codebox_cli::Failure;
 use codebox_core::ResultKind;
 use codebox_packages::{
-    ConfigFiles, Decision, House, Index, IndexSettings, Requirement, ResolveError, Resolved, Sources, Target,
-    built_in_of,
+    BuildPlace, ConfigFiles, Decision, House, Image, Index, IndexSettings, Requirement, ResolveError, Resolved,
+    Sources, Target, built_in_of,
 };
 use codebox_service::catalog::Progress;
 use codebox_wasm::Store;
@@ -32,6 +32,7 @@ impl Provisions {
                 let found = of.map_or_else(Decision::Native, Decision::Pure);
                 if let Decision::Pure(resolved) = &found {
                     builds_what_is_locked(file, resolved, shop)?;
+                    serves_as_locked(file, resolved, &wasm, shop)?;
                 }
                 found
             }
@@ -96,9 +97,10 @@ impl Provisions {
                 Failure::new(ResultKind::InstallFailed, line)
             })?;
             builds_what_is_locked(file, &resolved, shop)?;
+            serves_as_locked(file, &resolved, target, shop)?;
             return Ok(resolved);
         }
-        let key = self.exact_key(&asked.wanted, target, shop.builds())?;
+        let key = self.exact_key(&asked.wanted, target, shop.built_at())?;
         let known = match self.house.remembered(&key) {
             Some((known, true)) => return Ok(known),
             known => known.map(|(known, _)| known),
@@ -124,7 +126,7 @@ impl Provisions {
         target: &Target,
         progress: &dyn Progress,
     ) -> Result<Resolved, Failure> {
-        let key = self.exact_key(wanted, target, false)?;
+        let key = self.exact_key(wanted, target, None)?;
         let known = match self.house.remembered(&key) {
             Some((known, true)) => return Ok(known),
             known => known.map(|(known, _)| known),
@@ -137,8 +139,16 @@ impl Provisions {
         self.settled(&key, known, answer, progress)
     }
 
-    fn exact_key(&self, wanted: &[Requirement], target: &Target, builds: bool) -> Result<String, Failure> {
-        self.key(&("exact", asked::texts(wanted), target.name(), target.python(), builds))
+    /// A key for what is chosen for a target; where source distributions serve, for the image that they are built in, since
+    /// what they need may depend on it.
+    fn exact_key(
+        &self,
+        wanted: &[Requirement],
+        target: &Target,
+        built_at: Option<&BuildPlace>,
+    ) -> Result<String, Failure> {
+        let built_at = built_at.map(|place| (&place.image, place.choice));
+        self.key(&("exact", asked::texts(wanted), target, built_at))
     }
 
     /// A new answer, which is remembered; or the one from before, where there is no new one for want of the network.
@@ -180,6 +190,23 @@ fn builds_what_is_locked(file: &Path, resolved: &Resolved, shop: &Shop<'_>) -> R
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses a lock with a wheel that does not serve where the program runs: it may have been made for an image with a newer C
+/// library, and is found by what both are called.
+fn serves_as_locked(file: &Path, resolved: &Resolved, target: &Target, shop: &Shop<'_>) -> Result<(), Failure> {
+    let Some(wheel) = resolved.wheels.iter().find(|wheel| !target.takes(&wheel.file)) else { return Ok(()) };
+    let again = "have it made again with codebox lock";
+    let (there, fix) = match (target, shop.image()) {
+        (Target::Wasm { .. }, _) => ("WebAssembly".to_owned(), again.to_owned()),
+        (Target::Container(Image { libc, libc_version: (major, minor), .. }), named) => {
+            let which = named.map_or("that Python programs start from".to_owned(), ToString::to_string);
+            let fix = named.map_or(again.to_owned(), |named| format!("{again} --image {named}"));
+            (format!("the image {which}, which has {libc} {major}.{minor}"), fix)
+        }
+    };
+    let line = format!("cannot use {}: {} in it does not serve in {there}", file.display(), wheel.file);
+    Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix))
 }
 
 /// Why packages were not found; `advice` is what to do about those that would have to be built.

@@ -1,6 +1,7 @@
 //! Packages that are built from their sources, each in a container of its own, on each engine.
 
 mod harm;
+mod images;
 mod well;
 
 use std::sync::{Arc, LazyLock};
@@ -33,7 +34,7 @@ pub fn trials(kit: &Kit, wasm: &Result<(), String>) -> Vec<Trial> {
             wasm?;
             engine_answers(&asking, engine).map_err(|error| format!("{error:#}"))
         })));
-        for (name, run) in well::CASES.iter().chain(harm::CASES) {
+        for (name, run) in well::CASES.iter().chain(harm::CASES).chain(images::CASES) {
             let (kit, ready, run) = (kit.clone(), Arc::clone(&ready), *run);
             trials.push(Trial::ignorable_test(format!("building::{engine}::{name}"), move || match &**ready {
                 Err(reason) if is_required(engine) => Err(reason.as_str().into()),

@@ -12,8 +12,9 @@ use uv_platform_tags::{Arch, Os, Platform, Tags, TagsOptions};
 use super::ResolveError;
 use crate::error::UnpackError;
 
-/// An interpreter that packages are chosen for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An interpreter that packages are chosen for. Written down it has every fact that choices go by, and so tells what was
+/// chosen for one from what was chosen for another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Target {
     /// CPython in WebAssembly: pure wheels only.
     Wasm {
@@ -42,7 +43,7 @@ pub struct Image {
 }
 
 /// A package that a runtime has built in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BuiltIn {
     /// Its name.
     pub name: String,
@@ -109,7 +110,8 @@ impl Target {
         }
     }
 
-    /// What tells this target from others, for keys and for people: `wasm-3.15`, `linux-x86_64-glibc-3.11`.
+    /// What it is called, in locks and for people: `wasm-3.15`, `linux-x86_64-glibc-3.11`. Images that differ in less than
+    /// that, as in the version of their C library, are called the same.
     #[must_use]
     pub fn name(&self) -> String {
         let (major, minor) = self.minor_version();
