@@ -197,7 +197,8 @@ impl<'s> Shop<'s> {
             }
         };
         // Who waited here for another process finds what that one built.
-        let _turn = source.turn().map_err(not_installed)?;
+        let waits = || self.progress.note(&format!("waiting for another run that builds {what}"));
+        let _turn = source.turn(&waits).map_err(not_installed)?;
         if let Some(wheel) = house.built(sdist, Some(&place)) {
             return Ok(wheel);
         }

@@ -13,7 +13,11 @@ pub(crate) fn beside_others(root: &Path) -> io::Result<File> {
 
 /// Held while something is removed. Calls `waits` once if others are adding still, before it waits for them.
 pub(crate) fn alone(root: &Path, waits: &dyn Fn()) -> io::Result<File> {
-    let file = open(root)?;
+    locked(open(root)?, waits)
+}
+
+/// Locks a file for one alone. Calls `waits` once if others have it locked, before it waits for them.
+pub(crate) fn locked(file: File, waits: &dyn Fn()) -> io::Result<File> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

@@ -281,18 +281,24 @@ fn hashed(ground: &Ground) -> Result<()> {
 fn together(ground: &Ground) -> Result<()> {
     let name = unique("together");
     let module = name.replace('-', "_");
-    let index = Index::of([Source { runs: "time.sleep(1)", ..Source::of(&name, "VALUE = BUILT_AT\n") }.stated()])?;
+    let index = Index::of([Source { runs: "time.sleep(3)", ..Source::of(&name, "VALUE = BUILT_AT\n") }.stated()])?;
     let program = format!("import {module}\nprint({module}.VALUE)");
     let all = std::thread::scope(|scope| {
-        let running = [(); 3].map(|()| scope.spawn(|| printed(ground.with(&index, &name, &program))));
+        let running = [(); 3].map(|()| scope.spawn(|| ground.with(&index, &name, &program).run()));
         running.map(|one| one.join().map_err(|_| anyhow::anyhow!("a thread panicked")))
     });
-    let mut said = Vec::new();
+    let (mut said, mut waited) = (Vec::new(), 0);
     for one in all {
-        said.push(one??);
+        let ran = one??;
+        let report = ran.report()?;
+        ensure!(report.kind() == "ok", "{}\n{}", ran.stdout_text(), ran.stderr_text());
+        said.push(report.stdout().to_owned());
+        let waits = format!("waiting for another run that builds {name} 1");
+        waited += usize::from(ran.stderr_text().contains(&waits));
     }
     said.dedup();
     ensure!(said.len() == 1, "{said:?}");
+    ensure!(waited > 0, "nobody said that it waits");
     let listed = ground.kept(&["list"])?;
     ensure!(listed.lines().count() == 1 && listed.contains("built from"), "{listed}");
     Ok(())

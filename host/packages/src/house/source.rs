@@ -11,6 +11,7 @@ use crate::disk::{self, names, size};
 use crate::progress::Silent;
 use crate::resolve::Index;
 use crate::source::Sdist;
+use crate::turns;
 use crate::unpack::{UnpackLimits, tarball};
 
 /// What stands beside the unpacked tree: the name of the file that it was in.
@@ -36,15 +37,15 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// Waits until nobody else builds it; nobody does while the answer lives.
+    /// Waits until nobody else builds it; nobody does while the answer lives. Calls `waits` once if somebody does, before it
+    /// waits for that.
     ///
     /// # Errors
     /// When that cannot be told.
-    pub fn turn(&self) -> Result<File, HouseError> {
+    pub fn turn(&self, waits: &dyn Fn()) -> Result<File, HouseError> {
         let path = self.tree.with_file_name(TURN);
         let file = File::open(&path).map_err(HouseError::io("open", &path))?;
-        file.lock().map_err(HouseError::io("lock", &path))?;
-        Ok(file)
+        turns::locked(file, waits).map_err(HouseError::io("lock", &path))
     }
 }
 
