@@ -61,6 +61,11 @@ impl<'s> Source<'s> {
         self.offered(&[("PKG-INFO", &info)])
     }
 
+    /// The same, where what is told beforehand is that its wheel needs nothing.
+    pub fn misstated(&self) -> Offered {
+        self.offered(&[("PKG-INFO", &format!("Metadata-Version: 2.2\nName: {}\nVersion: 1\n", self.name))])
+    }
+
     fn offered(&self, files: &[(&str, &str)]) -> Offered {
         let Self { name, tag, requires, wants, module, runs, file, members } = self;
         let stem = name.replace('-', "_");

@@ -1,14 +1,16 @@
 //! Source distributions: which they are, and what they say of themselves without any of them being run.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{BufReader, Read as _};
 use std::path::Path;
 use std::str::FromStr as _;
 
 use serde::{Deserialize, Serialize};
 use uv_distribution_filename::{SourceDistExtension, SourceDistFilename};
 use uv_normalize::PackageName;
-use uv_pep440::Version;
+use uv_pep440::{Version, VersionSpecifiers};
+use uv_pep508::VersionOrUrl;
 use uv_pypi_types::{PyProjectToml, ResolutionMetadata};
 
 use crate::condition::{self, Tangle};
@@ -36,6 +38,9 @@ const LARGEST: u64 = 1 << 20;
 
 /// The most requirements that one may need to be built.
 const MOST_REQUIRED: usize = 100;
+
+/// How much of a need is shown.
+const SHOWN: usize = 200;
 
 /// What builds a source distribution that does not say it.
 const USUAL: &str = "setuptools.build_meta:__legacy__";
@@ -132,6 +137,59 @@ pub(crate) fn stated(tree: &Path, sdist: &Sdist) -> Option<ResolutionMetadata> {
     info.or_else(project).filter(|stated| stated.name == name && stated.version == version)
 }
 
+/// How the wheel in the file `made` breaks the word that its unpacked source distribution at `tree` gave for good. What is
+/// chosen by that word would otherwise be something else once the wheel is here.
+///
+/// A file that is no sound wheel says nothing here; it is refused as such.
+pub(crate) fn broken_word(tree: &Path, sdist: &Sdist, made: &Path) -> Option<String> {
+    let stated = stated(tree, sdist)?;
+    let text = metadata_in(made)?;
+    if text.len() as u64 > LARGEST {
+        return Some("its METADATA is larger than 1 MiB".to_owned());
+    }
+    match ResolutionMetadata::parse_metadata(&text) {
+        Ok(built) => difference(&stated, &built),
+        Err(error) => Some(format!("it does not say what it needs: {error}")),
+    }
+}
+
+/// What one of them needs and the other does not, whatever the spelling and the order.
+fn difference(stated: &ResolutionMetadata, built: &ResolutionMetadata) -> Option<String> {
+    let [said, needs] = [stated, built].map(|one| {
+        let all = one.requires_dist.iter().cloned().map(|mut need| {
+            need.extras.sort();
+            if matches!(&need.version_or_url, Some(VersionOrUrl::VersionSpecifier(any)) if any.is_empty()) {
+                need.version_or_url = None;
+            }
+            need
+        });
+        all.collect::<BTreeSet<_>>()
+    });
+    let short = |need: &dyn std::fmt::Display| need.to_string().chars().take(SHOWN).collect::<String>();
+    if let Some(more) = needs.difference(&said).next() {
+        return Some(format!("it needs {}, and its source says for good that it does not", short(more)));
+    }
+    if let Some(less) = said.difference(&needs).next() {
+        return Some(format!("it does not need {}, and its source says for good that it does", short(less)));
+    }
+    let [said, needs] = [stated, built].map(|one| one.requires_python.as_ref().filter(|versions| !versions.is_empty()));
+    let python = |versions: Option<&VersionSpecifiers>| {
+        versions.map_or("any Python".to_owned(), |v| format!("Python {}", short(v)))
+    };
+    (said != needs).then(|| format!("it is for {}, and its source says for good {}", python(needs), python(said)))
+}
+
+/// The METADATA of the wheel in a file, and at most one byte more of it than is looked at.
+fn metadata_in(wheel: &Path) -> Option<Vec<u8>> {
+    let mut archive = zip::ZipArchive::new(BufReader::new(File::open(wheel).ok()?)).ok()?;
+    // Packages that it has in it describe themselves further down.
+    let is_own = |name: &&str| name.strip_suffix(".dist-info/METADATA").is_some_and(|stem| !stem.contains('/'));
+    let name = archive.file_names().find(is_own)?.to_owned();
+    let mut text = Vec::new();
+    archive.by_name(&name).ok()?.take(LARGEST + 1).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
 /// Whether a PKG-INFO leaves open what is needed; in any spelling, where uv's reader knows one.
 fn is_open(info: &str) -> bool {
     let fields = info.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
@@ -171,6 +229,8 @@ fn text_of(path: &Path) -> Result<Option<String>, BadBuildSystem> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -204,18 +264,73 @@ mod tests {
         assert!(BuildSystem::wanted(&many).is_err());
     }
 
+    fn sdist(version: &str) -> Sdist {
+        Sdist(Wheel {
+            name: "a-b".to_owned(),
+            version: version.to_owned(),
+            file: format!("a_b-{version}.tar.gz"),
+            url: String::new(),
+            sha256: "ab".repeat(32),
+            size: None,
+        })
+    }
+
+    #[test]
+    fn a_wheel_keeps_the_word_of_its_source() {
+        let place = tempfile::tempdir().expect("a directory");
+        let made = place.path().join("a_b-1.0-py3-none-any.whl");
+        let head = "Name: a-b\nVersion: 1.0\n";
+        let broken = |said: &str, needs: &str| {
+            let mut wheel = zip::ZipWriter::new(File::create(&made).expect("a file"));
+            for (name, needs) in
+                [("a/c-1.dist-info/METADATA", "Requires-Dist: other\n"), ("a_b-1.0.dist-info/METADATA", needs)]
+            {
+                wheel.start_file(name, zip::write::SimpleFileOptions::default()).expect("a member");
+                write!(wheel, "Metadata-Version: 2.1\n{head}{needs}").expect("its text");
+            }
+            wheel.finish().expect("an archive");
+            let info = format!("Metadata-Version: 2.2\n{head}{said}");
+            broken_word(tree(&[("PKG-INFO", &info)]).path(), &sdist("1.0"), &made)
+        };
+        for (said, needs) in [
+            ("", ""),
+            (
+                "Requires-Dist: c\nRequires-Dist: D.e[y,x]>=1.0,<2\n",
+                "Requires-Dist: d-e[x,y] (<2, >=1)\nRequires-Dist: C\n",
+            ),
+            (
+                "Requires-Dist: c; python_version < '3.9' and extra == 'T_t'\nProvides-Extra: T_t\n",
+                "Requires-Dist: c; extra == \"t-t\" and (python_version < \"3.9\")\n",
+            ),
+            ("Requires-Python: >=3.9, !=3.9.1\n", "Requires-Python: !=3.9.1,>=3.9\n"),
+            ("Dynamic: Requires-Dist\n", "Requires-Dist: c\nRequires-Python: >=99\n"),
+        ] {
+            assert_eq!(broken(said, needs), None, "{said} {needs}");
+        }
+        for (said, needs, told) in [
+            ("", "Requires-Dist: c\n", "it needs c"),
+            ("Requires-Dist: c\n", "", "it does not need c"),
+            ("Requires-Dist: c\n", "Requires-Dist: c>=2\n", "it needs c>=2"),
+            ("Requires-Dist: c; extra == 'x'\n", "Requires-Dist: c\n", "it needs c"),
+            ("Requires-Dist: c\n", "Requires-Dist: c[x]\n", "it needs c[x]"),
+            ("", "Requires-Python: >=99\n", "it is for Python >=99"),
+            ("Requires-Python: >=3.8\n", "", "it is for any Python"),
+        ] {
+            let line = broken(said, needs).unwrap_or_default();
+            assert!(line.starts_with(told), "{said} {needs}: {line}");
+        }
+        let long = format!("Description: {}\nRequires-Dist: c\n", "x".repeat(1 << 20));
+        assert_eq!(broken("", &long).as_deref(), Some("its METADATA is larger than 1 MiB"));
+        // Which is another's to refuse.
+        std::fs::write(&made, "no archive").expect("a file");
+        let info = format!("Metadata-Version: 2.2\n{head}");
+        let tree = tree(&[("PKG-INFO", &info)]);
+        assert!(stated(tree.path(), &sdist("1.0")).is_some());
+        assert_eq!(broken_word(tree.path(), &sdist("1.0"), &made), None);
+    }
+
     #[test]
     fn only_what_is_said_for_good_counts() {
-        let sdist = |version: &str| {
-            Sdist(Wheel {
-                name: "a-b".to_owned(),
-                version: version.to_owned(),
-                file: format!("a_b-{version}.tar.gz"),
-                url: String::new(),
-                sha256: "ab".repeat(32),
-                size: None,
-            })
-        };
         let needs = |files: &[(&str, &str)], version: &str| {
             stated(tree(files).path(), &sdist(version)).map(|stated| stated.requires_dist.len())
         };

@@ -7,7 +7,7 @@ use codebox_testkit::Canaries;
 
 use super::{Case, Ground};
 use crate::built::Source;
-use crate::index::{Index, Offered, sdist, unique};
+use crate::index::{Index, Offered, pure, sdist, unique};
 use crate::{printed, refused};
 
 pub(super) const CASES: &[Case] = &[
@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
     ("a_build_asks_for_no_more_than_names", wants),
     ("no_program_of_the_host_is_started", no_program),
     ("what_one_image_built_is_not_another_s", images),
+    ("a_wheel_that_breaks_its_source_s_word_is_refused", breaks_its_word),
 ];
 
 /// What the build tries, each with the words that tell of success.
@@ -260,5 +261,21 @@ fn images(ground: &Ground) -> Result<()> {
     ensure!(printed(named())? == first);
     let usual = printed(ground.with(&index, &name, &program))?;
     ensure!(usual != first, "{usual}");
+    Ok(())
+}
+
+/// Otherwise the same command has other packages once its answer is asked for again.
+fn breaks_its_word(ground: &Ground) -> Result<()> {
+    let (name, need) = (unique("breaks"), unique("need"));
+    let index = Index::of([
+        Source { requires: &[&need], ..Source::of(&name, "") }.misstated(),
+        pure(&need, "1", &[], &[(&format!("{}.py", need.replace('-', "_")), "")]),
+    ])?;
+    for isolation in ["wasm", "container"] {
+        let job = ground.building(&index).args(["--isolation", isolation, "--with", &name, "-c", "print(1)"]);
+        let said = refused(job, "install_failed")?;
+        ensure!(said.contains(&format!("it needs {need}, and its source says for good that it does not")), "{said}");
+        ensure!(!ground.has_built());
+    }
     Ok(())
 }

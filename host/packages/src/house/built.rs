@@ -15,7 +15,7 @@ use uv_pep440::Version;
 use super::{House, HouseError, arrange, tree};
 use crate::disk::names;
 use crate::resolve::{Target, Wheel};
-use crate::source::Sdist;
+use crate::source::{Sdist, broken_word};
 
 /// An image in which source distributions are built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,8 @@ impl House {
     }
 
     /// Keeps the file `made`, which a build left: it has to be a wheel for `place` of exactly the name and version of what
-    /// it was built of, and the same is refused in it as in any other. `environment` tells what it was built with.
+    /// it was built of, it has to need what that says for good, and the same is refused in it as in any other.
+    /// `environment` tells what it was built with.
     ///
     /// # Errors
     /// When it is refused, or cannot be kept.
@@ -108,6 +109,10 @@ impl House {
         }
         if !place.target.takes(&file) {
             return Err(refused(format!("it was built in a container for {} and is for another", place.target.name())));
+        }
+        let unpacked = self.unpacked(sdist)?;
+        if let Some(reason) = unpacked.and_then(|unpacked| broken_word(&unpacked.tree, sdist, made)) {
+            return Err(refused(reason));
         }
         let (sha256, size) = digest(made).map_err(HouseError::io("read", made))?;
         let (name, version) = (source.name.clone(), source.version.clone());
