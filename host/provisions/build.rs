@@ -158,7 +158,7 @@ impl<'s> Shop<'s> {
             let sources = self.sources();
             let answer = self.provisions.with_index(async |index| match question(index, sources).await {
                 Ok(answer) => Ok(Ok(answer)),
-                Err(error) => Ok(Err(index.told(error, wanted).await)),
+                Err(error) => Ok(Err(index.told(error, wanted, sources).await)),
             })?;
             match answer {
                 Ok(answer) => return Ok(answer),

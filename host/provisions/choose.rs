@@ -134,7 +134,7 @@ impl Provisions {
         let answer = self.with_index(async |index| match index.resolve(wanted, target, Sources::Refused).await {
             Ok(resolved) => Ok(resolved),
             // Nor would it be if it were asked for.
-            Err(error) => Err(unresolved(index.told(error, wanted).await, "")),
+            Err(error) => Err(unresolved(index.told(error, wanted, Sources::Refused).await, "")),
         });
         self.settled(&key, known, answer, progress)
     }

@@ -20,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
     ("no_program_of_the_host_is_started", no_program),
     ("what_one_image_built_is_not_another_s", images),
     ("a_wheel_that_breaks_its_source_s_word_is_refused", breaks_its_word),
+    ("why_there_is_no_solution_is_told", no_solution),
 ];
 
 /// What the build tries, each with the words that tell of success.
@@ -277,5 +278,22 @@ fn breaks_its_word(ground: &Ground) -> Result<()> {
         ensure!(said.contains(&format!("it needs {need}, and its source says for good that it does not")), "{said}");
         ensure!(!ground.has_built());
     }
+    Ok(())
+}
+
+/// Where sources serve, it is not that there are no wheels.
+fn no_solution(ground: &Ground) -> Result<()> {
+    let (name, need) = (unique("conf"), unique("okone"));
+    let wants = format!("{need}==99");
+    let index =
+        Index::of([Source { requires: &[&wants], ..Source::of(&name, "") }.stated(), Source::of(&need, "").stated()])?;
+    for isolation in ["wasm", "container"] {
+        let job = ground.building(&index).args(["--isolation", isolation, "--with", &name, "-c", "print(1)"]);
+        let said = refused(job, "install_failed")?;
+        ensure!(said.contains(&wants) && !said.contains("only source distributions"), "{said}");
+    }
+    // Without --build they are what is missing.
+    let job = ground.codebox(&index).args(["run", "--json", "--with", &name, "-c", "print(1)"]);
+    ensure!(refused(job, "install_failed")?.contains("only a source distribution"));
     Ok(())
 }

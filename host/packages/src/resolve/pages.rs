@@ -13,7 +13,7 @@ use uv_normalize::PackageName;
 use uv_pep440::Version;
 use uv_pep508::VersionOrUrl;
 
-use super::{Index, ResolveError};
+use super::{Index, ResolveError, Sources};
 use crate::requirement::Requirement;
 
 /// Packages that are looked at for why nothing serves.
@@ -67,8 +67,12 @@ impl Index<'_> {
         })
     }
 
-    /// The same error, which tells of packages that there are only source distributions of, if that is behind it.
-    pub async fn told(&self, error: ResolveError, wanted: &[Requirement]) -> ResolveError {
+    /// The same error, which tells of packages that there are only source distributions of, if that is behind it. It is not
+    /// where these serve.
+    pub async fn told(&self, error: ResolveError, wanted: &[Requirement], sources: Sources<'_>) -> ResolveError {
+        if sources.serve() {
+            return error;
+        }
         let ResolveError::NoSolution { target, reason, involved, .. } = error else { return error };
         let mut unbuilt = Vec::new();
         let looked = async {
