@@ -23,6 +23,7 @@ pub const CASES: &[Case] = &[
     ("an_index_that_leads_to_this_machine_s_own_places", astray),
     ("a_native_package_never_enters_wasm", native),
     ("what_a_program_prints_installs_nothing", printed_error),
+    ("a_package_that_wants_another_from_an_address", address),
 ];
 
 fn wrong_hash(kit: &Kit) -> Result<()> {
@@ -222,5 +223,16 @@ fn printed_error(kit: &Kit) -> Result<()> {
     let ran = run(kit, &index).args(["-c", &program]).run()?;
     ensure!(ran.report()?.kind() == "guest_error", "{}", ran.stdout_text());
     ensure!(index.seen().is_empty(), "{:?}", index.seen());
+    Ok(())
+}
+
+/// It is refused, in one line that says so once and has no colours.
+fn address(kit: &Kit) -> Result<()> {
+    let (name, other) = (unique("address"), unique("other"));
+    let url = format!("http://127.0.0.1:9/{}-1-py3-none-any.whl", other.replace('-', "_"));
+    let index = Index::of([pure(&name, "1", &[&format!("{other} @ {url}")], &[])])?;
+    let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+    ensure!(said.contains(&format!("{name} 1 needs {other} from the address")), "{said}");
+    ensure!(said.matches(&url).count() == 1 && !said.contains("[36m"), "{said}");
     Ok(())
 }

@@ -59,6 +59,16 @@ pub enum ResolveError {
         #[source]
         source: Cause,
     },
+    /// A package that another one needs from an address.
+    #[error("{by} needs {name} from the address {url}, and packages are had from indexes alone")]
+    Address {
+        /// The name and version of the one that needs it.
+        by: String,
+        /// Its own name.
+        name: String,
+        /// The address.
+        url: String,
+    },
     /// A file without a hash, which could be anything.
     #[error("the package index tells no sha256 of {file}, and nothing is installed that cannot be checked")]
     Unlocked {
@@ -130,6 +140,9 @@ pub(super) fn of(
             ResolveError::Offline(listed(wanted))
         }
         error => {
+            if let Some(refused) = at_address(&error) {
+                return refused;
+            }
             if let Some(astray) = refused_by::<Astray>(&error) {
                 return ResolveError::Astray(astray.into());
             }
@@ -139,6 +152,18 @@ pub(super) fn of(
             let reason = shortened(plain(&chain(&error)));
             ResolveError::Index { reason, source: error.into() }
         }
+    }
+}
+
+/// An error about a package that is needed from an address, in one line and without the colours that it has.
+fn at_address(error: &uv_resolver::ResolveError) -> Option<ResolveError> {
+    let uv_resolver::ResolveError::Dependencies(cause, by, version, _) = error else { return None };
+    match &**cause {
+        uv_resolver::ResolveError::DisallowedUrl { name, url } => {
+            let (by, name, url) = (format!("{by} {version}"), name.to_string(), in_one_line(url));
+            Some(ResolveError::Address { by, name, url })
+        }
+        other => at_address(other),
     }
 }
 
