@@ -160,7 +160,7 @@ fn at_address(error: &uv_resolver::ResolveError) -> Option<ResolveError> {
     let uv_resolver::ResolveError::Dependencies(cause, by, version, _) = error else { return None };
     match &**cause {
         uv_resolver::ResolveError::DisallowedUrl { name, url } => {
-            let (by, name, url) = (format!("{by} {version}"), name.to_string(), in_one_line(url));
+            let (by, name, url) = (format!("{by} {version}"), name.to_string(), shortened(plain(url)));
             Some(ResolveError::Address { by, name, url })
         }
         other => at_address(other),
