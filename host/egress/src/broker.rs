@@ -59,23 +59,39 @@ enum Found {
 #[derive(Serialize, Deserialize)]
 struct Failure {
     os: Option<i32>,
-    not_found: bool,
+    kind: FailureKind,
     text: String,
+}
+
+/// What is told apart of the errors that are not the system's own.
+#[derive(Serialize, Deserialize)]
+enum FailureKind {
+    /// The name leads nowhere.
+    NotFound,
+    /// Nobody answered in time.
+    TimedOut,
+    Other,
 }
 
 impl From<&io::Error> for Failure {
     fn from(error: &io::Error) -> Self {
-        let not_found = error.kind() == io::ErrorKind::NotFound;
-        Self { os: error.raw_os_error(), not_found, text: error.to_string() }
+        let kind = match error.kind() {
+            io::ErrorKind::NotFound => FailureKind::NotFound,
+            io::ErrorKind::TimedOut => FailureKind::TimedOut,
+            _ => FailureKind::Other,
+        };
+        Self { os: error.raw_os_error(), kind, text: error.to_string() }
     }
 }
 
 impl From<Failure> for io::Error {
     fn from(failure: Failure) -> Self {
-        match failure {
-            Failure { os: Some(number), .. } => Self::from_raw_os_error(number),
-            Failure { not_found: true, text, .. } => Self::new(io::ErrorKind::NotFound, text),
-            Failure { text, .. } => Self::other(text),
+        let Failure { os, kind, text } = failure;
+        match (os, kind) {
+            (Some(number), _) => Self::from_raw_os_error(number),
+            (None, FailureKind::NotFound) => Self::new(io::ErrorKind::NotFound, text),
+            (None, FailureKind::TimedOut) => Self::new(io::ErrorKind::TimedOut, text),
+            (None, FailureKind::Other) => Self::other(text),
         }
     }
 }
@@ -97,5 +113,19 @@ impl Terms {
     fn rules(&self) -> io::Result<NetRules> {
         let grants = self.grants.iter().map(|grant| NetGrant::new(grant));
         grants.collect::<Result<_, _>>().map(NetRules).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_error_is_passes_over_the_line() {
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::TimedOut, io::ErrorKind::Other] {
+            let told = serde_json::to_vec(&Failure::from(&io::Error::new(kind, "why"))).expect("it is plain");
+            let heard = io::Error::from(serde_json::from_slice::<Failure>(&told).expect("it is whole"));
+            assert_eq!((heard.kind(), heard.to_string()), (kind, "why".to_owned()));
+        }
     }
 }
