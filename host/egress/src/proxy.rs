@@ -12,7 +12,9 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client;
 use hyper::ext::ReasonPhrase;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use hyper::http::uri::{Authority, Scheme};
 use hyper::server::conn::http1 as server;
 use hyper::service::service_fn;
@@ -43,6 +45,9 @@ const BETWEEN_TWO: [&str; 8] = [
 /// Most bytes of a head, and of what waits for whoever is slow.
 const MOST_HEAD: usize = 64 << 10;
 
+/// Most headers of a head, of which there are seldom more than a hundred.
+const MOST_HEADERS: usize = 2000;
+
 /// How long a guest may keep a connection to the proxy without asking for anything.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -62,7 +67,7 @@ pub async fn serve(
     });
     let mut http = server::Builder::new();
     // A guest that has said all it has to say may still want the answer.
-    http.preserve_header_case(true).half_close(true).max_buf_size(MOST_HEAD);
+    http.preserve_header_case(true).half_close(true).max_buf_size(MOST_HEAD).max_headers(MOST_HEADERS);
     http.timer(TokioTimer::new()).header_read_timeout(SILENCE);
     // How a guest breaks off is its own matter.
     let _ = http.serve_connection(TokioIo::new(stream), answer).with_upgrades().await;
@@ -111,7 +116,7 @@ fn host_of(authority: &Authority) -> String {
 async fn pass_on(mut request: Request<Incoming>, authority: &Authority, connection: Connection) -> Response<Body> {
     let failed = |error: &dyn std::error::Error| told(StatusCode::BAD_GATEWAY, &format!("{authority}: {error}"));
     let mut http = client::Builder::new();
-    http.preserve_header_case(true).max_buf_size(MOST_HEAD);
+    http.preserve_header_case(true).max_buf_size(MOST_HEAD).max_headers(MOST_HEADERS);
     let shaken = http.handshake(TokioIo::new(connection)).await;
     let (mut sender, line) = match shaken {
         Ok(shaken) => shaken,
@@ -155,6 +160,10 @@ fn strip(headers: &mut HeaderMap) {
         headers.remove(name);
     }
     headers.remove(CONNECTION);
+    // Beside pieces a length counts for nothing; left there alone, it would cut the body.
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
     for name in BETWEEN_TWO {
         headers.remove(name);
     }

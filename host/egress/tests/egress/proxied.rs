@@ -113,3 +113,42 @@ async fn a_host_that_is_not_there_is_a_bad_gateway_and_a_limit_is_a_refusal() {
     let answer = asked(&egress, &format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 403 codebox: ") && answer.contains("limit on connections"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_length_beside_pieces_cuts_no_body() {
+    let port = server(|mut stream| async move {
+        let heard = request(&mut stream).await.to_ascii_lowercase();
+        let said = if heard.contains("content-length") { "cut" } else { "whole" };
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n{:x}\r\n{said}\r\n0\r\n\r\n",
+            said.len()
+        );
+        let _ = stream.write_all(answer.as_bytes()).await;
+    })
+    .await;
+    let egress = egress(&[&format!("localhost:{port}")], LIMITS);
+    let text = format!(
+        "POST http://localhost:{port}/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\
+         Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    );
+    let answer = asked(&egress, &text).await;
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+    assert!(!head.to_ascii_lowercase().contains("content-length") && body.contains("whole"), "{answer}");
+}
+
+#[tokio::test]
+async fn heads_of_many_headers_pass() {
+    let port = server(|mut stream| async move {
+        let heard = request(&mut stream).await.lines().filter(|line| line.starts_with("X-")).count();
+        let many: String = (0..150).map(|number| format!("X-{number}: v\r\n")).collect();
+        let answer =
+            format!("HTTP/1.1 200 OK\r\n{many}Heard: {heard}\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+        let _ = stream.write_all(answer.as_bytes()).await;
+    })
+    .await;
+    let egress = egress(&[&format!("localhost:{port}")], LIMITS);
+    let many: String = (0..150).map(|number| format!("X-{number}: v\r\n")).collect();
+    let text = format!("GET http://localhost:{port}/ HTTP/1.1\r\nHost: localhost\r\n{many}Connection: close\r\n\r\n");
+    let answer = asked(&egress, &text).await;
+    assert!(answer.contains("X-149: v\r\n") && answer.contains("Heard: 150") && answer.ends_with("ok"), "{answer}");
+}
