@@ -123,9 +123,11 @@ class _SSLContext:
         self = super().__new__(cls)
         slot = _SSLContext.__dict__
         client = protocol == _CONSTANTS["PROTOCOL_TLS_CLIENT"]
+        only = {_CONSTANTS["PROTOCOL" + name]: _CONSTANTS["PROTO" + name] for name in ("_TLSv1", "_TLSv1_1", "_TLSv1_2")}
         for name, value in (
-            ("protocol", protocol), ("options", 0x825200D0), ("verify_flags", 0x8000), ("minimum_version", -2),
-            ("maximum_version", -1), ("sni_callback", None), ("post_handshake_auth", False), ("_host_flags", 4),
+            ("protocol", protocol), ("options", 0x825200D0), ("verify_flags", 0x8000),
+            ("minimum_version", only.get(protocol, -2)), ("maximum_version", only.get(protocol, -1)),
+            ("sni_callback", None), ("post_handshake_auth", False), ("_host_flags", 4),
             ("_msg_callback", None), ("security_level", 2), ("num_tickets", 2), ("_alpn", ()), ("_loaded", 0),
             ("_mode", 2 if client else 0), ("_check", client),
         ):
@@ -226,7 +228,18 @@ class _Tls:
 
     def _wanted(self, name):
         self._name = name
-        return json.dumps({"name": name, "alpn": self.context._alpn}).encode()
+        return json.dumps({"name": name, "alpn": self.context._alpn, "versions": self._versions()}).encode()
+
+    def _versions(self):
+        """Which versions of TLS the context leaves, of the two that the host speaks."""
+        context, two, three = self.context, _CONSTANTS["PROTO_TLSv1_2"], _CONSTANTS["PROTO_TLSv1_3"]
+        ends = {_CONSTANTS["PROTO_MINIMUM_SUPPORTED"]: two, _CONSTANTS["PROTO_MAXIMUM_SUPPORTED"]: three}
+        first, last = (ends.get(end, end) for end in (context.minimum_version, context.maximum_version))
+        off = {two: _CONSTANTS["OP_NO_TLSv1_2"], three: _CONSTANTS["OP_NO_TLSv1_3"]}
+        left = [each for each in (two, three) if first <= each <= last and not context.options & off[each]]
+        if not left:
+            raise _reasoned(SSLError, 1, "NO_PROTOCOLS_AVAILABLE", "no protocols available")
+        return "all" if len(left) == 2 else "1.2" if left == [two] else "1.3"
 
     def getpeercert(self, binary_form=False):
         if self._facts is None:

@@ -16,7 +16,7 @@ use crate::error::EgressError;
 use crate::ledger::{Entry, Way};
 use crate::roots::TlsRoots;
 use crate::stream::Stream;
-use crate::tls::TlsConnection;
+use crate::tls::{TlsConnection, TlsOffer};
 
 /// A connection to a granted host: counted, and cut off where a limit on the network is reached.
 pub struct Connection {
@@ -76,10 +76,10 @@ impl Connection {
         self,
         server_name: &str,
         roots: &TlsRoots,
-        alpn: &[&str],
+        offer: &TlsOffer<'_>,
     ) -> Result<TlsConnection, EgressError> {
         let (entry, patience) = (self.entry.clone(), self.patience);
-        let shaken = timeout(patience, TlsConnection::shake(self, server_name, roots, alpn));
+        let shaken = timeout(patience, TlsConnection::shake(self, server_name, roots, offer));
         shaken.await.unwrap_or_else(|_late| Err(late(patience))).map_err(|source| {
             entry.verdict(NetVerdict::Failed(format!("TLS: {source}")), None);
             EgressError::Tls { host: server_name.to_owned(), source }

@@ -11,7 +11,7 @@ use crate::error::EgressError;
 use crate::ledger::{Entry, Ledger};
 use crate::roots::TlsRoots;
 use crate::stream::Stream;
-use crate::tls::TlsConnection;
+use crate::tls::{TlsConnection, TlsOffer};
 
 /// How long looking a host up and connecting to it may take together.
 pub const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -114,15 +114,15 @@ impl Egress {
         Connection::new(stream, address, entry, self.0.connect)
     }
 
-    /// Connects to a host and speaks TLS with it, in the host's own name; `alpn` names the protocols that are offered.
+    /// Connects to a host and speaks TLS with it, in the host's own name and as it is `offer`ed.
     ///
     /// # Errors
     /// As [`connect`](Self::connect), and when the handshake fails or there are no roots to trust.
-    pub async fn connect_tls(&self, host: &str, port: u16, alpn: &[&str]) -> Result<TlsConnection, EgressError> {
+    pub async fn connect_tls(&self, host: &str, port: u16, offer: &TlsOffer<'_>) -> Result<TlsConnection, EgressError> {
         let no_roots =
             || EgressError::Tls { host: host.to_owned(), source: std::io::Error::other("no roots are trusted") };
         let roots = self.0.roots.get().ok_or_else(no_roots)?;
-        self.connect(host, port).await?.start_tls(host, roots, alpn).await
+        self.connect(host, port).await?.start_tls(host, roots, offer).await
     }
 
     /// The roots that it trusts, if it was given any.

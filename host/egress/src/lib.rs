@@ -34,4 +34,4 @@ pub use error::EgressError;
 pub use machine::{TlsMachine, Turned};
 pub use relay::relay;
 pub use roots::{RootsError, TlsRoots};
-pub use tls::{TlsConnection, TlsFacts};
+pub use tls::{TlsConnection, TlsFacts, TlsOffer, TlsVersions};

@@ -5,7 +5,7 @@ use tokio_rustls::rustls::ClientConnection;
 
 use crate::error::EgressError;
 use crate::roots::TlsRoots;
-use crate::tls::{TlsFacts, terms};
+use crate::tls::{TlsFacts, TlsOffer, terms};
 
 /// A client's side of TLS whose bytes somebody else carries: what it said comes out sealed, what came is opened.
 ///
@@ -37,13 +37,12 @@ impl fmt::Debug for TlsMachine {
 }
 
 impl TlsMachine {
-    /// One that will speak with a host of this name; `alpn` names the protocols that are offered. Its first turn has what
-    /// begins the handshake.
+    /// One that will speak with a host of this name, as it is `offer`ed. Its first turn has what begins the handshake.
     ///
     /// # Errors
     /// When the name is none.
-    pub fn new(server_name: &str, roots: &TlsRoots, alpn: &[&str]) -> Result<Self, EgressError> {
-        let made = terms(server_name, roots, alpn)
+    pub fn new(server_name: &str, roots: &TlsRoots, offer: &TlsOffer<'_>) -> Result<Self, EgressError> {
+        let made = terms(server_name, roots, offer)
             .and_then(|(server, config)| ClientConnection::new(config, server).map_err(io::Error::other));
         match made {
             Ok(connection) => Ok(Self { name: server_name.to_owned(), connection, is_agreed: false }),

@@ -8,7 +8,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, ClientConnection, ProtocolVersion};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, ProtocolVersion, SupportedProtocolVersion};
 
 use crate::connection::Connection;
 use crate::roots::TlsRoots;
@@ -47,27 +48,63 @@ impl TlsFacts {
     }
 }
 
+/// What a client offers the other side of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TlsOffer<'a> {
+    /// The protocols above TLS.
+    pub alpn: &'a [&'a str],
+    /// The versions of TLS.
+    pub versions: TlsVersions,
+}
+
+/// Versions of TLS, of those that are sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsVersions {
+    /// All of them.
+    #[default]
+    All,
+    /// TLS 1.2 and nothing newer.
+    OnlyTwo,
+    /// TLS 1.3 and nothing older.
+    OnlyThree,
+}
+
+impl TlsVersions {
+    fn spoken(self) -> Vec<&'static SupportedProtocolVersion> {
+        match self {
+            Self::All => ALL_VERSIONS.to_vec(),
+            Self::OnlyTwo => vec![&TLS12],
+            Self::OnlyThree => vec![&TLS13],
+        }
+    }
+}
+
 /// Whom TLS is spoken with, and how; certificates are verified against these roots, whoever asks.
 pub(crate) fn terms(
     name: &str,
     roots: &TlsRoots,
-    alpn: &[&str],
+    offer: &TlsOffer<'_>,
 ) -> io::Result<(ServerName<'static>, Arc<ClientConfig>)> {
     let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
     let bare = bare.strip_suffix('.').unwrap_or(bare);
     let server = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(&offer.versions.spoken())
         .map_err(io::Error::other)?
         .with_root_certificates(roots.store())
         .with_no_client_auth();
-    config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    config.alpn_protocols = offer.alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     Ok((server, Arc::new(config)))
 }
 
 impl TlsConnection {
-    pub(crate) async fn shake(over: Connection, name: &str, roots: &TlsRoots, alpn: &[&str]) -> io::Result<Self> {
-        let (server, config) = terms(name, roots, alpn)?;
+    pub(crate) async fn shake(
+        over: Connection,
+        name: &str,
+        roots: &TlsRoots,
+        offer: &TlsOffer<'_>,
+    ) -> io::Result<Self> {
+        let (server, config) = terms(name, roots, offer)?;
         let stream = TlsConnector::from(config).connect(server, over).await?;
         Ok(Self(Box::new(stream)))
     }

@@ -12,6 +12,7 @@ pub fn cases() -> Vec<Case> {
         ("a_connection_serves_many_requests", Python, kept),
         ("redirects_are_followed_and_judged_again", Python, redirects),
         ("tls_is_the_hosts", Python, tls),
+        ("a_context_says_which_versions_of_tls", Python, versions),
         ("a_certificate_that_does_not_hold", Python, certificates),
         ("an_authority_that_the_host_does_not_trust", Python, untrusted),
         ("verification_cannot_be_switched_off", Python, unverified),
@@ -110,6 +111,35 @@ print(connection.sock.version(), connection.sock.cipher()[0][:4], len(connection
 print(len(connection.getresponse().read()))
 "#;
     ground.prints(Python, text, &ground.all(), "b'hello'\nTLSv1.3 TLS1 True\n1048576\n").map(drop)
+}
+
+fn versions(ground: &Ground) -> Result<()> {
+    let text = r#"
+import asyncio, socket, ssl
+# Versions 1.2 and 1.3, and the option that takes the second away.
+two, three, without = 0x303, 0x304, 1 << 29
+def context(first=None, last=None, off=0):
+    made = ssl.create_default_context()
+    made.minimum_version = first or made.minimum_version
+    made.maximum_version = last or made.maximum_version
+    made.options |= off
+    return made
+async def apart(context):
+    _, writer = await asyncio.open_connection("localhost", TLS, ssl=context)
+    writer.close()
+    return writer.get_extra_info("ssl_object").version()
+def told(context):
+    sock = context.wrap_socket(socket.create_connection(("localhost", TLS)), server_hostname="localhost")
+    return sock.version(), asyncio.run(apart(context))
+print(told(context(last=two)), told(context(three)), told(context()), told(context(off=without)))
+try:
+    told(context(three, off=without))
+except ssl.SSLError as error:
+    print(error.reason)
+"#;
+    let [two, three] = [2, 3].map(|minor| format!("('TLSv1.{minor}', 'TLSv1.{minor}')"));
+    let wanted = format!("{two} {three} {three} {two}\nNO_PROTOCOLS_AVAILABLE\n");
+    ground.prints(Python, text, &ground.all(), &wanted).map(drop)
 }
 
 fn certificates(ground: &Ground) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
-use codebox_egress::{EgressError, TlsFacts, TlsMachine};
+use codebox_egress::{EgressError, TlsFacts, TlsMachine, TlsOffer};
 use proptest::prelude::*;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
@@ -53,7 +53,8 @@ impl Pair {
 #[test]
 fn both_sides_hear_each_other_and_the_end() {
     let (config, roots) = vouched_for(NAME);
-    let client = TlsMachine::new(NAME, &roots, &["http/1.1"]).expect("a name");
+    let client =
+        TlsMachine::new(NAME, &roots, &TlsOffer { alpn: &["http/1.1"], ..TlsOffer::default() }).expect("a name");
     let mut pair = Pair::new(&config, client);
     let agreed = pair.shake().expect("it is vouched for");
     assert_eq!((agreed.version, agreed.alpn.as_deref()), ("TLSv1.3", Some(b"http/1.1".as_slice())));
@@ -91,18 +92,18 @@ fn nobody_else_is_believed() {
     let (config, roots) = vouched_for("other.example");
     let (_, strange) = vouched_for(NAME);
     for (name, roots) in [(NAME, &roots), ("other.example", &strange)] {
-        let mut pair = Pair::new(&config, TlsMachine::new(name, roots, &[]).expect("a name"));
+        let mut pair = Pair::new(&config, TlsMachine::new(name, roots, &TlsOffer::default()).expect("a name"));
         let error = pair.shake().expect_err("nobody vouches for it");
         assert!(error.is_certificate(), "{error}");
         assert!(pair.client.turn(&[], &[]).is_err(), "it goes on after that");
     }
-    assert!(TlsMachine::new("no name", &roots, &[]).is_err());
+    assert!(TlsMachine::new("no name", &roots, &TlsOffer::default()).is_err());
 }
 
 #[test]
 fn nothing_is_said_before_the_handshake_is_over() {
     let (_, roots) = vouched_for(NAME);
-    let mut client = TlsMachine::new(NAME, &roots, &[]).expect("a name");
+    let mut client = TlsMachine::new(NAME, &roots, &TlsOffer::default()).expect("a name");
     client.turn(b"secret", &[]).expect_err("there is nobody to say it to");
 }
 
@@ -117,7 +118,7 @@ proptest! {
         framed: bool,
     ) {
         let (_, roots) = vouched_for(NAME);
-        let mut client = TlsMachine::new(NAME, &roots, &[]).expect("a name");
+        let mut client = TlsMachine::new(NAME, &roots, &TlsOffer::default()).expect("a name");
         for piece in pieces {
             let length = u16::try_from(piece.len()).expect("it is short").to_be_bytes();
             let head = if framed { [&[kind, 3, 3], length.as_slice()].concat() } else { Vec::new() };
@@ -131,7 +132,7 @@ proptest! {
     #[test]
     fn what_was_changed_on_the_way_is_refused(at: prop::sample::Index, by in 1u8.., in_handshake: bool) {
         let (config, roots) = vouched_for(NAME);
-        let mut pair = Pair::new(&config, TlsMachine::new(NAME, &roots, &[]).expect("a name"));
+        let mut pair = Pair::new(&config, TlsMachine::new(NAME, &roots, &TlsOffer::default()).expect("a name"));
         let changed = |mut said: Vec<u8>| {
             // The head of a record is not sealed: its version says nothing.
             let length = usize::from(u16::from_be_bytes([said[3], said[4]]));

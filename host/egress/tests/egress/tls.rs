@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use codebox_core::NetVerdict;
-use codebox_egress::{EgressError, TlsRoots};
+use codebox_egress::{EgressError, TlsOffer, TlsRoots, TlsVersions};
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
@@ -56,12 +56,26 @@ async fn speaking_tls(name: &str) -> (u16, TlsRoots) {
 async fn a_host_that_is_vouched_for_is_spoken_to() {
     let (port, roots) = speaking_tls("localhost").await;
     let egress = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(roots);
-    let mut connection = egress.connect_tls("localhost", port, &["h2", "http/1.1"]).await.expect("it is vouched for");
+    let offer = TlsOffer { alpn: &["h2", "http/1.1"], ..TlsOffer::default() };
+    let mut connection = egress.connect_tls("localhost", port, &offer).await.expect("it is vouched for");
     assert_eq!(connection.facts().alpn.as_deref(), Some(b"http/1.1".as_slice()));
     let mut said = String::new();
     connection.read_to_string(&mut said).await.expect("it ends well");
     assert_eq!(said, "hello");
     assert!(egress.used().received > 5, "what TLS takes is counted too");
+}
+
+#[tokio::test]
+async fn no_other_version_is_spoken_than_was_offered() {
+    let (port, roots) = speaking_tls("localhost").await;
+    let egress = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(roots);
+    for (versions, spoken) in
+        [(TlsVersions::OnlyTwo, "TLSv1.2"), (TlsVersions::OnlyThree, "TLSv1.3"), (TlsVersions::All, "TLSv1.3")]
+    {
+        let offer = TlsOffer { versions, ..TlsOffer::default() };
+        let connection = egress.connect_tls("localhost", port, &offer).await.expect("it is vouched for");
+        assert_eq!(connection.facts().version, spoken);
+    }
 }
 
 #[tokio::test]
@@ -72,7 +86,8 @@ async fn nobody_else_is_spoken_to() {
     let untrusted = egress(&[&format!("localhost:{port}")], LIMITS).with_roots(strange);
     let without = egress(&[&format!("localhost:{port}")], LIMITS);
     for egress in [&named_otherwise, &untrusted, &without] {
-        let error = egress.connect_tls("localhost", port, &[]).await.expect_err("nobody vouches for it");
+        let error =
+            egress.connect_tls("localhost", port, &TlsOffer::default()).await.expect_err("nobody vouches for it");
         assert!(matches!(error, EgressError::Tls { .. }), "{error}");
     }
     let verdict = &named_otherwise.used().attempts[0].verdict;

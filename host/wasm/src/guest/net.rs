@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use codebox_core::{NetRules, NetUse};
-use codebox_egress::{Egress, TlsMachine};
+use codebox_egress::{Egress, TlsMachine, TlsOffer};
 
 mod fetch;
 mod machine;
@@ -144,7 +144,7 @@ impl Net {
     }
 
     async fn start_tls(&mut self, handle: u32, wanted: &[u8]) -> Reply {
-        let WantedTls { name, alpn } = match WantedTls::read(wanted) {
+        let WantedTls { name, alpn, versions } = match WantedTls::read(wanted) {
             Ok(wanted) => wanted,
             Err(malformed) => return malformed,
         };
@@ -157,7 +157,8 @@ impl Net {
             return Reply::denied(&refusal);
         }
         let Some(roots) = self.egress.roots() else { return Reply::no_roots() };
-        match socket.start_tls(&name, &alpn, roots).await {
+        let offer = TlsOffer { alpn: &alpn, versions: versions.into() };
+        match socket.start_tls(&name, &offer, roots).await {
             Ok((socket, facts)) => {
                 self.sockets.insert(handle, socket);
                 Reply::Done(GotTls::of(facts).told())
@@ -178,11 +179,12 @@ impl Net {
 
     /// Begins TLS whose bytes the guest carries itself, with a host that is granted.
     fn begin_tls(&self, wanted: &[u8]) -> Result<TlsMachine, Reply> {
-        let WantedTls { name, alpn } = WantedTls::read(wanted)?;
+        let WantedTls { name, alpn, versions } = WantedTls::read(wanted)?;
         self.rules.on_some_port(&name).map_err(|refusal| Reply::denied(&refusal))?;
         self.room()?;
         let roots = self.egress.roots().ok_or_else(Reply::no_roots)?;
-        TlsMachine::new(&name, roots, &alpn).map_err(|error| Reply::of_egress(&error))
+        let offer = TlsOffer { alpn: &alpn, versions: versions.into() };
+        TlsMachine::new(&name, roots, &offer).map_err(|error| Reply::of_egress(&error))
     }
 
     /// Waits until one of these can be read; tells which can.

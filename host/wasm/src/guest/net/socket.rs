@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use codebox_egress::{Connection, EgressError, TlsConnection, TlsFacts, TlsRoots};
+use codebox_egress::{Connection, EgressError, TlsConnection, TlsFacts, TlsOffer, TlsRoots};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
 use super::MAX_ANSWER;
@@ -78,7 +78,7 @@ impl Socket {
     pub(super) async fn start_tls(
         self,
         name: &str,
-        alpn: &[&str],
+        offer: &TlsOffer<'_>,
         roots: &TlsRoots,
     ) -> Result<(Self, TlsFacts), EgressError> {
         let Self { stream, ahead, end, host, port } = self;
@@ -88,7 +88,7 @@ impl Socket {
         if !ahead.bytes().is_empty() {
             return Err(unfit(name, "the other side spoke before TLS"));
         }
-        let stream = connection.start_tls(name, roots, alpn).await?;
+        let stream = connection.start_tls(name, roots, offer).await?;
         let facts = stream.facts();
         Ok((Self { stream: Stream::Tls(Box::new(stream)), ahead, end, host, port }, facts))
     }

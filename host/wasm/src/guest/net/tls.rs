@@ -1,6 +1,6 @@
 //! What a guest and its host tell each other of TLS.
 
-use codebox_egress::TlsFacts;
+use codebox_egress::{TlsFacts, TlsVersions};
 use serde::{Deserialize, Serialize};
 
 use super::reply::Reply;
@@ -11,6 +11,30 @@ pub(super) struct WantedTls<'a> {
     pub name: String,
     #[serde(borrow)]
     pub alpn: Vec<&'a str>,
+    #[serde(default)]
+    pub versions: WantedVersions,
+}
+
+/// The versions of TLS that it accepts.
+#[derive(Clone, Copy, Default, Deserialize)]
+pub(super) enum WantedVersions {
+    #[default]
+    #[serde(rename = "all")]
+    All,
+    #[serde(rename = "1.2")]
+    OnlyTwo,
+    #[serde(rename = "1.3")]
+    OnlyThree,
+}
+
+impl From<WantedVersions> for TlsVersions {
+    fn from(wanted: WantedVersions) -> Self {
+        match wanted {
+            WantedVersions::All => Self::All,
+            WantedVersions::OnlyTwo => Self::OnlyTwo,
+            WantedVersions::OnlyThree => Self::OnlyThree,
+        }
+    }
 }
 
 /// The TLS that it got.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use codebox_egress::EgressError;
+use codebox_egress::{EgressError, TlsOffer};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -123,7 +123,8 @@ async fn connect(reach: &Reach, place: &Place) -> Result<SendRequest<RequestBody
         return spoken(reach, connection).await;
     }
     let roots = reach.egress.roots().ok_or_else(Reply::no_roots)?;
-    let connection = connection.start_tls(host, roots, &[ALPN]).await.map_err(refused)?;
+    let offer = TlsOffer { alpn: &[ALPN], ..TlsOffer::default() };
+    let connection = connection.start_tls(host, roots, &offer).await.map_err(refused)?;
     spoken(reach, connection).await
 }
 
