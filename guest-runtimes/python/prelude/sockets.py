@@ -189,7 +189,10 @@ class Socket:
 
     def shutdown(self, how):
         handle = self._opened()
-        if how in (socket.SHUT_WR, socket.SHUT_RDWR):
+        if how not in (0, 1, 2):
+            raise _code(errno.EINVAL)
+        # Not to read any more is nothing that the other side hears of.
+        if how:
             net.ask(net.SHUTDOWN, handle)
 
     def settimeout(self, value):
@@ -340,6 +343,20 @@ def gethostbyname(name):
     raise socket.gaierror(_eai("EAI_FAIL", -4), "names are resolved by the host, when it connects")
 
 
+def gethostbyname_ex(name):
+    return name, [], [gethostbyname(name)]
+
+
+def _only_the_host(*_, **__):
+    told = "names are looked up by the host alone, when it connects; this needs a container"
+    raise missing.refused("sockets", socket.gaierror(_eai("EAI_FAIL", -4), told))
+
+
+def _only_clients(*_, **__):
+    told = "only connections to granted hosts are available in this sandbox; this needs a container"
+    raise missing.refused("sockets", OSError(errno.EACCES, told))
+
+
 def setdefaulttimeout(timeout):
     global _default_timeout
     if timeout is not None and timeout < 0:
@@ -368,9 +385,17 @@ NAMES = {
     "create_connection": create_connection,
     "getaddrinfo": getaddrinfo,
     "gethostbyname": gethostbyname,
+    "gethostbyname_ex": gethostbyname_ex,
     "setdefaulttimeout": setdefaulttimeout,
     "getdefaulttimeout": getdefaulttimeout,
 }
+
+# What no connection gives: that the network is granted is true of it all the same.
+NAMES.update(dict.fromkeys(("gethostbyaddr", "getnameinfo"), _only_the_host))
+NAMES.update({name: _only_clients for name in ("create_server", "socketpair", "fromfd") if hasattr(socket, name)})
+
+# The interpreter's system has other numbers; programs write these.
+NAMES.update({"SHUT_RD": 0, "SHUT_WR": 1, "SHUT_RDWR": 2})
 
 # Names that programs tune connections by, and the interpreter's system lacks; with the numbers of Linux.
 _OPTIONS = {"SO_ERROR": 4, "SO_KEEPALIVE": 9, "SO_RCVBUF": 8, "SO_REUSEADDR": 2, "SO_SNDBUF": 7, "MSG_DONTWAIT": 64}

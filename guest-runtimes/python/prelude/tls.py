@@ -211,7 +211,9 @@ class _SSLContext:
         if server_side:
             raise SSLError(1, "[SSL] servers are not available in this sandbox")
         if not server_hostname:
-            raise ValueError("check_hostname requires server_hostname")
+            if self._check:
+                raise ValueError("check_hostname requires server_hostname")
+            raise ValueError("the host verifies whom TLS is with in this sandbox: give server_hostname")
         return _Machine(incoming, outgoing, self, server_hostname)
 
 

@@ -285,6 +285,15 @@ with socket.socket() as sock:
         print(file.readline(), file.read()[-5:])
     sock.setblocking(False)
     print(sock.recv(10))
+with socket.create_connection(("127.0.0.1", PLAIN)) as sock:
+    sock.shutdown(1)
+    print(sock.recv(1), socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR)
+print(socket.gethostbyname_ex("localhost"))
+for use in (socket.socketpair, lambda: socket.create_server(("", 0)), lambda: socket.gethostbyaddr("127.0.0.1")):
+    try:
+        use()
+    except OSError as error:
+        print("needs a container" in str(error))
 for use in (lambda: socket.socket().bind(("", 80)), lambda: socket.socket(type=socket.SOCK_DGRAM), lambda: socket.socket().recv(1)):
     try:
         use()
@@ -293,7 +302,7 @@ for use in (lambda: socket.socket().bind(("", 80)), lambda: socket.socket(type=s
 "#;
     let address = ground.plain.address;
     let wanted = format!(
-        "0 ('127.0.0.1', {})\n([], [], []) True\nTrue\nTrue\nb'HTTP' b'HTTP/1.1'\nb' 200 OK\\r\\n' b'hello'\nb''\nPermissionError\nPermissionError\nOSError\n",
+        "0 ('127.0.0.1', {})\n([], [], []) True\nTrue\nTrue\nb'HTTP' b'HTTP/1.1'\nb' 200 OK\\r\\n' b'hello'\nb''\nb'' 0 1 2\n('localhost', [], ['127.0.0.1'])\nTrue\nTrue\nTrue\nPermissionError\nPermissionError\nOSError\n",
         address.port()
     );
     ground.prints(Python, text, &ground.all(), &wanted).map(drop)
@@ -394,6 +403,9 @@ print(kind(other.do_handshake))
 incoming.write(b"HTTP/1.1 400 Bad Request")
 print(kind(other.do_handshake)[0], kind(other.do_handshake)[0])
 print(kind(context.wrap_bio, incoming, outgoing), kind(context.wrap_bio, incoming, outgoing, True)[0])
+lax = ssl.create_default_context()
+lax.check_hostname = False
+print("give server_hostname" in kind(lax.wrap_bio, incoming, outgoing)[1])
 for name in ("other.example", "127.0.0.2"):
     try:
         context.wrap_bio(incoming, outgoing, server_hostname=name)
@@ -414,7 +426,7 @@ print(type(context.wrap_bio(incoming, outgoing, server_hostname="localhost")).__
         ('SSLWantReadError', None) True ('SSLError', 'PROTOCOL_IS_SHUTDOWN')\n\
         None ('SSLZeroReturnError', None) ('SSLError', None)\n\
         ('SSLWantReadError', None)\nSSLError SSLEOFError\n\
-        ('ValueError', 'check_hostname requires server_hostname') ValueError\nTrue\nTrue\n61 True\nSSLObject\n";
+        ('ValueError', 'check_hostname requires server_hostname') ValueError\nTrue\nTrue\nTrue\n61 True\nSSLObject\n";
     ground.prints(Python, text, &ground.all(), wanted).map(drop)
 }
 

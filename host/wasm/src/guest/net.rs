@@ -115,7 +115,10 @@ impl Net {
         if self.sockets.len() + self.machines.len() < MAX_OPEN {
             return Ok(());
         }
-        let text = format!("no more than {MAX_OPEN} connections may be open at once, TLS apart from one counted too");
+        let text = format!(
+            "no more than {MAX_OPEN} connections may be open at once, TLS apart from one counted too: \
+             have the client hold fewer"
+        );
         Err(Reply::failed("other", "EMFILE", &text))
     }
 

@@ -61,6 +61,8 @@ impl Refusal {
         let Self { reason, host, port, address } = self;
         match reason {
             RefusalReason::BadHost => None,
+            // No grant names that port.
+            RefusalReason::NotGranted | RefusalReason::Address(_) if *port == 0 => None,
             RefusalReason::NotGranted | RefusalReason::Address(_) => {
                 let host = address.map_or_else(|| host.clone(), |address| address.to_string());
                 Some(format!("add --net {}", authority(&host, *port)))

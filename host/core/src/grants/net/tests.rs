@@ -250,6 +250,7 @@ fn a_refusal_is_one_line_with_its_fix() {
     for (judged, want) in [
         (rules.name("other.org", 443), "cannot connect to other.org:443: it is not granted; add --net other.org:443"),
         (rules.name("a b", 1), "cannot connect to a b:1: it is no host name and no address"),
+        (rules.name("other.org", 0), "cannot connect to other.org:0: it is not granted"),
         (
             rules.address("db.example.org", ip("10.0.0.5"), 5432),
             "cannot connect to db.example.org:5432: it leads to 10.0.0.5, a private address, which has to be granted by \
