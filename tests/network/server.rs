@@ -3,6 +3,7 @@
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,14 +21,29 @@ pub const LARGE: usize = 1 << 20;
 /// A server, for as long as the tests run.
 pub struct Server {
     pub address: SocketAddr,
+    open: Arc<Open>,
     /// Its certificate, if it speaks TLS.
     pub certificate: Option<String>,
+    /// What it speaks TLS by, if it does.
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
+/// Connections that are open, and that were at most.
+#[derive(Default)]
+struct Open {
+    now: AtomicUsize,
+    most: AtomicUsize,
 }
 
 impl Server {
     /// One that speaks plain HTTP.
     pub fn plain() -> Result<Self> {
-        Self::start(None)
+        Self::start("127.0.0.1", None)
+    }
+
+    /// One that does at every address of this machine.
+    pub fn everywhere() -> Result<Self> {
+        Self::start("0.0.0.0", None)
     }
 
     /// One that speaks TLS, with a certificate of its own for this name.
@@ -38,22 +54,34 @@ impl Server {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![cert.der().clone()], key)?;
-        let mut server = Self::start(Some(Arc::new(config)))?;
+        let config = Arc::new(config);
+        let mut server = Self::start("127.0.0.1", Some(Arc::clone(&config)))?;
         server.certificate = Some(cert.pem());
+        server.tls = Some(config);
         Ok(server)
     }
 
-    fn start(tls: Option<Arc<ServerConfig>>) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
+    fn start(at: &str, tls: Option<Arc<ServerConfig>>) -> Result<Self> {
+        let listener = TcpListener::bind((at, 0))?;
+        let (address, open) = (listener.local_addr()?, Arc::<Open>::default());
+        let counted = Arc::clone(&open);
         thread::spawn(move || {
             for (number, stream) in (1..).zip(listener.incoming().flatten()) {
-                let tls = tls.clone();
-                // A client may leave at any time.
-                thread::spawn(move || drop(serve(stream, tls, number)));
+                let (tls, open) = (tls.clone(), Arc::clone(&counted));
+                open.most.fetch_max(open.now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                thread::spawn(move || {
+                    // A client may leave at any time.
+                    drop(serve(stream, tls, number));
+                    open.now.fetch_sub(1, Ordering::Relaxed);
+                });
             }
         });
-        Ok(Self { address, certificate: None })
+        Ok(Self { address, open, certificate: None, tls: None })
+    }
+
+    /// How many connections were open at one time at most.
+    pub fn most_open(&self) -> usize {
+        self.open.most.load(Ordering::Relaxed)
     }
 
     /// How many connections were made to this plain server before this call, which makes one more: they are taken in
@@ -155,6 +183,10 @@ fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<(
         }
         "/large" => whole(to, "200 OK", "", &vec![b'x'; LARGE]),
         "/redirect" => whole(to, "302 Found", &format!("Location: {query}\r\n"), b""),
+        "/many" => {
+            let many: String = (0..150).map(|number| format!("X-{number}: v\r\n")).collect();
+            whole(to, "200 OK", &many, b"many")
+        }
         "/missing" => whole(to, "404 Not Found", "", b"nothing"),
         "/never" => {
             thread::sleep(Duration::from_secs(60));

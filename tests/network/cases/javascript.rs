@@ -148,6 +148,8 @@ fn headers(ground: &Ground) -> Result<()> {
 const given = new Headers([['A', '1'], ['a', '2'], ['Set-Cookie', 'q=1']]);
 given.append('set-cookie', 'r=2');
 console.log(JSON.stringify([...given]), given.getSetCookie().join());
+const many = await fetch('http://127.0.0.1:PLAIN/many');
+console.log(many.headers.get('x-149'), await many.text());
 for (const bad of [{ 'a b': 'c' }, { a: 'c\nd' }]) {
   try { new Headers(bad); } catch (error) { console.log(error.name); }
 }
@@ -155,7 +157,7 @@ given.delete('set-cookie');
 const lines = await (await fetch('http://127.0.0.1:PLAIN/headers', { headers: given })).text();
 console.log(/^a: 1, 2$/m.test(lines), /cookie/.test(lines), /^accept-encoding: gzip, deflate$/m.test(lines));
 "#;
-    let wanted = "[[\"a\",\"1, 2\"],[\"set-cookie\",\"q=1\"],[\"set-cookie\",\"r=2\"]] q=1,r=2\nTypeError\nTypeError\ntrue false true\n";
+    let wanted = "[[\"a\",\"1, 2\"],[\"set-cookie\",\"q=1\"],[\"set-cookie\",\"r=2\"]] q=1,r=2\nv many\nTypeError\nTypeError\ntrue false true\n";
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
 }
 

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use codebox_testkit::Guest::{self, JavaScript, Python};
 
+use crate::server::Server;
 use crate::{Case, Ground};
 
 type Tried = fn(&Ground) -> Result<()>;
@@ -14,7 +15,11 @@ pub fn cases() -> Vec<Case> {
         ("connections_are_limited", |ground| connections(ground, Python), |ground| connections(ground, JavaScript)),
         ("the_deadline_holds_while_it_waits", |ground| deadline(ground, Python), |ground| deadline(ground, JavaScript)),
     ];
-    let mut cases: Vec<Case> = vec![("requests_of_any_form_are_survived", Python, hostile)];
+    let mut cases: Vec<Case> = vec![
+        ("requests_of_any_form_are_survived", Python, hostile),
+        ("bodies_that_nobody_takes_are_not_held", Python, held),
+        ("connections_between_requests_are_bounded", Python, idle),
+    ];
     for (name, python, javascript) in both {
         cases.push((name, Python, python));
         cases.push((name, JavaScript, javascript));
@@ -112,5 +117,83 @@ print("alive")
     ensure!(report.outcome() == "exited 0", "{} {}", report.outcome(), report.stderr());
     ensure!(report.stdout().ends_with("64 True\nalive\n"), "{:?}", report.stdout());
     ensure!(!report.stdout().contains("b'\\x00'"), "a malformed request was made: {:?}", report.stdout());
+    Ok(())
+}
+
+/// What a program begins with that asks the host for exchanges itself.
+const EXCHANGES: &str = r#"
+import _host, json, struct
+START, BODY, NEXT, WAIT, ROOM = 16, 17, 18, 20, 1 << 31
+def ask(op, handle=0, number=0, wait=0, data=b""):
+    return bytes(_host.call(struct.pack("<BBIII", 1, op, handle, number, wait) + data) or b"")
+def start(url, body=b"", **more):
+    head = json.dumps({"method": "POST" if body or more else "GET", "url": url, "headers": [], "streams": False, **more}).encode()
+    return ask(START, 0, len(head), 100, head + body)
+def number(answer):
+    return int.from_bytes(answer[1:5], "little")
+"#;
+
+/// A server that never reads: what the host takes of the guest and does not send is all that it holds.
+fn held(ground: &Ground) -> Result<()> {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let address = silent.local_addr()?.to_string();
+    let text = r#"
+url, piece, taken = "http://SILENT/", bytes(1 << 20), 0
+for _ in range(6):
+    handle = number(start(url, streams=True))
+    while True:
+        if ask(BODY, handle, 0, 0, piece) == b"":
+            taken += len(piece)
+        elif ask(WAIT, 0, 0, 150, struct.pack("<I", handle | ROOM)) == b"\2":
+            break
+print(taken)
+"#;
+    let text = format!("{EXCHANGES}{text}").replace("SILENT", &address);
+    let (report, _) = ground.run(Python, &text, std::slice::from_ref(&address), &[])?;
+    ensure!(report.outcome() == "exited 0", "{} {}", report.outcome(), report.stderr());
+    let (taken, sent): (u64, _) = (report.stdout().trim().parse()?, report.at("/network/sent").as_u64().unwrap_or(0));
+    ensure!(taken > 1 << 20 && taken.saturating_sub(sent) < 3 << 20, "of {taken} bytes, {sent} were sent");
+
+    // Bodies that come whole, for a server that cannot even be connected to: its queue is full.
+    let full = std::net::TcpListener::bind("127.0.0.1:0")?;
+    rustix::net::listen(&full, 0)?;
+    let address = full.local_addr()?.to_string();
+    let _queued = std::net::TcpStream::connect(&address)?;
+    let text = r#"
+body = bytes(3 << 19)
+print(sum(start("http://SILENT/", body)[:1] == b"\0" for _ in range(20)) * len(body))
+"#;
+    let text = format!("{EXCHANGES}{text}").replace("SILENT", &address);
+    let report = ground.run(Python, &text, &[address], &[])?.0;
+    ensure!(report.outcome() == "exited 0", "{} {}", report.outcome(), report.stderr());
+    let taken: u64 = report.stdout().trim().parse()?;
+    ensure!((8 << 20..=16 << 20).contains(&taken), "{taken} bytes are held");
+    Ok(())
+}
+
+fn idle(ground: &Ground) -> Result<()> {
+    let server = Server::everywhere()?;
+    let text = r#"
+def finish(handle):
+    body = b""
+    while (answer := ask(NEXT, handle, 0, 5000))[:2] in (b"\0h", b"\0d"):
+        body += answer[2:] if answer[1:2] == b"d" else b""
+    return body
+for wave in range(6):
+    places = [f"http://127.0.0.{wave * 8 + number + 1}:PORT/hello" for number in range(8)]
+    for handle in [number(start(place)) for place in places for _ in range(8)]:
+        assert finish(handle) == b"hello"
+# However a host is written.
+print(len({finish(number(start(f"http://{host}:PORT/connection"))) for host in ("localhost", "LOCALHOST", "localHost")}))
+"#;
+    let port = server.address.port();
+    let text = format!("{EXCHANGES}{text}").replace("PORT", &port.to_string());
+    let grants = [format!("127.0.0.0/8:{port}"), format!("localhost:{port}")];
+    let report = ground.prints(Python, &text, &grants, "1\n")?;
+    let made = report.at("/network/attempts").as_array().into_iter().flatten();
+    let made: u64 = made.filter_map(|attempt| attempt["times"].as_u64()).sum();
+    ensure!(made > 300, "{made} connections were made");
+    // Those of exchanges that go on, and as many between them.
+    ensure!(server.most_open() < 250, "{} connections were open at one time", server.most_open());
     Ok(())
 }

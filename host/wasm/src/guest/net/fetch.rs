@@ -3,9 +3,10 @@
 //! They get on while the guest waits for one of them, and end with the guest: nothing is left to an executor.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use codebox_egress::Egress;
@@ -13,7 +14,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::{AbortHandle, Abortable, BoxFuture};
 use futures_util::stream::FuturesUnordered;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 mod body;
 mod exchange;
@@ -22,6 +23,7 @@ mod idle;
 use super::MAX_ANSWER;
 use super::reply::Reply;
 use super::request::FetchOp;
+use body::Giver;
 use idle::Idle;
 
 /// Exchanges that a guest may have at once.
@@ -30,14 +32,22 @@ const MAX_FETCHES: usize = 64;
 /// Stands beside an exchange's number for the wish to send more of its body.
 const ROOM: u32 = 1 << 31;
 
-/// Pieces of a body that wait for one side or the other.
+/// Pieces of an answer that wait for the guest.
 const PIECES: usize = 4;
+
+/// Bytes of bodies that come whole, of all exchanges together, that the host holds at most.
+const MOST_WHOLE: usize = 16 << 20;
+
+/// How long one that comes whole waits for the others to be sent.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The exchanges of one guest.
 pub(super) struct Fetches {
     reach: Arc<Reach>,
     running: BTreeMap<u32, Fetch>,
     last: u32,
+    /// Room for bodies that come whole.
+    room: Arc<Semaphore>,
     /// The exchanges' own part, and their connections'.
     work: FuturesUnordered<Work>,
     more_work: mpsc::UnboundedReceiver<Work>,
@@ -59,15 +69,8 @@ struct Fetch {
     events: mpsc::Receiver<Event>,
     /// Taken from the events and not told yet.
     next: Option<Event>,
-    body: Option<mpsc::Sender<Bytes>>,
-    /// Room for one more piece of the body, which the guest waits for.
-    room: Option<Room>,
+    body: Option<Giver>,
     abort: AbortHandle,
-}
-
-enum Room {
-    Awaited(BoxFuture<'static, Option<mpsc::OwnedPermit<Bytes>>>),
-    There(mpsc::OwnedPermit<Bytes>),
 }
 
 impl Drop for Fetch {
@@ -109,13 +112,14 @@ impl Fetches {
     pub(super) fn new(egress: Egress) -> Self {
         let (work, more_work) = mpsc::unbounded_channel();
         let reach = Arc::new(Reach { egress, idle: Idle::default(), work });
-        Self { reach, running: BTreeMap::new(), last: 0, work: FuturesUnordered::new(), more_work }
+        let room = Arc::new(Semaphore::new(MOST_WHOLE));
+        Self { reach, running: BTreeMap::new(), last: 0, room, work: FuturesUnordered::new(), more_work }
     }
 
     pub(super) async fn serve(&mut self, op: FetchOp, handle: u32, number: u32, bytes: &[u8]) -> Reply {
         match op {
             FetchOp::Start => {
-                let reply = self.start(number, bytes);
+                let reply = self.start(number, bytes).await;
                 self.get_on().await;
                 reply
             }
@@ -157,7 +161,7 @@ impl Fetches {
         }
     }
 
-    fn start(&mut self, head: u32, bytes: &[u8]) -> Reply {
+    async fn start(&mut self, head: u32, bytes: &[u8]) -> Reply {
         let parts = usize::try_from(head).ok().and_then(|head| bytes.split_at_checked(head));
         let Some((Ok(head), body)) = parts.map(|(head, body)| (serde_json::from_slice::<RequestHead>(head), body))
         else {
@@ -170,42 +174,49 @@ impl Fetches {
                 &format!("no more than {MAX_FETCHES} requests may be made at once"),
             );
         }
+        let body = match self.whole(body).await {
+            Ok(body) => body,
+            Err(reply) => return reply,
+        };
         let Some(handle) = self.last.checked_add(1) else { return Reply::closed() };
         self.last = handle;
         let (tell, events) = mpsc::channel(PIECES);
-        let (give, more) = mpsc::channel(PIECES);
-        let (give, more) = if head.streams { (Some(give), Some(more)) } else { (None, None) };
-        let body = Bytes::copy_from_slice(body);
+        let (give, more) = if head.streams { Some(Giver::new()).unzip() } else { (None, None) };
         let (abort, aborted) = AbortHandle::new_pair();
         let exchange = Abortable::new(exchange::run(self.reach.clone(), head, (body, more), tell), aborted);
         self.work.push(Box::pin(async {
             let _ended_or_given_up = exchange.await;
         }));
-        self.running.insert(handle, Fetch { events, next: None, body: give, room: None, abort });
+        self.running.insert(handle, Fetch { events, next: None, body: give, abort });
         Reply::Done(handle.to_le_bytes().to_vec())
     }
 
-    /// Takes a piece of a body; it is not taken while others wait.
+    /// A body that came whole, once there is room for it beside the others.
+    async fn whole(&mut self, body: &[u8]) -> Result<Bytes, Reply> {
+        if body.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let wanted = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let mut room = pin!(Arc::clone(&self.room).acquire_many_owned(wanted));
+        let there = std::future::poll_fn(|cx| {
+            self.poll_work(cx);
+            room.as_mut().poll(cx)
+        });
+        match tokio::time::timeout(PATIENCE, there).await {
+            Ok(Ok(room)) => Ok(body::held(body, room)),
+            Ok(Err(_)) | Err(_) => {
+                let text = "the bodies of other requests, which their servers do not take, leave no room for this one";
+                Err(Reply::failed("other", "ENOBUFS", text))
+            }
+        }
+    }
+
+    /// Takes a piece of a body; it has to be given again where there is no room for all of it.
     fn body(&mut self, handle: u32, last: u32, bytes: &[u8]) -> Reply {
         let Some(fetch) = self.running.get_mut(&handle) else { return Reply::closed() };
-        let Some(sender) = &fetch.body else { return Reply::closed() };
-        if !bytes.is_empty() {
-            let piece = Bytes::copy_from_slice(bytes);
-            match (fetch.room.take(), sender.try_reserve()) {
-                (Some(Room::There(room)), _) => drop(room.send(piece)),
-                (Some(Room::Awaited(room)), Err(mpsc::error::TrySendError::Full(()))) => {
-                    fetch.room = Some(Room::Awaited(room));
-                    return Reply::Late;
-                }
-                (None, Err(mpsc::error::TrySendError::Full(()))) => {
-                    let sender = sender.clone();
-                    fetch.room = Some(Room::Awaited(Box::pin(async { sender.reserve_owned().await.ok() })));
-                    return Reply::Late;
-                }
-                (_, Ok(room)) => room.send(piece),
-                // The server has answered without it, or the exchange has failed: that is told of as its next event.
-                (_, Err(mpsc::error::TrySendError::Closed(()))) => {}
-            }
+        let Some(giver) = &mut fetch.body else { return Reply::closed() };
+        if !giver.give(bytes) {
+            return Reply::Late;
         }
         if last == 1 {
             fetch.body = None;
@@ -285,14 +296,8 @@ impl Fetch {
         Poll::Ready(())
     }
 
-    /// Ready once there is room.
+    /// Ready once there is room for more of its body.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.room {
-            None | Some(Room::There(_)) => Poll::Ready(()),
-            Some(Room::Awaited(room)) => {
-                self.room = std::task::ready!(Pin::new(room).poll(cx)).map(Room::There);
-                Poll::Ready(())
-            }
-        }
+        self.body.as_mut().map_or(Poll::Ready(()), |giver| giver.poll_room(cx))
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use codebox_egress::{EgressError, TlsOffer};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
@@ -35,11 +35,21 @@ const OWN: [&str; 8] = [
 /// What is said to a server first.
 const ALPN: &str = "http/1.1";
 
+/// Bytes of an answer's head, and of what waits in either direction, at most.
+const MOST_BUFFERED: usize = 64 << 10;
+
+/// Bytes of the longest body that goes over a connection that was used before: where that is closed just then, it is sent
+/// again, and so it is held until there is an answer.
+const SENT_TWICE: usize = 64 << 10;
+
+/// Most headers of an answer, of which there are seldom more than a hundred.
+const MOST_HEADERS: usize = 2000;
+
 /// Makes an exchange and tells what comes of it.
 pub(super) async fn run(
     reach: Arc<Reach>,
     head: RequestHead,
-    (whole, pieces): (Bytes, Option<mpsc::Receiver<Bytes>>),
+    (whole, pieces): (Bytes, Option<mpsc::UnboundedReceiver<Bytes>>),
     tell: mpsc::Sender<Event>,
 ) {
     // Whoever does not listen any more has given the exchange up.
@@ -52,20 +62,14 @@ pub(super) async fn run(
 async fn exchange(
     reach: &Reach,
     head: &RequestHead,
-    (whole, mut pieces): (Bytes, Option<mpsc::Receiver<Bytes>>),
+    (whole, pieces): (Bytes, Option<mpsc::UnboundedReceiver<Bytes>>),
     tell: &mpsc::Sender<Event>,
 ) -> Result<(), Reply> {
     let (place, target) = place(&head.url)?;
-    let mut request = || -> Result<Request<RequestBody>, Reply> {
-        let body = match pieces.take() {
-            Some(pieces) => RequestBody::Pieces { pieces, left: head.length },
-            None => RequestBody::Whole((!whole.is_empty()).then(|| whole.clone())),
-        };
-        made(head, &target, &place, body)
-    };
-    let kept = if head.streams { None } else { reach.idle.take(&place) };
+    let request = |body| made(head, &target, &place, body);
+    let kept = if pieces.is_some() || whole.len() > SENT_TWICE { None } else { reach.idle.take(&place) };
     let answered = match kept {
-        Some(mut sender) => match sender.send_request(request()?).await {
+        Some(mut sender) => match sender.send_request(request(RequestBody::Whole(whole.clone()))?).await {
             Ok(response) => Some((sender, response)),
             // Its other side closed it just then: without having looked at the request, or perhaps not.
             Err(error) if error.is_canceled() || (error.is_incomplete_message() && is_harmless(&head.method)) => None,
@@ -77,7 +81,11 @@ async fn exchange(
         Some(answered) => answered,
         None => {
             let mut sender = connect(reach, &place).await?;
-            let response = sender.send_request(request()?).await.map_err(|error| failure(&error))?;
+            let body = match pieces {
+                Some(pieces) => RequestBody::Pieces { pieces, left: head.length },
+                None => RequestBody::Whole(whole),
+            };
+            let response = sender.send_request(request(body)?).await.map_err(|error| failure(&error))?;
             (sender, response)
         }
     };
@@ -133,7 +141,9 @@ async fn spoken(
     reach: &Reach,
     connection: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) -> Result<SendRequest<RequestBody>, Reply> {
-    let (sender, driver) = handshake(TokioIo::new(connection)).await.map_err(|error| failure(&error))?;
+    let mut http = Builder::new();
+    http.max_buf_size(MOST_BUFFERED).max_headers(MOST_HEADERS);
+    let (sender, driver) = http.handshake(TokioIo::new(connection)).await.map_err(|error| failure(&error))?;
     let driven = async {
         // Its errors are those of the exchanges on it.
         let _ended = driver.await;
@@ -157,7 +167,7 @@ fn place(url: &str) -> Result<(Place, Uri), Reply> {
         _ => return Err(Reply::failed("scheme", "EINVAL", "only http and https can be fetched")),
     };
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(malformed)?;
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
     let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     let target = target.parse().map_err(|_| malformed())?;
@@ -166,7 +176,7 @@ fn place(url: &str) -> Result<(Place, Uri), Reply> {
 
 fn made(head: &RequestHead, target: &Uri, place: &Place, body: RequestBody) -> Result<Request<RequestBody>, Reply> {
     let malformed = |what: &str| Reply::failed("other", "EINVAL", &format!("the request's {what} is malformed"));
-    let is_empty = matches!(body, RequestBody::Whole(None));
+    let is_empty = body.is_end_stream();
     let mut request = Request::new(body);
     *request.method_mut() = head.method.parse().map_err(|_| malformed("method"))?;
     *request.uri_mut() = target.clone();
