@@ -5,6 +5,7 @@
 
 mod cases;
 mod server;
+mod slow;
 
 use std::collections::BTreeMap;
 use std::path::Path;

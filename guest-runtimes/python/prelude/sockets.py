@@ -5,6 +5,7 @@ There are clients only. What listens, and what is no TCP stream, is refused as e
 import errno
 import os
 import socket
+import time
 
 from _codebox import missing, net
 
@@ -152,28 +153,37 @@ class Socket:
             raise _waited(wait) from None
 
     def send(self, data, flags=0):
-        view = memoryview(data).cast("B")[: net.MOST]
+        wait = 0 if flags & getattr(socket, "MSG_DONTWAIT", 0x40) else self._timeout
+        return self._send(bytes(memoryview(data).cast("B")[: net.MOST]), wait)
+
+    def _send(self, data, wait):
         try:
-            net.ask(net.SEND, self._opened(), 0, self._timeout, bytes(view))
+            sent = net.ask(net.SEND, self._opened(), 0, wait, data)
         except net.Late:
-            raise _waited(self._timeout) from None
-        return len(view)
+            raise _waited(wait) from None
+        # Where all went, there is nothing to say.
+        return int.from_bytes(sent, "little") if sent else len(data)
 
     def sendall(self, data, flags=0):
-        handle = self._opened()
         if type(data) is not bytes:
             data = bytes(memoryview(data).cast("B"))
-        try:
-            if len(data) <= net.MOST:
-                net.ask(net.SEND, handle, 0, self._timeout, data)
-                return
-            for at in range(0, len(data), net.MOST):
-                net.ask(net.SEND, handle, 0, self._timeout, data[at : at + net.MOST])
-        except net.Late:
-            raise _waited(self._timeout) from None
+        wait = self._timeout
+        end = time.monotonic() + wait if wait else None
+        sent = self._send(data[: net.MOST], wait)
+        while sent < len(data):
+            if end is not None:
+                wait = end - time.monotonic()
+                if wait <= 0:
+                    raise TimeoutError("timed out")
+            sent += self._send(data[sent : sent + net.MOST], wait)
 
     def sendmsg(self, buffers, ancdata=(), flags=0, address=None):
-        return self.send(b"".join(buffers), flags)
+        data = bytearray()
+        for buffer in buffers:
+            data += memoryview(buffer).cast("B")[: net.MOST - len(data)]
+            if len(data) == net.MOST:
+                break
+        return self.send(data, flags)
 
     def sendfile(self, file, offset=0, count=None):
         if offset:
@@ -259,8 +269,8 @@ def _enum(name, value):
         return value
 
 
-def _waited(timeout):
-    return BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) if timeout == 0 else TimeoutError("timed out")
+def _waited(wait):
+    return BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) if wait == 0 else TimeoutError("timed out")
 
 
 def _name(host):

@@ -322,6 +322,8 @@ class _Connection(_Tls):
     def write(self, data):
         try:
             return self._write(self._alive(), data)
+        except BlockingIOError:
+            raise SSLWantWriteError(3, "The operation did not complete (write)") from None
         except TimeoutError:
             raise TimeoutError("The write operation timed out") from None
 

@@ -9,20 +9,26 @@ from _codebox import net, sockets
 _select = select.select
 _POLLIN, _POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 
+# Stands beside a handle for the wish to send more.
+_ROOM = 1 << 31
 
-def ready(fds, timeout):
-    """The numbers among these whose connection can be read, or has come to its end; waits for the first."""
-    handles = {}
-    for fd in fds:
-        handle = sockets.handle_of(fd)
-        if handle is None:
-            raise OSError(errno.EBADF, "Bad file descriptor")
-        handles[handle] = fd
+
+def ready(reads, writes, timeout):
+    """The numbers among these whose connection can be read, or has come to its end, and those that take more; waits for
+    the first."""
+    wishes = {}
+    for fds, room in (reads, 0), (writes, _ROOM):
+        for fd in fds:
+            handle = sockets.handle_of(fd)
+            if handle is None:
+                raise OSError(errno.EBADF, "Bad file descriptor")
+            wishes[handle | room] = fd
     try:
-        answer = net.ask(net.POLL, 0, 0, timeout, struct.pack(f"<{len(handles)}I", *handles))
+        answer = net.ask(net.POLL, 0, 0, timeout, struct.pack(f"<{len(wishes)}I", *wishes))
     except net.Late:
-        return []
-    return [handles[handle] for (handle,) in struct.iter_unpack("<I", answer)]
+        return set(), set()
+    found = [wish for (wish,) in struct.iter_unpack("<I", answer)]
+    return {wishes[wish] for wish in found if wish < _ROOM}, {wishes[wish] for wish in found if wish >= _ROOM}
 
 
 def _number(item):
@@ -30,19 +36,18 @@ def _number(item):
 
 
 def wait(rlist, wlist, xlist, timeout=None):
-    """As `select.select`. A connection can always be written: the host takes what comes, and waits where it has to."""
+    """As `select.select`, of connections too."""
     reads, writes = [(item, _number(item)) for item in rlist], [(item, _number(item)) for item in wlist]
     ours = [fd for _, fd in reads if sockets.is_ours(fd)]
     if not ours and not any(sockets.is_ours(fd) for _, fd in writes):
         return _select(rlist, wlist, xlist, timeout)
-    written = [item for item, fd in writes if sockets.is_ours(fd)]
-    if written:
-        timeout = 0
+    sends = [fd for _, fd in writes if sockets.is_ours(fd)]
     others = [item for item, fd in reads if not sockets.is_ours(fd)], [item for item, fd in writes if not sockets.is_ours(fd)]
-    found = set(ready(ours, timeout)) if ours else set()
+    # Files are always ready, standard input apart, which is looked at when the connections have been.
+    found, taking = ready(ours, sends, 0 if others[1] else timeout)
     readable = [item for item, fd in reads if fd in found]
+    written = [item for item, fd in writes if fd in taking]
     if any(others):
-        # Files are always ready, and standard input is looked at when the connections have been.
         more = _select(*others, [], 0)
         readable += more[0]
         written += more[1]

@@ -68,7 +68,13 @@ impl Connection {
         self.stream.look_out(patience);
     }
 
-    /// Speaks TLS over it with a host of this name; `alpn` names the protocols that are offered.
+    /// Ready once more can be written to it, or it has failed.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let polled = self.stream.poll_writable(cx);
+        Self::or_over(&mut self.over, polled, cx).map(drop)
+    }
+
+    /// Speaks TLS over it with a host of this name, as it is `offer`ed.
     ///
     /// # Errors
     /// When the name is none, or the handshake fails or takes too long.

@@ -95,6 +95,15 @@ impl Stream {
         self.watched()?.poll_write(cx, bytes)
     }
 
+    /// Ready once more can be written; one that nobody had to wait for yet counts as such.
+    pub(crate) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Fresh(..) => Poll::Ready(Ok(())),
+            Self::Watched(stream) => stream.poll_write_ready(cx),
+            Self::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
     pub(crate) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(shut) = self.at_once(|stream| stream.shutdown(net::Shutdown::Write)) {
             return Poll::Ready(shut);

@@ -114,6 +114,11 @@ impl TlsConnection {
     pub fn facts(&self) -> TlsFacts {
         TlsFacts::of(self.0.get_ref().1)
     }
+
+    /// Ready once more can be written to the connection below, or it has failed.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.get_mut().0.poll_writable(cx)
+    }
 }
 
 impl AsyncRead for TlsConnection {

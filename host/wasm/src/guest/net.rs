@@ -21,7 +21,7 @@ pub(crate) use request::MARK;
 
 use fetch::Fetches;
 use reply::Reply;
-use request::{Op, Request};
+use request::{Op, ROOM, Request};
 use socket::Socket;
 use tls::{GotTls, WantedTls};
 
@@ -62,14 +62,12 @@ impl Net {
     /// The answer to a request; nothing if it is none.
     pub(crate) async fn answer(&mut self, request: &[u8]) -> Option<Vec<u8>> {
         let request = Request::parse(request)?;
-        let wait = request.wait;
-        let serve = self.serve(&request);
-        let reply = match wait {
-            // What is asked not to wait is tried once.
-            Some(Duration::ZERO) => now(serve).await,
-            Some(wait) => tokio::time::timeout(wait, serve).await.unwrap_or(Reply::Late),
-            None => serve.await,
+        let wait = match request.op {
+            // What is done of it has to be told also if the rest is not.
+            Op::Send => None,
+            _ => request.wait,
         };
+        let reply = in_time(wait, self.serve(&request)).await.unwrap_or(Reply::Late);
         if self.egress.over().is_some() {
             // The limit ends the job, and not an error that the guest could answer first.
             std::future::pending().await
@@ -96,7 +94,7 @@ impl Net {
             Op::Send | Op::Receive | Op::Shutdown => {
                 let Some(socket) = self.sockets.get_mut(&handle) else { return Reply::closed() };
                 match op {
-                    Op::Send => socket.send(bytes).await,
+                    Op::Send => socket.send(bytes, wait).await,
                     Op::Receive => {
                         if wait != Some(Duration::ZERO) {
                             socket.look_out();
@@ -190,18 +188,23 @@ impl Net {
         TlsMachine::new(&name, roots, &offer).map_err(|error| Reply::of_egress(&error))
     }
 
-    /// Waits until one of these can be read; tells which can.
-    async fn poll(&mut self, handles: &[u8]) -> Reply {
-        let handles: Vec<u32> =
-            handles.chunks_exact(4).map(|each| u32::from_le_bytes([each[0], each[1], each[2], each[3]])).collect();
-        if handles.len() > MAX_OPEN || handles.iter().any(|handle| !self.sockets.contains_key(handle)) {
+    /// Waits until one of these can be read or, where that is what is wished, written to; tells which can.
+    async fn poll(&mut self, wishes: &[u8]) -> Reply {
+        let wishes: Vec<u32> =
+            wishes.chunks_exact(4).map(|each| u32::from_le_bytes([each[0], each[1], each[2], each[3]])).collect();
+        let is_known = |wish: &u32| self.sockets.contains_key(&(wish & !ROOM));
+        if wishes.len() > 2 * MAX_OPEN || !wishes.iter().all(is_known) {
             return Reply::closed();
         }
         let ready = std::future::poll_fn(|cx| {
             let mut ready = Vec::new();
-            for handle in &handles {
-                if self.sockets.get_mut(handle).is_some_and(|socket| socket.poll_readable(cx).is_ready()) {
-                    ready.extend(handle.to_le_bytes());
+            for wish in &wishes {
+                let polled = self.sockets.get_mut(&(wish & !ROOM)).map(|socket| match wish & ROOM {
+                    0 => socket.poll_readable(cx),
+                    _ => socket.poll_writable(cx),
+                });
+                if polled.is_some_and(|polled| polled.is_ready()) {
+                    ready.extend(wish.to_le_bytes());
                 }
             }
             if ready.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(ready) }
@@ -210,11 +213,16 @@ impl Net {
     }
 }
 
-/// Polls a future once, after the executor has looked at what the system has for it.
-async fn now(serve: impl Future<Output = Reply>) -> Reply {
-    tokio::select! {
-        biased;
-        reply = serve => reply,
-        () = tokio::task::yield_now() => Reply::Late,
+/// What comes of a future in this time. One that is not to wait is polled once, and again after the executor has looked at
+/// what the system has for it.
+async fn in_time<T>(wait: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match wait {
+        None => Some(work.await),
+        Some(Duration::ZERO) => tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = tokio::task::yield_now() => None,
+        },
+        Some(wait) => tokio::time::timeout(wait, work).await.ok(),
     }
 }

@@ -22,15 +22,12 @@ mod idle;
 
 use super::MAX_ANSWER;
 use super::reply::Reply;
-use super::request::FetchOp;
+use super::request::{FetchOp, ROOM};
 use body::Giver;
 use idle::Idle;
 
 /// Exchanges that a guest may have at once.
 const MAX_FETCHES: usize = 64;
-
-/// Stands beside an exchange's number for the wish to send more of its body.
-const ROOM: u32 = 1 << 31;
 
 /// Pieces of an answer that wait for the guest.
 const PIECES: usize = 4;

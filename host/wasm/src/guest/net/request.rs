@@ -6,6 +6,9 @@ pub(crate) const MARK: u8 = 1;
 /// Bytes of the head: the mark, the operation, a handle and two numbers.
 const HEAD: usize = 14;
 
+/// Stands beside a number for the wish to send more.
+pub(super) const ROOM: u32 = 1 << 31;
+
 /// Stands for no bound on the time.
 const FOREVER: u32 = u32::MAX;
 
@@ -16,14 +19,14 @@ pub(super) enum Op {
     Open,
     /// TLS on a connection.
     Tls,
-    /// Sends the bytes that follow.
+    /// Sends as many of the bytes that follow as can go in the time.
     Send,
     /// At most this number of bytes, as soon as there are some.
     Receive,
     Close,
     /// The end of what is sent.
     Shutdown,
-    /// Which of the handles that follow can be read.
+    /// Which of the handles that follow can be read or, where that is the wish, written to.
     Poll,
     /// TLS apart from a connection.
     Machine,

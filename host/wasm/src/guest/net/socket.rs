@@ -1,6 +1,7 @@
 //! One connection of a guest's.
 
 use std::io;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -8,8 +9,8 @@ use std::time::Duration;
 use codebox_egress::{Connection, EgressError, TlsConnection, TlsFacts, TlsOffer, TlsRoots};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
-use super::MAX_ANSWER;
 use super::reply::Reply;
+use super::{MAX_ANSWER, in_time};
 
 /// Bytes read ahead of a guest at first: most answers are no longer, and wiping room for more takes longer than they do.
 const FIRST_AHEAD: usize = 8 << 10;
@@ -27,6 +28,9 @@ pub(super) struct Socket {
     stream: Stream,
     ahead: Ahead,
     end: End,
+    /// Bytes that TLS has sealed and the system has not all taken. The guest was not told that they went: it sends them
+    /// again, as OpenSSL has it, and what it is told then is that.
+    owed: usize,
     host: String,
     port: u16,
 }
@@ -67,7 +71,7 @@ enum End {
 
 impl Socket {
     pub(super) fn new(connection: Connection, host: String, port: u16) -> Self {
-        Self { stream: Stream::Plain(connection), ahead: Ahead::default(), end: End::NotYet, host, port }
+        Self { stream: Stream::Plain(connection), ahead: Ahead::default(), end: End::NotYet, owed: 0, host, port }
     }
 
     /// What was connected to.
@@ -81,7 +85,7 @@ impl Socket {
         offer: &TlsOffer<'_>,
         roots: &TlsRoots,
     ) -> Result<(Self, TlsFacts), EgressError> {
-        let Self { stream, ahead, end, host, port } = self;
+        let Self { stream, ahead, end, owed, host, port } = self;
         let Stream::Plain(connection) = stream else {
             return Err(unfit(name, "there is TLS on this connection already"));
         };
@@ -90,18 +94,54 @@ impl Socket {
         }
         let stream = connection.start_tls(name, roots, offer).await?;
         let facts = stream.facts();
-        Ok((Self { stream: Stream::Tls(Box::new(stream)), ahead, end, host, port }, facts))
+        Ok((Self { stream: Stream::Tls(Box::new(stream)), ahead, end, owed, host, port }, facts))
     }
 
-    pub(super) async fn send(&mut self, bytes: &[u8]) -> Reply {
-        let stream = &mut self.stream;
-        let sent = async {
-            stream.write_all(bytes).await?;
-            stream.flush().await
+    /// Sends all of these, or as many as go at once where it is not to wait for as long as that takes. The answer is
+    /// nothing if that is all of them, and otherwise how many; the others were not taken.
+    pub(super) async fn send(&mut self, bytes: &[u8], wait: Option<Duration>) -> Reply {
+        if self.owed > bytes.len() {
+            return Reply::failed("tls", "EPROTO", "bad write retry: what could not be sent has to be sent first");
+        }
+        let mut sent = 0;
+        let sending = async {
+            while sent < bytes.len() {
+                sent += std::future::poll_fn(|cx| self.poll_send(cx, &bytes[sent..])).await?;
+                // Whoever does not wait for all of it is told at once what has gone: nothing is owed beside it.
+                if wait.is_some() {
+                    break;
+                }
+            }
+            Ok::<_, io::Error>(())
         };
-        match sent.await {
-            Ok(()) => Reply::Nothing,
-            Err(error) => Reply::of_io(&error),
+        match in_time(wait, sending).await {
+            Some(Ok(())) if sent == bytes.len() => Reply::Nothing,
+            Some(Ok(())) => Reply::Done(u32::try_from(sent).unwrap_or(u32::MAX).to_le_bytes().to_vec()),
+            Some(Err(error)) => Reply::of_io(&error),
+            None => Reply::Late,
+        }
+    }
+
+    /// Sends some of these; ready once as many are with the system.
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.owed == 0 {
+            self.owed = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+            if self.owed == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+        }
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        Poll::Ready(Ok(mem::take(&mut self.owed)))
+    }
+
+    /// Ready once more can be sent, or that fails.
+    pub(super) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.owed > 0 && ready!(Pin::new(&mut self.stream).poll_flush(cx)).is_err() {
+            return Poll::Ready(());
+        }
+        match &mut self.stream {
+            Stream::Plain(connection) => connection.poll_writable(cx),
+            Stream::Tls(connection) => connection.poll_writable(cx),
         }
     }
 
@@ -143,6 +183,10 @@ impl Socket {
     pub(super) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.ahead.bytes().is_empty() || !matches!(self.end, End::NotYet) {
             return Poll::Ready(());
+        }
+        if self.owed > 0 {
+            // The other side may have to hear that before it speaks; that it fails is for reading, or the next send, to tell.
+            let _flushed = Pin::new(&mut self.stream).poll_flush(cx);
         }
         let mut room = self.ahead.room();
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room));

@@ -1,0 +1,130 @@
+//! Python sends more than the other side takes at once: what arrives is what was sent.
+
+use anyhow::Result;
+use codebox_testkit::Guest::Python;
+
+use crate::{Case, Ground, slow};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        ("what_an_event_loop_sends_arrives", Python, in_a_loop),
+        ("what_is_sent_without_waiting_arrives", Python, without_waiting),
+        ("what_is_sent_after_a_timeout_arrives", Python, after_a_timeout),
+        ("what_is_sent_over_tls_without_waiting_arrives", Python, over_tls),
+        ("whoever_waits_to_send_waits", Python, waits),
+    ]
+}
+
+/// What every program here begins with.
+const DATA: &str = r#"
+import hashlib, select, socket, ssl, time
+data = bytes(number * 7 & 255 for number in range(100003)) * 150
+head = b"%d\n" % len(data)
+wanted = hashlib.sha256(data).hexdigest().encode() + b"\n"
+"#;
+
+/// Runs a program with the ports of slow servers: `SLOW` of a plain one, `SEALED` of one that speaks TLS.
+fn prints(ground: &Ground, text: &str, wanted: &str) -> Result<()> {
+    let (plain, sealed) = (slow::start(None)?, slow::start(ground.tls.tls.clone())?);
+    let text = format!("{DATA}{text}").replace("SLOW", &plain.to_string()).replace("SEALED", &sealed.to_string());
+    let grants = [plain, sealed].map(|port| format!("localhost:{port}"));
+    ground.prints(Python, &text, &grants, wanted).map(drop)
+}
+
+fn in_a_loop(ground: &Ground) -> Result<()> {
+    let text = r#"
+import asyncio
+async def main():
+    for port, tls in (SLOW, None), (SEALED, ssl.create_default_context()):
+        reader, writer = await asyncio.open_connection("localhost", port, ssl=tls)
+        writer.write(head)
+        writer.write(data)
+        await writer.drain()
+        print(await reader.readline() == wanted)
+        writer.close()
+asyncio.run(main())
+"#;
+    prints(ground, text, "True\nTrue\n")
+}
+
+fn without_waiting(ground: &Ground) -> Result<()> {
+    let text = r#"
+sock = socket.create_connection(("localhost", SLOW))
+sock.sendall(head)
+sock.setblocking(False)
+at = late = 0
+while at < len(data):
+    try:
+        at += sock.send(data[at:at + (1 << 20)])
+    except BlockingIOError:
+        late += 1
+        time.sleep(0.01)
+sock.setblocking(True)
+print(sock.recv(100) == wanted, late > 0)
+"#;
+    prints(ground, text, "True True\n")
+}
+
+fn after_a_timeout(ground: &Ground) -> Result<()> {
+    let text = r#"
+sealed = ssl.create_default_context().wrap_socket(socket.create_connection(("localhost", SEALED)), server_hostname="localhost")
+for sock in socket.create_connection(("localhost", SLOW)), sealed:
+    sock.sendall(head)
+    sock.settimeout(0.05)
+    at = late = 0
+    while at < len(data):
+        try:
+            at += sock.send(data[at:at + (1 << 20)])
+        except TimeoutError:
+            late += 1
+    sock.settimeout(None)
+    print(sock.recv(100) == wanted, late > 0)
+with socket.create_connection(("localhost", SLOW), 0.2) as sock:
+    sock.sendall(head)
+    try:
+        sock.sendall(data)
+    except TimeoutError as error:
+        print(error)
+with socket.create_connection(("localhost", SLOW), 10) as sock:
+    sock.sendall(head + data)
+    print(sock.recv(100) == wanted)
+"#;
+    prints(ground, text, "True True\nTrue True\ntimed out\nTrue\n")
+}
+
+fn over_tls(ground: &Ground) -> Result<()> {
+    let text = r#"
+sock = ssl.create_default_context().wrap_socket(socket.create_connection(("localhost", SEALED)), server_hostname="localhost")
+sock.sendall(head)
+sock.setblocking(False)
+at = late = 0
+while at < len(data):
+    try:
+        at += sock.send(data[at:at + 100000])
+    except ssl.SSLWantWriteError:
+        late += 1
+        select.select([], [sock], [])
+sock.settimeout(10)
+print(sock.recv(100) == wanted, late > 0)
+"#;
+    prints(ground, text, "True True\n")
+}
+
+fn waits(ground: &Ground) -> Result<()> {
+    let text = r#"
+sock = socket.create_connection(("localhost", SLOW))
+sock.sendall(head)
+sock.setblocking(False)
+at = 0
+while select.select([], [sock], [], 0.05)[1]:
+    try:
+        at += sock.send(data[at:at + (1 << 20)])
+    except BlockingIOError:
+        pass
+print(0 < at < len(data))
+poll = select.poll()
+poll.register(sock, select.POLLIN | select.POLLOUT)
+print(poll.poll(1), poll.poll(10000) == [(sock.fileno(), select.POLLOUT)])
+"#;
+    prints(ground, text, "True\n[] True\n")
+}

@@ -1,0 +1,53 @@
+//! A server that is slow to read, and tells what it has read.
+
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use sha2::{Digest as _, Sha256};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// How long it reads nothing at first: what it is sent does not fit into the buffers between.
+const PAUSE: Duration = Duration::from_millis(700);
+
+/// Starts one, with or without TLS, and returns its port.
+///
+/// A client says how many bytes it sends, in a line, and sends them; the answer is a line with their sha256.
+pub fn start(tls: Option<Arc<ServerConfig>>) -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let tls = tls.clone();
+            // A client may leave at any time.
+            thread::spawn(move || drop(serve(stream, tls)));
+        }
+    });
+    Ok(port)
+}
+
+fn serve(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<()> {
+    match tls {
+        None => tell(stream),
+        Some(config) => {
+            let connection = ServerConnection::new(config).map_err(io::Error::other)?;
+            tell(StreamOwned::new(connection, stream))
+        }
+    }
+}
+
+fn tell(stream: impl Read + Write) -> io::Result<()> {
+    let mut stream = BufReader::with_capacity(64 << 10, stream);
+    let mut line = String::new();
+    stream.read_line(&mut line)?;
+    let length = line.trim().parse::<u64>().map_err(io::Error::other)?;
+    thread::sleep(PAUSE);
+    let mut hash = Sha256::new();
+    io::copy(&mut stream.by_ref().take(length), &mut hash)?;
+    let told = format!("{:x}\n", hash.finalize());
+    stream.get_mut().write_all(told.as_bytes())?;
+    stream.get_mut().flush()
+}
