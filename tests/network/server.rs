@@ -187,6 +187,16 @@ fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<(
             let many: String = (0..150).map(|number| format!("X-{number}: v\r\n")).collect();
             whole(to, "200 OK", &many, b"many")
         }
+        // What is less than it says, and then nobody there.
+        "/cut" => {
+            to.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")?;
+            to.flush()?;
+            Err(io::Error::other("cut off"))
+        }
+        "/unchunked" => {
+            to.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\nZZ\r\n")?;
+            to.flush()
+        }
         "/missing" => whole(to, "404 Not Found", "", b"nothing"),
         "/never" => {
             thread::sleep(Duration::from_secs(60));

@@ -11,6 +11,7 @@ pub fn cases() -> Vec<Case> {
         ("bodies_are_streams", JavaScript, streams),
         ("bodies_are_unpacked_and_parted", JavaScript, parted),
         ("headers_are_lists", JavaScript, headers),
+        ("bodies_that_break_off_are_terminated", JavaScript, cut),
         ("bodies_go_through_streams", JavaScript, through),
         ("more_than_there_are_places_for_wait", JavaScript, places),
         ("bodies_are_sent_as_streams", JavaScript, sent),
@@ -158,6 +159,17 @@ const lines = await (await fetch('http://127.0.0.1:PLAIN/headers', { headers: gi
 console.log(/^a: 1, 2$/m.test(lines), /cookie/.test(lines), /^accept-encoding: gzip, deflate$/m.test(lines));
 "#;
     let wanted = "[[\"a\",\"1, 2\"],[\"set-cookie\",\"q=1\"],[\"set-cookie\",\"r=2\"]] q=1,r=2\nv many\nTypeError\nTypeError\ntrue false true\n";
+    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn cut(ground: &Ground) -> Result<()> {
+    let text = r#"
+for (const path of ['/cut', '/unchunked']) {
+  const answer = await fetch('http://127.0.0.1:PLAIN' + path);
+  await answer.text().catch(({ name, message, cause }) => console.log(name, message, cause.name, cause.code, cause.message === 'other side closed'));
+}
+"#;
+    let wanted = "TypeError terminated SocketError UND_ERR_SOCKET true\nTypeError terminated Error EPROTO false\n";
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
 }
 

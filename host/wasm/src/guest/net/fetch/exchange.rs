@@ -203,15 +203,24 @@ fn made(head: &RequestHead, target: &Uri, place: &Place, body: RequestBody) -> R
 
 /// What an error of HTTP comes of, where that is known.
 fn failure(error: &hyper::Error) -> Reply {
+    let closed = || Reply::failed("closed", "ECONNRESET", "other side closed");
     let mut source = error.source();
     while let Some(inner) = source {
         if let Some(error) = inner.downcast_ref::<io::Error>() {
-            return Reply::of_io(error);
+            return match error.kind() {
+                // A body that ends before its end.
+                io::ErrorKind::UnexpectedEof => closed(),
+                // hyper's words for one whose chunks are none.
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                    Reply::failed("protocol", "EPROTO", &error.to_string())
+                }
+                _ => Reply::of_io(error),
+            };
         }
         source = inner.source();
     }
     if error.is_incomplete_message() || error.is_canceled() {
-        return Reply::failed("closed", "ECONNRESET", "other side closed");
+        return closed();
     }
     Reply::failed("protocol", "EPROTO", &error.to_string())
 }
