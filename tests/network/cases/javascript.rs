@@ -11,6 +11,7 @@ pub fn cases() -> Vec<Case> {
         ("bodies_are_streams", JavaScript, streams),
         ("bodies_are_unpacked_and_parted", JavaScript, parted),
         ("headers_are_lists", JavaScript, headers),
+        ("forms_are_sent_with_their_files", JavaScript, forms),
         ("bodies_that_break_off_are_terminated", JavaScript, cut),
         ("bodies_go_through_streams", JavaScript, through),
         ("more_than_there_are_places_for_wait", JavaScript, places),
@@ -159,6 +160,25 @@ const lines = await (await fetch('http://127.0.0.1:PLAIN/headers', { headers: gi
 console.log(/^a: 1, 2$/m.test(lines), /cookie/.test(lines), /^accept-encoding: gzip, deflate$/m.test(lines));
 "#;
     let wanted = "[[\"a\",\"1, 2\"],[\"set-cookie\",\"q=1\"],[\"set-cookie\",\"r=2\"]] q=1,r=2\nv many\nTypeError\nTypeError\ntrue false true\n";
+    ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn forms(ground: &Ground) -> Result<()> {
+    let text = r#"
+const form = new FormData();
+form.append('name', 'v');
+form.append('doc', new File([new Uint8Array(300000).map((_, i) => i)], 'a.pdf', { type: 'application/pdf' }));
+const request = new Request('http://127.0.0.1:PLAIN/echo', { method: 'POST', body: form });
+const type = request.headers.get('content-type');
+console.log(type.startsWith('multipart/form-data; boundary='));
+const sent = await (await fetch(request)).bytes();
+const back = await new Response(sent, { headers: { 'content-type': type } }).formData();
+const doc = back.get('doc');
+console.log(back.get('name'), doc.name, doc.type, (await doc.bytes()).every((each, i) => each === i % 256), doc.size);
+const lines = await (await fetch('http://127.0.0.1:PLAIN/headers', { method: 'POST', body: form })).text();
+console.log(/^content-type: multipart\/form-data; boundary=\S+$/m.test(lines), /^content-length: 300\d{3}$/m.test(lines));
+"#;
+    let wanted = "true\nv a.pdf application/pdf true 300000\ntrue true\n";
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
 }
 

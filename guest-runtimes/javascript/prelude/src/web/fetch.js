@@ -3,6 +3,8 @@ import { native } from '../native.js';
 import { inspect } from '../inspect/index.js';
 import { hidden } from '../engine/uncurry.js';
 import { Blob } from './blob.js';
+import { typeOf } from './mime.js';
+import { read, written } from './multipart.js';
 import { ReadableStream, bytesStream, isDisturbed } from './streams.js';
 import { URL, URLSearchParams } from './url.js';
 
@@ -70,7 +72,7 @@ Object.defineProperty(Headers.prototype, Symbol.toStringTag, { value: 'Headers',
 export class FormData {
   #list = [];
   static #item(value, filename) {
-    if (value instanceof Blob) return filename === undefined && value.name !== undefined ? value : new globalThis.File([value], filename ?? value.name ?? 'blob', { type: value.type });
+    if (value instanceof Blob) return filename === undefined && value.name !== undefined ? value : new globalThis.File([value], filename ?? value.name ?? 'blob', { type: value.type, lastModified: value.lastModified });
     return `${value}`;
   }
   append(name, value, filename) { this.#list.push([`${name}`, FormData.#item(value, filename)]); }
@@ -104,8 +106,8 @@ function bodyOf(given) {
   if (ArrayBuffer.isView(given)) return { bytes: new Uint8Array(given.buffer, given.byteOffset, given.byteLength).slice(), type: null };
   if (native.classOf(given) === 'ArrayBuffer') return { bytes: new Uint8Array(given.slice(0)), type: null };
   if (given instanceof FormData) {
-    const text = new URLSearchParams([...given].map(([name, value]) => [name, typeof value === 'string' ? value : value.name]));
-    return { bytes: native.utf8Encode(`${text}`), type: 'application/x-www-form-urlencoded;charset=UTF-8', form: given };
+    const blob = written(given);
+    return { blob, bytes: null, type: blob.type };
   }
   if (typeof given === 'object' && typeof given[Symbol.asyncIterator] === 'function') return { bytes: null, stream: ReadableStream.from(given), type: null };
   return { bytes: native.utf8Encode(`${given}`), type: 'text/plain;charset=UTF-8' };
@@ -162,11 +164,19 @@ class Body {
   async bytes() { return (await this.#take()).slice(); }
   async text() { return native.utf8Decode(await this.#take(), false).replace(/^\ufeff/, ''); }
   async json() { return JSON.parse(await this.text()); }
-  async blob() { return new Blob([await this.#take()], { type: this.headers.get('content-type') ?? '' }); }
+  async blob() { return new Blob([await this.#take()], { type: `${typeOf(this.headers) ?? ''}` }); }
   async formData() {
-    if (this.#body.form) return this.#body.form;
+    const bytes = await this.#take();
+    const type = typeOf(this.headers);
+    let entries;
+    if (type?.essence === 'multipart/form-data') {
+      const boundary = type.parameters.get('boundary');
+      entries = boundary === undefined ? null : read(bytes, boundary);
+      if (entries === null) throw new TypeError('Failed to parse body as FormData.');
+    } else if (type?.essence === 'application/x-www-form-urlencoded') entries = new URLSearchParams(native.utf8Decode(bytes, false));
+    else throw new TypeError('Content-Type was not one of "multipart/form-data" or "application/x-www-form-urlencoded".');
     const form = new FormData();
-    for (const [name, value] of new URLSearchParams(await this.text())) form.append(name, value);
+    for (const [name, value] of entries) form.append(name, value);
     return form;
   }
   // The body for another object: what is there already is shared, a stream is split.
