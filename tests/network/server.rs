@@ -187,6 +187,7 @@ fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<(
             let many: String = (0..150).map(|number| format!("X-{number}: v\r\n")).collect();
             whole(to, "200 OK", &many, b"many")
         }
+        "/status" => whole(to, &format!("{query} Own"), "", b"own"),
         // What is less than it says, and then nobody there.
         "/cut" => {
             to.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")?;

@@ -1,5 +1,8 @@
 //! JavaScript: `fetch` and what is around it.
 
+use std::net::TcpListener;
+use std::thread;
+
 use anyhow::{Result, ensure};
 use codebox_testkit::Guest::JavaScript;
 
@@ -12,7 +15,10 @@ pub fn cases() -> Vec<Case> {
         ("bodies_are_unpacked_and_parted", JavaScript, parted),
         ("headers_are_lists", JavaScript, headers),
         ("forms_are_sent_with_their_files", JavaScript, forms),
+        ("lengths_that_lie_are_refused", JavaScript, lengths),
+        ("odd_statuses_are_told", JavaScript, statuses),
         ("bodies_that_break_off_are_terminated", JavaScript, cut),
+        ("resets_are_not_lost_connecting", JavaScript, reset),
         ("bodies_go_through_streams", JavaScript, through),
         ("more_than_there_are_places_for_wait", JavaScript, places),
         ("bodies_are_sent_as_streams", JavaScript, sent),
@@ -174,12 +180,36 @@ console.log(type.startsWith('multipart/form-data; boundary='));
 const sent = await (await fetch(request)).bytes();
 const back = await new Response(sent, { headers: { 'content-type': type } }).formData();
 const doc = back.get('doc');
-console.log(back.get('name'), doc.name, doc.type, (await doc.bytes()).every((each, i) => each === i % 256), doc.size);
+console.log(request.bodyUsed, back.get('name'), doc.name, doc.type, (await doc.bytes()).every((each, i) => each === i % 256), doc.size);
 const lines = await (await fetch('http://127.0.0.1:PLAIN/headers', { method: 'POST', body: form })).text();
 console.log(/^content-type: multipart\/form-data; boundary=\S+$/m.test(lines), /^content-length: 300\d{3}$/m.test(lines));
 "#;
-    let wanted = "true\nv a.pdf application/pdf true 300000\ntrue true\n";
+    let wanted = "true\ntrue v a.pdf application/pdf true 300000\ntrue true\n";
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn lengths(ground: &Ground) -> Result<()> {
+    let text = r#"
+for (const length of ['3', '2', '5', 'x']) {
+  await fetch('http://127.0.0.1:PLAIN/echo', { method: 'POST', body: 'abc', headers: { 'content-length': length } })
+    .then((answer) => answer.text()).then(console.log, ({ name, cause }) => console.log(name, cause.name, cause.code));
+}
+"#;
+    let lie = "TypeError RequestContentLengthMismatchError UND_ERR_REQ_CONTENT_LENGTH_MISMATCH\n";
+    let wanted = format!("abc\n{lie}{lie}TypeError InvalidArgumentError UND_ERR_INVALID_ARG\n");
+    ground.prints(JavaScript, text, &ground.all(), &wanted).map(drop)
+}
+
+fn statuses(ground: &Ground) -> Result<()> {
+    let text = r#"
+for (const status of [299, 600, 999, '099', 'abc']) {
+  await fetch('http://127.0.0.1:PLAIN/status?' + status)
+    .then(async (answer) => console.log(answer.status, answer.ok, answer.clone().status, await answer.text()), (error) => console.log(error.name, error.message));
+}
+"#;
+    let failed = "TypeError fetch failed\n";
+    let wanted = format!("299 true 299 own\n600 false 600 own\n999 false 999 own\n{failed}{failed}");
+    ground.prints(JavaScript, text, &ground.all(), &wanted).map(drop)
 }
 
 fn cut(ground: &Ground) -> Result<()> {
@@ -191,6 +221,21 @@ for (const path of ['/cut', '/unchunked']) {
 "#;
     let wanted = "TypeError terminated SocketError UND_ERR_SOCKET true\nTypeError terminated Error EPROTO false\n";
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
+}
+
+fn reset(ground: &Ground) -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let at = listener.local_addr()?;
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // Closing what has something unread in it resets it.
+            let _came = stream.peek(&mut [0; 16]);
+        }
+    });
+    let text = format!(
+        "await fetch('http://{at}/').catch(({{ cause }}) => console.log(cause.message, cause.code, cause.syscall, cause.errno));"
+    );
+    ground.prints(JavaScript, &text, &[at.to_string()], "read ECONNRESET ECONNRESET read -104\n").map(drop)
 }
 
 fn sent(ground: &Ground) -> Result<()> {

@@ -22,7 +22,10 @@ const USUAL = [['accept', '*/*'], ['accept-language', '*'], ['sec-fetch-mode', '
 const OWN = ['authorization', 'proxy-authorization', 'cookie', 'host'];
 const OF_BODY = ['content-encoding', 'content-language', 'content-length', 'content-location', 'content-type'];
 
-const NUMBERS = { ECONNREFUSED: -111, ECONNRESET: -104, EACCES: -13, EPIPE: -32, ETIMEDOUT: -110, EHOSTUNREACH: -113, ENETUNREACH: -101, EMFILE: -24 };
+// What was being done when the system said so, where that was not connecting.
+const CALLS = { ECONNRESET: 'read', ECONNABORTED: 'read', EPIPE: 'write' };
+
+const NUMBERS = { ECONNREFUSED: -111, ECONNRESET: -104, ECONNABORTED: -103, EACCES: -13, EPIPE: -32, ETIMEDOUT: -110, EHOSTUNREACH: -113, ENETUNREACH: -101, EMFILE: -24 };
 
 const CERTIFICATE = [
   ['not valid for name', 'ERR_TLS_CERT_ALTNAME_INVALID'], ['expired', 'CERT_HAS_EXPIRED'], ['not valid yet', 'CERT_NOT_YET_VALID'],
@@ -47,6 +50,7 @@ function causeOf(error, url) {
     return Object.assign(new Error(text), { code: known?.[1] ?? 'ERR_TLS_CERT' });
   }
   if (kind === 'closed') return Object.assign(new Error('other side closed'), { name: 'SocketError', code: 'UND_ERR_SOCKET' });
+  if (kind === 'io' && CALLS[errno] !== undefined) return Object.assign(new Error(`${CALLS[errno]} ${errno}`), { errno: NUMBERS[errno], code: errno, syscall: CALLS[errno] });
   if (kind === 'io' && errno !== 'EIO') return Object.assign(new Error(`connect ${errno} ${at}`), { errno: NUMBERS[errno], code: errno, syscall: 'connect', address: url.hostname, port });
   return Object.assign(new Error(text), { code: errno });
 }
@@ -179,6 +183,16 @@ export async function fetch(input, init) {
   }
 }
 
+// A length that a program tells has to be that of what it sends. That of a stream is not known yet.
+function checkLength(headers, bytes) {
+  const told = headers.get('content-length');
+  if (told === null) return;
+  if (!/^\d+$/.test(told)) throw failed(Object.assign(new Error('invalid content-length header'), { name: 'InvalidArgumentError', code: 'UND_ERR_INVALID_ARG' }));
+  if (bytes === null || bytes.length === 0 || Number(told) === bytes.length) return;
+  const name = 'RequestContentLengthMismatchError';
+  throw failed(Object.assign(new Error('Request body length does not match content-length header'), { name, code: 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH' }));
+}
+
 async function exchange({ url, method, headers, body, signal, followed }) {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw failed(new Error('unknown scheme'));
   const streams = body instanceof ReadableStream;
@@ -190,6 +204,7 @@ async function exchange({ url, method, headers, body, signal, followed }) {
   if (pieces !== null) whole = new Uint8Array(0);
   const sent = [...headers];
   const length = pieces !== null && !streams ? body.length : null;
+  checkLength(headers, streams ? null : body);
   const handle = await placed(() => {
     try {
       return net.start({ method, url: bare.href, headers: sent, streams: pieces !== null, length }, whole);
@@ -226,6 +241,12 @@ async function exchange({ url, method, headers, body, signal, followed }) {
     throw failed(causeOf(error ?? new Error('other side closed'), url));
   }
   const head = JSON.parse(native.utf8Decode(bytes, false));
+  // No answer is over with a status that says that another one follows.
+  if (head.status < 200) {
+    done();
+    net.abort(handle);
+    throw failed(Object.assign(new Error('bad response'), { name: 'SocketError', code: 'UND_ERR_SOCKET' }));
+  }
   const answer = new Headers();
   for (const [name, value] of head.headers) answer.append(name, value);
   const given = { status: head.status, statusText: head.text, headers: answer, url: bare.href, kind: 'basic', redirected: followed > 0 };

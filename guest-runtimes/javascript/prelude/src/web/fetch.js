@@ -10,6 +10,14 @@ import { URL, URLSearchParams } from './url.js';
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
+// A header is made of bytes, one for each unit of a text.
+function byteString(value) {
+  const text = `${value}`;
+  const at = text.search(/[^\0-\xff]/);
+  if (at >= 0) throw new TypeError(`Cannot convert argument to a ByteString because the character at index ${at} has a value of ${text.charCodeAt(at)} which is greater than 255.`);
+  return text;
+}
+
 export class Headers {
   #list = new Map();
   constructor(init) {
@@ -22,34 +30,34 @@ export class Headers {
       this.append(name, value);
     }
   }
-  static #name(name) {
-    name = `${name}`;
-    if (!TOKEN.test(name)) throw new TypeError(`Headers.append: ${name} is an invalid header name.`);
+  static #name(name, asked) {
+    name = byteString(name);
+    if (!TOKEN.test(name)) throw new TypeError(`Headers.${asked}: "${name}" is an invalid header name.`);
     return name.toLowerCase();
   }
-  static #value(value) {
-    value = `${value}`.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
-    if (/[\0\r\n]/.test(value)) throw new TypeError(`Headers.append: ${value} is an invalid header value.`);
+  static #value(value, asked) {
+    value = byteString(value).replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
+    if (/[\0\r\n]/.test(value)) throw new TypeError(`Headers.${asked}: "${value}" is an invalid header value.`);
     return value;
   }
   append(name, value) {
-    const key = Headers.#name(name);
-    const text = Headers.#value(value);
+    const key = Headers.#name(name, 'append');
+    const text = Headers.#value(value, 'append');
     const known = this.#list.get(key);
     if (key === 'set-cookie') this.#list.set(key, [...(known ?? []), text]);
     else this.#list.set(key, known === undefined ? text : `${known}${key === 'cookie' ? '; ' : ', '}${text}`);
   }
   set(name, value) {
-    const key = Headers.#name(name);
-    const text = Headers.#value(value);
+    const key = Headers.#name(name, 'set');
+    const text = Headers.#value(value, 'set');
     this.#list.set(key, key === 'set-cookie' ? [text] : text);
   }
   get(name) {
-    const found = this.#list.get(Headers.#name(name));
+    const found = this.#list.get(Headers.#name(name, 'get'));
     return Array.isArray(found) ? found.join(', ') : found ?? null;
   }
-  has(name) { return this.#list.has(Headers.#name(name)); }
-  delete(name) { this.#list.delete(Headers.#name(name)); }
+  has(name) { return this.#list.has(Headers.#name(name, 'has')); }
+  delete(name) { this.#list.delete(Headers.#name(name, 'delete')); }
   getSetCookie() { return [...(this.#list.get('set-cookie') ?? [])]; }
   *entries() {
     for (const key of [...this.#list.keys()].sort()) {
@@ -135,12 +143,18 @@ export async function collected(stream) {
 // Bodies as they are kept, to be told from what programs give.
 const shared = new WeakSet();
 
+function keptBody(given) {
+  if (given !== null && typeof given === 'object' && shared.has(given)) return given;
+  const body = bodyOf(given);
+  shared.add(body);
+  return body;
+}
+
 class Body {
   #body;
   #used = false;
   constructor(given, headers) {
-    this.#body = given !== null && typeof given === 'object' && shared.has(given) ? given : bodyOf(given);
-    shared.add(this.#body);
+    this.#body = keptBody(given);
     if (this.#body.type !== null && !headers.has('content-type')) headers.set('content-type', this.#body.type);
   }
   get bodyUsed() { return this.#used || (this.#body.stream !== undefined && isDisturbed(this.#body.stream)); }
@@ -181,13 +195,26 @@ class Body {
   }
   // The body for another object: what is there already is shared, a stream is split.
   whole() {
-    if (this.bodyUsed || this.#body.stream?.locked) throw new TypeError('Response.clone: Body has already been consumed.');
+    if (this.bodyUsed || this.#body.stream?.locked) throw new TypeError(this instanceof Response ? 'Response.clone: Body has already been consumed.' : 'unusable');
     if (this.#body.stream === undefined || this.#body.bytes !== null || this.#body.blob) return this.#body;
     const [own, other] = this.#body.stream.tee();
     this.#body = { ...this.#body, stream: own };
     const split = { ...this.#body, stream: other };
+    shared.add(this.#body);
     shared.add(split);
     return split;
+  }
+  hasBody() {
+    const { stream, bytes, blob } = this.#body;
+    return stream !== undefined || bytes !== null || blob !== undefined;
+  }
+  // The body for a request made of this one, which has none to give afterwards. Null if there is none.
+  moved() {
+    const body = this.#body;
+    if (!this.hasBody()) return null;
+    if (this.bodyUsed || body.stream?.locked) throw new TypeError('Cannot construct a Request with a Request object that has already been used.');
+    this.#used = true;
+    return body;
   }
   // What a request sends: bytes, a stream, or null.
   async sent() {
@@ -196,6 +223,8 @@ class Body {
   }
 }
 hidden(Body.prototype, 'whole', Body.prototype.whole);
+hidden(Body.prototype, 'hasBody', Body.prototype.hasBody);
+hidden(Body.prototype, 'moved', Body.prototype.moved);
 hidden(Body.prototype, 'sent', Body.prototype.sent);
 
 const NO_BODY = new Set([101, 103, 204, 205, 304]);
@@ -204,7 +233,8 @@ export class Response extends Body {
   #given;
   constructor(body = null, init = {}) {
     const status = init.status === undefined ? 200 : Number(init.status);
-    if (!(Number.isInteger(status) && status >= 200 && status <= 599) && init.kind !== 'error') throw new RangeError('init["status"] must be in the range of 200 to 599, inclusive.');
+    // A server may give a status that no program can.
+    if (!(Number.isInteger(status) && status >= 200 && status <= 599) && init.kind === undefined) throw new RangeError('init["status"] must be in the range of 200 to 599, inclusive.');
     if (body !== null && body !== undefined && NO_BODY.has(status)) throw new TypeError(`Response constructor: Invalid response status code ${status}`);
     const headers = new Headers(init.headers);
     super(body, headers);
@@ -239,6 +269,7 @@ hidden(Response.prototype, inspect.custom, Response.prototype[inspect.custom]);
 Object.defineProperty(Response.prototype, Symbol.toStringTag, { value: 'Response', configurable: true });
 
 const NORMAL = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'POST', 'PUT']);
+const FORBIDDEN = new Set(['CONNECT', 'TRACE', 'TRACK']);
 
 export class Request extends Body {
   #given;
@@ -246,8 +277,12 @@ export class Request extends Body {
     const from = input instanceof Request ? input : undefined;
     const method = `${init.method ?? from?.method ?? 'GET'}`;
     const usual = method.toUpperCase();
+    if (!TOKEN.test(method)) throw new TypeError(`'${method}' is not a valid HTTP method.`);
+    if (FORBIDDEN.has(usual)) throw new TypeError(`'${method}' HTTP method is unsupported.`);
+    if (init.duplex !== undefined && `${init.duplex}` !== 'half') throw new TypeError(`Request constructor: ${init.duplex} is not an accepted type. Expected one of half.`);
     const headers = new Headers(init.headers ?? from?.headers);
-    if (init.body !== undefined && init.body !== null && (usual === 'GET' || usual === 'HEAD')) throw new TypeError('Request with GET/HEAD method cannot have body.');
+    const own = init.body === undefined || init.body === null ? null : keptBody(init.body);
+    if ((own !== null || from?.hasBody()) && (usual === 'GET' || usual === 'HEAD')) throw new TypeError('Request with GET/HEAD method cannot have body.');
     let url;
     if (from) ({ url } = from);
     else {
@@ -258,7 +293,8 @@ export class Request extends Body {
       }
       if (/^[a-z]+:\/\/[^/?#]*@/i.test(url)) throw new TypeError(`Request cannot be constructed from a URL that includes credentials: ${input}`);
     }
-    super(init.body ?? from?.whole() ?? null, headers);
+    if (own?.stream !== undefined && init.duplex === undefined) throw new TypeError('RequestInit: duplex option is required when sending a body.');
+    super(own ?? from?.moved() ?? null, headers);
     this.#given = { url, method: NORMAL.has(usual) ? usual : method, headers, signal: init.signal ?? from?.signal ?? new globalThis.AbortController().signal, redirect: init.redirect ?? 'follow', credentials: init.credentials ?? 'same-origin', mode: init.mode ?? 'cors', cache: init.cache ?? 'default' };
   }
   get url() { return this.#given.url; }
@@ -269,6 +305,7 @@ export class Request extends Body {
   get credentials() { return this.#given.credentials; }
   get mode() { return this.#given.mode; }
   get cache() { return this.#given.cache; }
-  clone() { return new Request(this); }
+  get duplex() { return 'half'; }
+  clone() { return new Request(this, this.hasBody() ? { body: this.whole(), duplex: 'half' } : {}); }
 }
 Object.defineProperty(Request.prototype, Symbol.toStringTag, { value: 'Request', configurable: true });
