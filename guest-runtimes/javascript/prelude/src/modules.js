@@ -12,7 +12,7 @@ import os from './node/os.js';
 import timers, { promises as timersPromises } from './node/timers.js';
 import querystring from './node/querystring.js';
 import { Module } from './loader/cjs.js';
-import { Blob, File } from './web/blob.js';
+import { Blob, File, blobAt } from './web/blob.js';
 import { web } from './web/all-streams.js';
 import * as messages from './web/messages.js';
 import { useHashes } from './web/crypto.js';
@@ -30,7 +30,7 @@ const standard = { stdin: stdio.makeStdin(), stdout: stdio.makeOutput(1), stderr
 for (const name of Object.keys(standard)) lazily(name, () => standard[name]);
 useHashes(() => require('./node/crypto.js').default);
 
-const buffer = { ...bufferPart, Blob, File };
+const buffer = { ...bufferPart, Blob, File, resolveObjectURL: (url) => blobAt(`${url}`) };
 for (const inner of ['wrap', 'encode', 'decode', 'utf16Decode', 'normalizeEncoding']) delete buffer[inner];
 Object.defineProperty(buffer, 'INSPECT_MAX_BYTES', { value: 50, writable: true, enumerable: true, configurable: true });
 

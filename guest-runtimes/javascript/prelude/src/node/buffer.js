@@ -560,6 +560,5 @@ export const isUtf8 = (bytes) => native.utf8Decode(ArrayBuffer.isView(bytes) ? b
 export const isAscii = (bytes) => (ArrayBuffer.isView(bytes) ? plainView(bytes) : new Uint8Array(bytes)).every((byte) => byte < 128);
 export const transcode = (source, from, to) => Buffer.from(decode(source, encodingOf(from)), to);
 export const SlowBuffer = Buffer.allocUnsafeSlow;
-export const resolveObjectURL = () => undefined;
 
 export { kMaxLength, kStringMaxLength };

@@ -3,6 +3,7 @@ import { native } from '../native.js';
 import { inspect } from '../inspect/index.js';
 import { hidden } from '../engine/uncurry.js';
 import { invalidArgType } from '../node/errors.js';
+import { randomUUID } from './crypto.js';
 import { bytesStream } from './streams.js';
 
 const contents = new WeakMap();
@@ -59,3 +60,17 @@ export class File extends Blob {
   get lastModified() { return this.#modified; }
 }
 Object.defineProperty(File.prototype, Symbol.toStringTag, { value: 'File', configurable: true });
+
+// Blobs that have an address, for as long as the program lets them have it.
+const addressed = new Map();
+
+export const blobAt = (href) => addressed.get(href);
+
+export function addressOf(blob) {
+  if (!(blob instanceof Blob)) throw invalidArgType('obj', 'Blob', blob);
+  const href = `blob:nodedata:${randomUUID()}`;
+  addressed.set(href, blob);
+  return href;
+}
+
+export const forget = (href) => void addressed.delete(`${href}`);

@@ -3,6 +3,7 @@ import { URL, URLSearchParams } from 'whatwg-url-minimum';
 import { coded } from '../node/errors.js';
 import { inspect } from '../inspect/index.js';
 import { hidden } from '../engine/uncurry.js';
+import { addressOf, forget } from './blob.js';
 
 const PARTS = ['href', 'origin', 'protocol', 'username', 'password', 'host', 'hostname', 'port', 'pathname', 'search', 'searchParams', 'hash'];
 
@@ -61,9 +62,11 @@ hidden(Parsed, 'parse', function parse(url, base) {
     return null;
   }
 });
-hidden(Parsed, 'createObjectURL', () => {
-  throw coded(Error, 'ERR_METHOD_NOT_IMPLEMENTED', 'The URL.createObjectURL() method is not implemented');
+hidden(Parsed, 'createObjectURL', function createObjectURL(blob) {
+  return addressOf(blob);
 });
-hidden(Parsed, 'revokeObjectURL', () => {});
+hidden(Parsed, 'revokeObjectURL', function revokeObjectURL(url) {
+  forget(url);
+});
 
 export { NodeURL as URL, URLSearchParams };
