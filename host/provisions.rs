@@ -182,10 +182,12 @@ impl Provisions {
         let mut shop = Shop::anywhere(self, (admitted, &asked), Vec::new(), progress)?.at(engine, place, named);
         let _turn = self.house.beside_others().map_err(not_installed)?;
         let resolved = self.exact(&asked, &target, &mut shop, progress).await?;
+        let mut notes = told(&resolved);
         let wheels = self.ready(&asked, resolved, &mut shop, progress).await?;
+        notes.append(&mut shop.notes);
         let name = container_name(&target);
         let layers = self.shown(self.house.environment(&wheels, &name, None, target.library()), asked.lock_file())?;
-        Ok(Provided { layers, notes: shop.notes })
+        Ok(Provided { layers, notes })
     }
 
     /// The wheels that a resolution comes to, all of them here: brought or built.
