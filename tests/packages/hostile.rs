@@ -160,7 +160,7 @@ fn tangled(kit: &Kit) -> Result<()> {
         let index = Index::of([offered])?;
         let job = run(kit, &index).env("UV_HTTP_RETRIES", "0");
         let said = refused(job.args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
-        ensure!(said.contains("too tangled") && said.contains(&name), "{said}");
+        ensure!(said.contains("too tangled") && said.contains(&name.replace('-', "_")), "{said}");
         // Of a user as well, before anybody is asked.
         let typed = format!("{name}; {condition}");
         let said = refused(run(kit, &index).args(["--with", &typed, "-c", "print(1)"]), "invalid_request")?;

@@ -44,7 +44,7 @@ fn not_asked_for(kit: &Kit) -> Result<()> {
     ensure!(told.stdout_text().contains("use --with requests"), "{}", told.stdout_text());
     let ran = run(kit, &index).args(["-c", "import requests"]).run()?;
     ensure!(ran.report()?.kind() == "guest_error", "{}", ran.stdout_text());
-    ensure!(ran.stdout_text().contains("--with NAME"), "{}", ran.stdout_text());
+    ensure!(ran.stdout_text().contains("--with requests"), "{}", ran.stdout_text());
     // What another package brings is asked for as well.
     let name = unique("brings");
     let both = Index::of([
