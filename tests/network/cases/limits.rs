@@ -115,7 +115,7 @@ print("alive")
 "#;
     let (report, _) = ground.run(Python, text, &ground.all(), &[])?;
     ensure!(report.outcome() == "exited 0", "{} {}", report.outcome(), report.stderr());
-    ensure!(report.stdout().ends_with("64 True\nalive\n"), "{:?}", report.stdout());
+    ensure!(report.stdout().ends_with("256 True\nalive\n"), "{:?}", report.stdout());
     ensure!(!report.stdout().contains("b'\\x00'"), "a malformed request was made: {:?}", report.stdout());
     Ok(())
 }

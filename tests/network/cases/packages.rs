@@ -91,6 +91,7 @@ import asyncio, httpx
 base = "https://localhost:TLS"
 async def main():
     async with httpx.AsyncClient(follow_redirects=True) as client:
+        print(len(await asyncio.gather(*[client.get(base + "/hello") for _ in range(100)])))
         answers = await asyncio.gather(*[client.get(base + "/pieces") for _ in range(4)], client.get("http://127.0.0.1:PLAIN/pieces"))
         print({answer.text for answer in answers}, len((await client.get(base + "/large")).content))
         print(len({(await client.get(base + "/connection")).text for _ in range(5)}) <= 4)
@@ -108,8 +109,7 @@ async def main():
 asyncio.run(main())
 "#;
     let (other, text) = ground.other(text)?;
-    let wanted =
-        "{'one two three'} 1048576\nTrue\nTrue hello\ntick\nReadTimeout False\nConnectError True\nConnectError False\n";
+    let wanted = "100\n{'one two three'} 1048576\nTrue\nTrue hello\ntick\nReadTimeout False\nConnectError True\nConnectError False\n";
     ground.prints_with("httpx", &text, wanted)?;
     ensure!(other.count()? == 0, "a redirect led to where nothing was granted");
     Ok(())

@@ -426,7 +426,7 @@ print(type(context.wrap_bio(incoming, outgoing, server_hostname="localhost")).__
         ('SSLWantReadError', None) True ('SSLError', 'PROTOCOL_IS_SHUTDOWN')\n\
         None ('SSLZeroReturnError', None) ('SSLError', None)\n\
         ('SSLWantReadError', None)\nSSLError SSLEOFError\n\
-        ('ValueError', 'check_hostname requires server_hostname') ValueError\nTrue\nTrue\nTrue\n61 True\nSSLObject\n";
+        ('ValueError', 'check_hostname requires server_hostname') ValueError\nTrue\nTrue\nTrue\n253 True\nSSLObject\n";
     ground.prints(Python, text, &ground.all(), wanted).map(drop)
 }
 

@@ -25,8 +25,9 @@ use request::{Op, ROOM, Request};
 use socket::Socket;
 use tls::{GotTls, WantedTls};
 
-/// Connections, and machines for TLS apart from one, that a guest may hold at once.
-const MAX_OPEN: usize = 64;
+/// Connections, and machines for TLS apart from one, that a guest may hold at once: twice the hundred connections that clients
+/// of Python hold by themselves, and some. Each takes up to 128 KiB here.
+const MAX_OPEN: usize = 256;
 
 /// Bytes that one answer carries at most.
 const MAX_ANSWER: usize = 1 << 20;
