@@ -204,10 +204,18 @@ pub(super) fn write_lock(file: &Path, text: &str) -> Result<(), Failure> {
 
 /// Refuses a lock of packages where none is asked for: they would not be there.
 fn check_unasked(file: &Path) -> Result<(), Failure> {
-    // Another file of that name is none of ours, where nobody asks for packages.
-    let text = is_lock(file).ok().filter(|is_there| *is_there).and_then(|_| text_of(file).ok());
-    let Some(lock) = text.and_then(|text| Lock::parse(&text).ok()) else { return Ok(()) };
-    let wanted: Vec<String> = lock.requirements().iter().map(ToString::to_string).collect();
+    let lock = unasked_text(file).and_then(|text| Lock::parse(&text).ok());
+    let wanted = lock.map(|lock| lock.requirements().iter().map(ToString::to_string).collect());
+    refuse_unasked(file, wanted.unwrap_or_default())
+}
+
+/// What stands in a lock where nobody asks for packages. Another file of that name is none of ours then.
+pub(super) fn unasked_text(file: &Path) -> Option<String> {
+    is_lock(file).ok().filter(|is_there| *is_there).and_then(|_| text_of(file).ok())
+}
+
+/// Refuses a lock that was made for these, where nothing is asked for.
+pub(super) fn refuse_unasked(file: &Path, wanted: Vec<String>) -> Result<(), Failure> {
     if wanted.is_empty() {
         return Ok(());
     }
@@ -217,9 +225,9 @@ fn check_unasked(file: &Path) -> Result<(), Failure> {
     Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix))
 }
 
-/// A requirement as a word for a shell: its markers may be quoted either way.
+/// What is asked for as a word for a shell: markers may be quoted either way, and npm's have no quotes.
 fn quoted(requirement: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+".contains(c);
     if requirement.chars().all(plain) {
         requirement.to_owned()
     } else {

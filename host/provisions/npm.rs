@@ -35,27 +35,15 @@ pub(super) fn check_unasked(job: &Job) -> Result<(), Failure> {
         return Ok(());
     }
     let file = asked::lock_of(Path::new(argv0));
-    // Another file of that name is none of ours, where nobody asks for packages.
-    let tree = asked::is_lock(&file).ok().filter(|is_there| *is_there).and_then(|_| asked::text_of(&file).ok());
-    let Some(tree) = tree.and_then(|text| text.parse::<NpmTree>().ok()) else { return Ok(()) };
-    let specs: Result<Vec<NpmSpec>, _> = tree.asked.iter().map(|spec| spec.parse()).collect();
-    let Some(specs) = specs.ok().filter(|specs| !specs.is_empty()) else { return Ok(()) };
-    let names: Vec<String> = specs.iter().map(shortest).collect();
-    let options: Vec<String> = names.iter().map(|name| format!("--with {}", quoted(name))).collect();
-    let line = format!("{} was made for {}, and nothing is asked for", file.display(), names.join(", "));
-    let fix = format!("{}, or move the lock away", options.join(" "));
-    Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix))
+    let tree = asked::unasked_text(&file).and_then(|text| text.parse::<NpmTree>().ok());
+    let specs =
+        tree.and_then(|tree| tree.asked.iter().map(|spec| spec.parse()).collect::<Result<Vec<NpmSpec>, _>>().ok());
+    asked::refuse_unasked(&file, specs.unwrap_or_default().iter().map(shortest).collect())
 }
 
 /// What is asked for, as one would type it.
 fn shortest(spec: &NpmSpec) -> String {
     if spec.wanted() == "latest" { spec.name().to_string() } else { spec.to_string() }
-}
-
-/// A spec as a word for a shell; no spec has a quote in it.
-fn quoted(spec: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+".contains(c);
-    if spec.chars().all(plain) { spec.to_owned() } else { format!("'{spec}'") }
 }
 
 /// What a job asks for, and where it is kept.

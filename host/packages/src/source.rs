@@ -147,6 +147,9 @@ pub(crate) fn broken_word(tree: &Path, sdist: &Sdist, made: &Path) -> Option<Str
     if text.len() as u64 > LARGEST {
         return Some("its METADATA is larger than 1 MiB".to_owned());
     }
+    if !condition::are_plain(&text) {
+        return Some("what it says that it needs is too tangled".to_owned());
+    }
     match ResolutionMetadata::parse_metadata(&text) {
         Ok(built) => difference(&stated, &built),
         Err(error) => Some(format!("it does not say what it needs: {error}")),
@@ -321,6 +324,8 @@ mod tests {
         }
         let long = format!("Description: {}\nRequires-Dist: c\n", "x".repeat(1 << 20));
         assert_eq!(broken("", &long).as_deref(), Some("its METADATA is larger than 1 MiB"));
+        let deep = format!("Requires-Dist: c; {}os_name == 'a'{}\n", "(".repeat(100_000), ")".repeat(100_000));
+        assert_eq!(broken("", &deep).as_deref(), Some("what it says that it needs is too tangled"));
         // Which is another's to refuse.
         std::fs::write(&made, "no archive").expect("a file");
         let info = format!("Metadata-Version: 2.2\n{head}");
