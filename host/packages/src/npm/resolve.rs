@@ -16,7 +16,7 @@ use super::metadata::{Packument, packument};
 use super::name::NpmName;
 use super::pick::pick;
 use super::settings::{NpmSettings, plain};
-use super::spec::{Dependency, NpmSpec, Wanted};
+use super::spec::{Dependency, NpmSpec, Wanted, range};
 use super::store::NpmStore;
 use super::target::Target;
 use super::tree::{self, NpmTree};
@@ -139,7 +139,7 @@ impl Resolution<'_> {
         // What a tag stands for is that version from now on.
         let exact = match &dependency.wanted {
             Wanted::Range(range) => range.clone(),
-            Wanted::Tag(_) => Range::parse(&release.version).unwrap_or_else(|_| Range::any()),
+            Wanted::Tag(_) => range(&release.version).unwrap_or_else(Range::any),
         };
         let dependency = Dependency { name: dependency.name.clone(), wanted: Wanted::Range(exact) };
         if let Some(taken) = self.layout.look(start, &edge.place) {

@@ -99,19 +99,68 @@ impl Wanted {
         if text.is_empty() {
             return Some(Self::Range(Range::any()));
         }
-        match Range::parse(text) {
+        match range(text) {
             // The crate passes over words that are no versions.
-            Ok(_) if !text.split([' ', '|', ',']).all(is_of_range) => None,
-            Ok(range) => Some(Self::Range(range)),
-            Err(_) if is_tag(text) => Some(Self::Tag(text.to_owned())),
-            Err(_) => None,
+            Some(_) if !text.split([' ', '|', ',']).all(is_of_range) => None,
+            Some(range) => Some(Self::Range(range)),
+            None => is_tag(text).then(|| Self::Tag(text.to_owned())),
         }
     }
 }
 
+/// Reads a range of whatever origin, as leniently as the crate does.
+pub(super) fn range(text: &str) -> Option<Range> {
+    if text.len() > LONGEST {
+        return None;
+    }
+    Range::parse(readable(text)?).ok()
+}
+
+/// A range in the words that the crate reads as they are meant. It panics at others: at `~*`, `=x` and `~1.x.2` among them.
+///
+/// Nothing where it cannot be put so.
+fn readable(text: &str) -> Option<String> {
+    let mut joined = String::new();
+    for c in text.chars().map(|c| if c == '\t' { ' ' } else { c }) {
+        let is_begun = joined.ends_with(OPERATORS)
+            || joined.strip_suffix('v').is_some_and(|before| {
+                before.chars().next_back().is_none_or(|c| " |".contains(c) || OPERATORS.contains(&c))
+            });
+        if c != ' ' || !is_begun {
+            joined.push(c);
+        }
+    }
+    let mut whole = String::new();
+    for word in joined.split_inclusive([' ', '|', ',']) {
+        let bare = word.trim_end_matches([' ', '|', ',']);
+        let version = bare.trim_start_matches(OPERATORS);
+        let operator = &bare[..bare.len() - version.len()];
+        if version.contains(OPERATORS) {
+            return None;
+        }
+        let mut parts = version.trim_start_matches('v').splitn(3, '.');
+        let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let is_open = |part: &str| part.starts_with(['x', 'X', '*']);
+        match operator {
+            "" => whole.push_str(bare),
+            _ if is_open(major) && major.len() > 1 => return None,
+            // None is above them all, or below.
+            "<" | ">" if is_open(major) => whole.push_str("<0.0.0-0"),
+            _ if is_open(major) => whole.push('*'),
+            _ if is_open(minor) => whole.extend([operator, major, ".x"]),
+            _ => whole.push_str(bare),
+        }
+        whole.push_str(&word[bare.len()..]);
+    }
+    Some(whole)
+}
+
+/// What stands before a version.
+const OPERATORS: [char; 5] = ['<', '>', '=', '^', '~'];
+
 /// Whether a word can be a part of a range: an operator, a version or both, or the dash between two versions.
 fn is_of_range(word: &str) -> bool {
-    let version = word.trim_start_matches(['<', '>', '=', '^', '~']).trim_start_matches(['v', 'V']);
+    let version = word.trim_start_matches(OPERATORS).trim_start_matches(['v', 'V']);
     matches!(word, "-") || version.is_empty() || version.starts_with(|c: char| c.is_ascii_digit() || "xX*".contains(c))
 }
 
@@ -239,6 +288,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_left_open_is_meant_as_such() {
+        let admits = |range: &str, version: &str| match Wanted::read(range) {
+            Some(Wanted::Range(range)) => super::super::pick::admits(&range, version),
+            other => panic!("{range}: {other:?}"),
+        };
+        for range in ["*", "x", "~*", "=*", "^*", ">=*", "<=x", "~>X", "~ *", "= v *", "~x.1.2", "^x.x", "2 || ~*"] {
+            assert!(admits(range, "2.3.4") && admits(range, "0.0.1"), "{range}");
+        }
+        for range in ["<*", ">x"] {
+            assert!(!admits(range, "0.0.0") && !admits(range, "2.3.4"), "{range}");
+        }
+        for range in ["~1.x.2", "=1.x.2", "^1.*.9", "1.x.2", "~>1.x", "~ 1.x.2-beta", "~v1.X.2"] {
+            assert!(admits(range, "1.0.0") && admits(range, "1.9.9") && !admits(range, "2.0.0"), "{range}");
+        }
+        for range in ["~*beta", "=xy", "^*-1"] {
+            assert_eq!(Wanted::read(range), None, "{range}");
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_read_is_one_directory_below_node_modules(text in ".{0,40}") {
@@ -255,8 +324,9 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(text in "[@a-z0-9^~<>=|* .+-]{0,60}") {
+        fn nothing_makes_it_panic(text in "[@a-z0-9^~<>=|* .+-]{0,60}", wanted in "[vxX*0-9^~<>=|\t .-]{0,20}") {
             let _ = text.parse::<NpmSpec>();
+            let _ = range(&wanted);
         }
     }
 }

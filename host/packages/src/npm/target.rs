@@ -36,7 +36,7 @@ impl Target {
 
     /// Whether `engines.node` allows the runtime's version.
     pub(super) fn has_engine(manifest: &Value) -> bool {
-        let wanted = manifest["engines"]["node"].as_str().and_then(|text| node_semver::Range::parse(text).ok());
+        let wanted = manifest["engines"]["node"].as_str().and_then(super::spec::range);
         wanted.is_none_or(|range| range.satisfies(&NODE))
     }
 }

@@ -46,6 +46,21 @@ fn packages_are_laid_out_and_found_again_without_the_network() {
     assert!(matches!(home.install_with(&offline, &["other"], None), Err(NpmError::Offline { .. })));
 }
 
+#[test]
+fn versions_that_a_package_leaves_open_are_read() {
+    let open = json!({"dependencies": {"b": "~*", "c": "=x || ~ *", "d": "~1.x.9"}, "engines": {"node": "~*"}});
+    let mut shelf = Shelf::default().with("a", "1.0.0", open, &[]);
+    for name in ["b", "c", "d"] {
+        for version in ["1.2.0", "2.0.0"] {
+            shelf = shelf.with(name, version, json!({"engines": {"node": "=\t*"}}), &[]);
+        }
+    }
+    let (home, registry) = (Home::new(), shelf.open());
+    let made = home.install(&registry, &["a"]).expect("it is there");
+    let places: Vec<String> = made.tree.packages.iter().map(|p| format!("{} {}", p.place, p.version)).collect();
+    assert_eq!(places, ["a 1.0.0", "b 2.0.0", "c 2.0.0", "d 1.2.0"]);
+}
+
 /// Hears what begins.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
