@@ -153,18 +153,31 @@ fn tangled(kit: &Kit) -> Result<()> {
     let deep = format!("{}os_name == 'a'{}", "(".repeat(50_000), ")".repeat(50_000));
     let pairs: Vec<String> = (0..40).map(|n| format!("(extra == 'a{n}' and extra == 'b{n}')")).collect();
     for condition in [deep, pairs.join(" or ")] {
-        let name = unique("tangled");
-        let mut offered = pure(&name, "1", &[], &[]);
-        offered.told =
-            Some(format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: x; {condition}\n"));
-        let index = Index::of([offered])?;
-        let job = run(kit, &index).env("UV_HTTP_RETRIES", "0");
-        let said = refused(job.args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
-        ensure!(said.contains("too tangled") && said.contains(&name.replace('-', "_")), "{said}");
+        let needs = format!("x; {condition}");
+        let own = [needs.as_str()];
+        // What the index tells; what the wheel says, of which parts are had; and of which only the whole is.
+        for (told, manner) in [(true, Manner::Well), (false, Manner::InParts), (false, Manner::Well)] {
+            let name = unique("tangled");
+            let mut offered = pure(&name, "1", if told { &[] } else { &own }, &[]);
+            let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: {needs}\n");
+            offered.told = told.then_some(metadata);
+            let index = Index::answering([offered], manner)?;
+            let job = run(kit, &index).env("UV_HTTP_RETRIES", "0");
+            let said = refused(job.args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+            ensure!(said.contains("too tangled") && said.contains(&name.replace('-', "_")), "{said}");
+        }
         // Of a user as well, before anybody is asked.
-        let typed = format!("{name}; {condition}");
+        let typed = format!("{}; {condition}", unique("tangled"));
+        let index = Index::of([])?;
         let said = refused(run(kit, &index).args(["--with", &typed, "-c", "print(1)"]), "invalid_request")?;
         ensure!(said.contains("is refused"), "{said}");
+    }
+    let long = format!("x\nDescription: {}", "x".repeat(1 << 20));
+    for manner in [Manner::InParts, Manner::Well] {
+        let name = unique("wordy");
+        let index = Index::answering([pure(&name, "1", &[&long], &[])], manner)?;
+        let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+        ensure!(said.contains("too long"), "{said}");
     }
     Ok(())
 }

@@ -88,6 +88,8 @@ pub fn archive(members: &[(&str, &str)]) -> Vec<u8> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Well,
+    /// The same, and with parts of files where these are asked for.
+    InParts,
     /// A byte now and then, for ever.
     Slowly,
     /// The same for files that are asked for again, once they were looked into for what they need.
@@ -133,7 +135,7 @@ impl Index {
                 let (offered, log, count) = (Arc::clone(&offered), Arc::clone(&log), Arc::clone(&count));
                 std::thread::spawn(move || match manner {
                     Manner::Endlessly => flood(stream, &count),
-                    _ => answer(stream, &offered, &log, manner),
+                    _ => answer(stream, &offered, &log, (manner, &count)),
                 });
             }
         });
@@ -152,7 +154,7 @@ impl Index {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The bytes of a flood that were taken, and what is on the way still.
+    /// The bytes of files and of a flood that were taken, and what is on the way still.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -176,7 +178,12 @@ fn flood(mut stream: TcpStream, count: &AtomicU64) {
     }
 }
 
-fn answer(mut stream: TcpStream, files: &BTreeMap<String, Offered>, log: &Mutex<Vec<String>>, manner: Manner) {
+fn answer(
+    mut stream: TcpStream,
+    files: &BTreeMap<String, Offered>,
+    log: &Mutex<Vec<String>>,
+    (manner, count): (Manner, &AtomicU64),
+) {
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -218,14 +225,32 @@ fn answer(mut stream: TcpStream, files: &BTreeMap<String, Offered>, log: &Mutex<
         }
         None => page(&path, files),
     };
+    let (mut status, mut from, mut to, mut more) = (status, 0, body.len(), String::new());
+    if manner == Manner::InParts && is_file {
+        more.push_str("accept-ranges: bytes\r\n");
+        if let Some((first, last)) = range(&head) {
+            (status, from, to) = (206, first.min(body.len()), (last + 1).min(body.len()));
+            more.push_str(&format!("content-range: bytes {from}-{}/{}\r\n", to - 1, body.len()));
+        }
+    }
+    let length = to - from;
     let _ = write!(
         stream,
-        "HTTP/1.1 {status} Some\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
+        "HTTP/1.1 {status} Some\r\ncontent-type: {kind}\r\n{more}content-length: {length}\r\nconnection: close\r\n\r\n"
     );
     if !head.starts_with("HEAD") {
-        let _ = stream.write_all(&body);
+        let _ = stream.write_all(&body[from..to]);
+        if is_file {
+            count.fetch_add(length as u64, Ordering::Relaxed);
+        }
     }
+}
+
+/// The first and the last byte that are asked for, where only a part is.
+fn range(head: &str) -> Option<(usize, usize)> {
+    let asked = head.lines().find_map(|line| line.to_lowercase().strip_prefix("range: bytes=").map(str::to_owned))?;
+    let (first, last) = asked.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?))
 }
 
 /// The page of a package, where there is one.

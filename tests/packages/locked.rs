@@ -3,12 +3,13 @@
 use anyhow::{Result, ensure};
 use codebox_testkit::Kit;
 
-use crate::index::{Index, pure, unique};
+use crate::index::{Index, Manner, hex, pure, unique};
 use crate::{Case, printed, refused, run, without_engines};
 
 pub const CASES: &[Case] = &[
     ("a_lock_is_kept_to_and_checked", kept_to),
     ("a_lock_gives_no_package_another_name", called_otherwise),
+    ("a_lock_takes_no_more_of_a_wheel_than_what_it_needs", in_parts),
     ("a_lock_is_a_plain_file", plain_file),
     ("a_lock_of_what_is_not_asked_for_is_not_passed_over", unasked),
     ("a_lock_has_what_is_listed_by_its_hash_or_is_not_written", hashed),
@@ -67,6 +68,29 @@ fn kept_to(kit: &Kit) -> Result<()> {
 }
 
 /// Whoever wrote the program wrote its lock, too: the packages that were asked for are there, or nothing is run.
+fn in_parts(kit: &Kit) -> Result<()> {
+    let (name, need) = (unique("parts"), unique("need"));
+    let noise: String = (0..60_000_u32).map(|n| hex(&n.to_le_bytes())).collect();
+    let large = pure(&name, "1", &[&need], &[("noise.txt", &noise)]);
+    ensure!(large.content.len() > 1 << 20);
+    let index = Index::answering([large, pure(&need, "3", &[], &[])], Manner::InParts)?;
+    let folder = kit.folder()?;
+    let mut asked = None;
+    for script in ["one.py", "two.py"] {
+        std::fs::write(folder.path().join(script), format!("# /// script\n# dependencies = ['{name}']\n# ///\n"))?;
+        let lock = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+        let made = lock.folder(folder.path()).args(["lock", script]).run()?;
+        ensure!(made.code == Some(0), "{}", made.stderr_text());
+        let written = std::fs::read_to_string(folder.path().join(format!("{script}.lock")))?;
+        ensure!(written.contains(&name) && written.contains(&need), "{written}");
+        // Once known, it is not asked for again.
+        let files = index.seen().iter().filter(|path| path.starts_with("/files/")).count();
+        ensure!(*asked.get_or_insert(files) == files, "{:?}", index.seen());
+        ensure!(index.sent() < 300_000, "{}", index.sent());
+    }
+    Ok(())
+}
+
 fn called_otherwise(kit: &Kit) -> Result<()> {
     let (good, evil) = (unique("good"), unique("evil"));
     let module = good.replace('-', "_");

@@ -3,6 +3,7 @@
 mod bound;
 mod client;
 mod landing;
+mod part;
 mod refusal;
 mod search;
 mod transfer;
@@ -19,6 +20,7 @@ use crate::settings::IndexSettings;
 pub(crate) use bound::Tangled;
 pub(crate) use client::{Registry, plain as plain_client, registry_in};
 pub(crate) use landing::{LARGEST, sync_directory};
+pub(crate) use part::in_parts;
 pub(crate) use search::{Candidate, Sought};
 pub(crate) use transfer::transfer;
 

@@ -109,7 +109,7 @@ pub enum HouseError {
 }
 
 impl HouseError {
-    fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }
     }

@@ -23,6 +23,7 @@ mod fetch;
 mod house;
 mod listed;
 mod lock;
+mod metadata;
 mod npm;
 mod pin;
 mod progress;

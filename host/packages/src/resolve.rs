@@ -8,6 +8,7 @@ mod refusal;
 mod sources;
 mod target;
 mod unbuilt;
+mod wheels;
 
 use std::collections::BTreeSet;
 use std::path::Path;

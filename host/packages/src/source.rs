@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::str::FromStr as _;
 
@@ -14,6 +14,7 @@ use uv_pep508::VersionOrUrl;
 use uv_pypi_types::{PyProjectToml, ResolutionMetadata};
 
 use crate::condition::{self, Tangle};
+use crate::metadata;
 use crate::requirement::Requirement;
 use crate::resolve::Wheel;
 
@@ -143,8 +144,8 @@ pub(crate) fn stated(tree: &Path, sdist: &Sdist) -> Option<ResolutionMetadata> {
 /// A file that is no sound wheel says nothing here; it is refused as such.
 pub(crate) fn broken_word(tree: &Path, sdist: &Sdist, made: &Path) -> Option<String> {
     let stated = stated(tree, sdist)?;
-    let text = metadata_in(made)?;
-    if text.len() as u64 > LARGEST {
+    let text = metadata::in_file(made)?;
+    if text.len() as u64 > metadata::LARGEST {
         return Some("its METADATA is larger than 1 MiB".to_owned());
     }
     if !condition::are_plain(&text) {
@@ -180,17 +181,6 @@ fn difference(stated: &ResolutionMetadata, built: &ResolutionMetadata) -> Option
         versions.map_or("any Python".to_owned(), |v| format!("Python {}", short(v)))
     };
     (said != needs).then(|| format!("it is for {}, and its source says for good {}", python(needs), python(said)))
-}
-
-/// The METADATA of the wheel in a file, and at most one byte more of it than is looked at.
-fn metadata_in(wheel: &Path) -> Option<Vec<u8>> {
-    let mut archive = zip::ZipArchive::new(BufReader::new(File::open(wheel).ok()?)).ok()?;
-    // Packages that it has in it describe themselves further down.
-    let is_own = |name: &&str| name.strip_suffix(".dist-info/METADATA").is_some_and(|stem| !stem.contains('/'));
-    let name = archive.file_names().find(is_own)?.to_owned();
-    let mut text = Vec::new();
-    archive.by_name(&name).ok()?.take(LARGEST + 1).read_to_end(&mut text).ok()?;
-    Some(text)
 }
 
 /// Whether a PKG-INFO leaves open what is needed; in any spelling, where uv's reader knows one.

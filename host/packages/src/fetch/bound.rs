@@ -7,13 +7,10 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use reqwest_middleware::reqwest::{Body, Request, Response, ResponseBuilderExt as _};
 use reqwest_middleware::{Error, Middleware, Next};
 
-use crate::condition;
+use crate::{condition, metadata};
 
 /// The most of one answer, unpacked, in bytes: many times the longest page of any index that is known.
 const MOST: usize = 128 << 20;
-
-/// The most of what an index tells of a single wheel.
-const MOST_METADATA: usize = 4 << 20;
 
 /// Ends answers that are longer than any page of an index, and refuses what a reader could not get through.
 pub(super) struct Bounded;
@@ -22,7 +19,7 @@ pub(super) struct Bounded;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("what {file} says that it needs is too tangled, or too long")]
 pub(crate) struct Tangled {
-    file: String,
+    pub(crate) file: String,
 }
 
 #[async_trait]
@@ -42,7 +39,7 @@ impl Middleware for Bounded {
         parts.extensions.extend(known.into_parts().0.extensions);
         if let Some(file) = told {
             let tangled = || Error::middleware(Tangled { file: file.clone() });
-            let whole = Limited::new(body, MOST_METADATA).collect().await;
+            let whole = Limited::new(body, metadata::LARGEST as usize).collect().await;
             let whole = whole.map_err(|error| match error.is::<LengthLimitError>() {
                 true => tangled(),
                 false => Error::middleware(std::io::Error::other(error)),

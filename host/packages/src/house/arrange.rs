@@ -8,6 +8,7 @@ use std::str::FromStr as _;
 use uv_pep440::Version;
 
 use super::{HouseError, PROGRAMS, tree};
+use crate::metadata::LARGEST;
 use crate::resolve::Wheel;
 
 /// Modules that an interpreter runs by itself when it starts. None of a package's is ever there to be found.
@@ -15,9 +16,6 @@ const STARTS: [&str; 2] = ["sitecustomize", "usercustomize"];
 
 /// The most of a METADATA's head that is looked at.
 const HEAD: usize = 64 << 10;
-
-/// The largest METADATA that is read.
-const LARGEST: u64 = 1 << 20;
 
 /// Arranges an unpacked wheel at `modules`: its modules and metadata; its programs beside that. Headers, data files, `.pth`
 /// files and what an interpreter would run when it starts are left out.

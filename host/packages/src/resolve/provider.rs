@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use uv_distribution::{ArchiveMetadata, Reporter};
-use uv_distribution_types::{Dist, IndexMetadata, InstalledDist, InstalledDistKind, InstalledRegistryDist, Name as _};
+use uv_distribution_types::{
+    BuiltDist, Dist, IndexMetadata, InstalledDist, InstalledDistKind, InstalledRegistryDist, Name as _,
+};
 use uv_normalize::PackageName;
 use uv_pypi_types::ResolutionMetadata;
 use uv_resolver::{
@@ -81,6 +83,14 @@ impl ResolverProvider for Provider<'_> {
 
     async fn get_or_build_wheel_metadata<'io>(&'io self, dist: &'io Dist) -> WheelMetadataResult {
         match dist {
+            // Of one that the index itself tells of, what it tells is held to a bound as it comes.
+            Dist::Built(BuiltDist::Registry(built)) if !built.best_wheel().file.dist_info_metadata => {
+                match self.asker.metadata_of_wheel(dist, built.best_wheel()).await {
+                    Some(known) => Ok(known),
+                    // It can say for itself that it is offline.
+                    None => self.index.get_or_build_wheel_metadata(dist).await,
+                }
+            }
             Dist::Built(_) => self.index.get_or_build_wheel_metadata(dist).await,
             // Never the index's own: that would have it built here.
             Dist::Source(source) => self.asker.metadata(dist, source).await,

@@ -44,9 +44,9 @@ pub enum ResolveError {
     /// A source distribution has to be built before anybody knows what it needs.
     #[error("{} has to be built before it is known what it needs", .0.0.file)]
     Unbuilt(Box<Sdist>),
-    /// A source distribution, or what was built of it, cannot be used.
+    /// A file of an index, or what was built of it, cannot be had or used.
     #[error(transparent)]
-    Source(Box<HouseError>),
+    File(Box<HouseError>),
     /// The network is switched off.
     #[error("{0} is not here and network use is switched off (UV_OFFLINE, or `offline` in uv.toml); allow it once")]
     Offline(String),

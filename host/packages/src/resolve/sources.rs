@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use uv_distribution::{ArchiveMetadata, Error};
 use uv_distribution_types::{Dist, Name as _, RegistrySourceDist, RequestedDist, SourceDist};
 use uv_normalize::PackageName;
+use uv_pep440::Version;
 use uv_pypi_types::ResolutionMetadata;
 use uv_resolver::{MetadataResponse, WheelMetadataResult};
 
@@ -36,9 +37,9 @@ impl Sources<'_> {
     }
 }
 
-/// What is asked about source distributions in the course of one resolution.
+/// What is asked about distributions that no index tells of in the course of one resolution.
 pub(super) struct Asker<'a> {
-    index: &'a Index<'a>,
+    pub(super) index: &'a Index<'a>,
     sources: Sources<'a>,
     /// Only one at a time is brought here: who waits for the house's lock must not be whom its holder waits for.
     turn: tokio::sync::Mutex<()>,
@@ -46,7 +47,7 @@ pub(super) struct Asker<'a> {
     troubles: Arc<Troubles>,
 }
 
-/// Why source distributions cannot be told of.
+/// Why distributions cannot be told of.
 #[derive(Default)]
 pub(super) struct Troubles(Mutex<BTreeMap<(String, String), ResolveError>>);
 
@@ -76,19 +77,25 @@ impl<'a> Asker<'a> {
 
     /// What a source distribution needs.
     pub(super) async fn metadata(&self, dist: &Dist, source: &SourceDist) -> WheelMetadataResult {
-        let refused =
-            || MetadataResponse::Error(Box::new(RequestedDist::Installable(dist.clone())), Arc::new(Error::NoBuild));
         let (Sources::Built { house, place }, SourceDist::Registry(found)) = (self.sources, source) else {
-            return Ok(refused());
+            return Ok(not_built(dist));
         };
         match self.told(found, house, place).await {
             Ok(metadata) => Ok(MetadataResponse::Found(ArchiveMetadata::from_metadata23(metadata))),
-            Err(trouble) => {
-                let key = (found.name.to_string(), found.version.to_string());
-                self.troubles.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, trouble);
-                Ok(refused())
-            }
+            Err(trouble) => Ok(self.troubled(dist, (&found.name, &found.version), trouble)),
         }
+    }
+
+    /// The answer about what cannot be told of. Why is of no account unless it is chosen.
+    pub(super) fn troubled(
+        &self,
+        dist: &Dist,
+        (name, version): (&PackageName, &Version),
+        trouble: ResolveError,
+    ) -> MetadataResponse {
+        let key = (name.to_string(), version.to_string());
+        self.troubles.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, trouble);
+        not_built(dist)
     }
 
     async fn told(
@@ -99,20 +106,24 @@ impl<'a> Asker<'a> {
     ) -> Result<ResolutionMetadata, ResolveError> {
         let sdist = sdist(found)?;
         if let Some(built) = house.built(&sdist, place) {
-            let text = house.metadata_of(&built).map_err(|error| ResolveError::Source(Box::new(error)))?;
+            let text = house.metadata_of(&built).map_err(|error| ResolveError::File(Box::new(error)))?;
             if !condition::are_plain(&text) {
                 let reason = "what it says that it needs is too tangled".to_owned();
-                return Err(ResolveError::Source(Box::new(HouseError::Wheel { wheel: built.file, reason })));
+                return Err(ResolveError::File(Box::new(HouseError::Wheel { wheel: built.file, reason })));
             }
             return ResolutionMetadata::parse_metadata(&text).map_err(|error| {
                 let reason = format!("it does not say what it needs: {error}");
-                ResolveError::Source(Box::new(HouseError::Wheel { wheel: built.file, reason }))
+                ResolveError::File(Box::new(HouseError::Wheel { wheel: built.file, reason }))
             });
         }
         let _turn = self.turn.lock().await;
-        let unpacked = house.source(&sdist, self.index).await.map_err(|error| ResolveError::Source(Box::new(error)))?;
+        let unpacked = house.source(&sdist, self.index).await.map_err(|error| ResolveError::File(Box::new(error)))?;
         stated(&unpacked.tree, &sdist).ok_or_else(|| ResolveError::Unbuilt(Box::new(sdist)))
     }
+}
+
+fn not_built(dist: &Dist) -> MetadataResponse {
+    MetadataResponse::Error(Box::new(RequestedDist::Installable(dist.clone())), Arc::new(Error::NoBuild))
 }
 
 /// A source distribution of an index as it is kept: only with its hash.

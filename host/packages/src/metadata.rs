@@ -1,0 +1,157 @@
+//! What a wheel says of itself, in its METADATA.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use async_zip::base::read::seek::ZipFileReader;
+use futures_util::io::{AsyncRead, AsyncReadExt as _, AsyncSeek, AsyncSeekExt as _, BufReader, SeekFrom};
+
+/// The most bytes of it that are looked at: many times the longest that is known.
+pub(crate) const LARGEST: u64 = 1 << 20;
+
+/// The most of an archive elsewhere that is asked for, in bytes: its directory and one member.
+const MOST_LOOKED_AT: u64 = 16 << 20;
+
+/// As far from its end as an archive's last record can begin, and what belongs to it before that.
+const TAIL: u64 = (1 << 16) + 64;
+
+/// How much is asked for at once.
+const PART: usize = 1 << 16;
+
+/// Whether a member is the METADATA of its wheel. Packages that it has in it describe themselves further down.
+fn is_own(member: &str) -> bool {
+    member.strip_suffix(".dist-info/METADATA").is_some_and(|stem| !stem.contains('/'))
+}
+
+/// That of the wheel in a file, and at most one byte more than [`LARGEST`] of it. Nothing of what is no sound wheel.
+pub(crate) fn in_file(wheel: &Path) -> Option<Vec<u8>> {
+    let mut archive = zip::ZipArchive::new(io::BufReader::new(File::open(wheel).ok()?)).ok()?;
+    let name = archive.file_names().find(|name| is_own(name))?.to_owned();
+    let mut text = Vec::new();
+    archive.by_name(&name).ok()?.take(LARGEST + 1).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
+/// That of a wheel that is elsewhere and so many bytes long, without bringing all of it here; as much as of one in a file.
+///
+/// Nothing where this does not work: the whole wheel may tell then.
+pub(crate) async fn elsewhere<R: AsyncRead + AsyncSeek + Unpin>(wheel: R, length: u64) -> Option<Vec<u8>> {
+    let mut wheel = Sparing { wheel, left: MOST_LOOKED_AT };
+    let mut tail = Vec::new();
+    wheel.seek(SeekFrom::Start(length.saturating_sub(TAIL))).await.ok()?;
+    wheel.read_to_end(&mut tail).await.ok()?;
+    // A locator of the 64-bit form right before the last record. Room is made for as many members as are told, which only
+    // in this form can be more than 65,535.
+    if tail.windows(24).any(|window| window.starts_with(b"PK\x06\x07") && window.ends_with(b"PK\x05\x06")) {
+        return None;
+    }
+    let mut archive = ZipFileReader::new(BufReader::with_capacity(PART, wheel)).await.ok()?;
+    let at = archive.file().entries().iter().position(|entry| entry.filename().as_str().is_ok_and(is_own))?;
+    let mut text = Vec::new();
+    let mut member = archive.reader_with_entry(at).await.ok()?;
+    (&mut member).take(LARGEST + 1).read_to_end(&mut text).await.ok()?;
+    let is_whole = text.len() as u64 > LARGEST || member.compute_hash() == member.entry().crc32();
+    is_whole.then_some(text)
+}
+
+/// A reader of an archive that gives so many bytes, and then fails.
+struct Sparing<R> {
+    wheel: R,
+    left: u64,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Sparing<R> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let most = into.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        if most == 0 && !into.is_empty() {
+            return Poll::Ready(Err(io::ErrorKind::QuotaExceeded.into()));
+        }
+        let count = ready!(Pin::new(&mut self.wheel).poll_read(context, &mut into[..most]))?;
+        self.left -= count as u64;
+        Poll::Ready(Ok(count))
+    }
+}
+
+impl<R: AsyncSeek + Unpin> AsyncSeek for Sparing<R> {
+    fn poll_seek(mut self: Pin<&mut Self>, context: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
+        Pin::new(&mut self.wheel).poll_seek(context, to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write as _};
+
+    use futures_util::FutureExt as _;
+    use futures_util::io::Cursor as AsyncCursor;
+    use zip::write::SimpleFileOptions;
+    use zip::{CompressionMethod, ZipWriter};
+
+    use super::*;
+
+    const OWN: &str = "a-1.dist-info/METADATA";
+
+    fn archive(members: &[(&str, &str)], last: impl Fn(&mut ZipWriter<Cursor<Vec<u8>>>)) -> Vec<u8> {
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        for (at, (name, data)) in members.iter().enumerate() {
+            let method = if at % 2 == 0 { CompressionMethod::Stored } else { CompressionMethod::Deflated };
+            zip.start_file(*name, SimpleFileOptions::default().compression_method(method)).expect("a member");
+            zip.write_all(data.as_bytes()).expect("its data");
+        }
+        last(&mut zip);
+        zip.finish().expect("an archive").into_inner()
+    }
+
+    fn told(wheel: &[u8]) -> Option<String> {
+        let text = elsewhere(AsyncCursor::new(wheel), wheel.len() as u64).now_or_never().expect("it is all here")?;
+        Some(String::from_utf8(text).expect("text"))
+    }
+
+    #[test]
+    fn a_wheel_elsewhere_tells_what_one_here_does() {
+        let other = ("a/vendored-1.dist-info/METADATA", "another");
+        for members in [&[other, (OWN, "own")][..], &[(OWN, "own"), other], &[other, ("a/x", "y"), (OWN, "own")]] {
+            let wheel = archive(members, |_| ());
+            assert_eq!(told(&wheel).as_deref(), Some("own"));
+            let mut file = tempfile::NamedTempFile::new().expect("a file");
+            file.write_all(&wheel).expect("written");
+            assert_eq!(in_file(file.path()).as_deref(), Some(&b"own"[..]));
+        }
+        for wheel in [archive(&[other], |_| ()), Vec::new(), b"PK\x05\x06".to_vec(), vec![0; 100]] {
+            assert_eq!(told(&wheel), None);
+        }
+    }
+
+    #[test]
+    fn no_more_is_read_of_it_than_is_looked_at() {
+        let most = LARGEST as usize;
+        for (length, read) in [(most, most), (most + 1, most + 1), (most * 40, most + 1)] {
+            // At an odd place, and so packed: to a thousandth.
+            let wheel = archive(&[("a/x", ""), (OWN, &"x".repeat(length))], |_| ());
+            assert_eq!(told(&wheel).map(|text| text.len()), Some(read));
+        }
+    }
+
+    #[test]
+    fn what_its_directory_announces_takes_no_memory() {
+        let sixty_four = |zip: &mut ZipWriter<_>| zip.set_raw_zip64_extensible_data_sector(Box::new([7; 8]));
+        assert_eq!(told(&archive(&[(OWN, "own")], sixty_four)), None);
+        let long = "x".repeat(60_000);
+        let names: Vec<String> = (0..300).map(|n| format!("{long}{n}")).collect();
+        let mut members: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        members.push((OWN, "own"));
+        assert_eq!(told(&archive(&members, |_| ())), None);
+        assert_eq!(told(&archive(&members[200..], |_| ())).as_deref(), Some("own"));
+    }
+
+    #[test]
+    fn damage_is_seen() {
+        let mut wheel = archive(&[(OWN, "own words")], |_| ());
+        let at = wheel.windows(9).position(|window| window == b"own words").expect("stored");
+        wheel[at] = b'O';
+        assert_eq!(told(&wheel), None);
+    }
+}
