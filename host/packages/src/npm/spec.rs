@@ -90,6 +90,7 @@ const LONGEST: usize = 256;
 impl Wanted {
     /// Reads a range or a tag; nothing for anything else.
     pub(super) fn read(text: &str) -> Option<Self> {
+        let text = text.replace('\t', " ");
         // What neither ranges nor tags have: separators of addresses and paths, quotes, control characters.
         let plain = |c: char| c.is_ascii_alphanumeric() || "^~<>=|*.+-_ ".contains(c);
         if text.len() > LONGEST || !text.chars().all(plain) || text.starts_with('-') {
@@ -113,15 +114,16 @@ pub(super) fn range(text: &str) -> Option<Range> {
     if text.len() > LONGEST {
         return None;
     }
-    Range::parse(readable(text)?).ok()
+    Range::parse(readable(&text.replace('\t', " "))?).ok()
 }
 
-/// A range in the words that the crate reads as they are meant. It panics at others: at `~*`, `=x` and `~1.x.2` among them.
+/// A range in the words that the crate reads as npm means them. At others it panics, `~*`, `=x` and `~1.x.2` among them; takes
+/// `<=1` for what is before 1.0.0; and takes words that exclude each other for words of which one is enough.
 ///
 /// Nothing where it cannot be put so.
 fn readable(text: &str) -> Option<String> {
     let mut joined = String::new();
-    for c in text.chars().map(|c| if c == '\t' { ' ' } else { c }) {
+    for c in text.chars() {
         let is_begun = joined.ends_with(OPERATORS)
             || joined.strip_suffix('v').is_some_and(|before| {
                 before.chars().next_back().is_none_or(|c| " |".contains(c) || OPERATORS.contains(&c))
@@ -130,30 +132,50 @@ fn readable(text: &str) -> Option<String> {
             joined.push(c);
         }
     }
-    let mut whole = String::new();
-    for word in joined.split_inclusive([' ', '|', ',']) {
-        let bare = word.trim_end_matches([' ', '|', ',']);
-        let version = bare.trim_start_matches(OPERATORS);
-        let operator = &bare[..bare.len() - version.len()];
-        if version.contains(OPERATORS) {
-            return None;
+    let mut some = Vec::new();
+    for one in joined.split("||").map(str::trim) {
+        let words: Vec<String> = match one.split_once(" - ") {
+            Some((least, most)) => vec![format!(">={}", least.trim()), format!("<={}", most.trim())],
+            None if one.is_empty() => vec!["*".to_owned()],
+            None => one.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect(),
+        };
+        let words: Vec<String> = words.iter().map(|word| comparator(word)).collect::<Option<_>>()?;
+        let ranges: Vec<Range> = words.iter().filter_map(|word| Range::parse(word).ok()).collect();
+        let mut all = Some(Range::any());
+        for range in &ranges {
+            all = all.and_then(|all| all.intersect(range));
         }
-        let mut parts = version.trim_start_matches('v').splitn(3, '.');
-        let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let is_open = |part: &str| part.starts_with(['x', 'X', '*']);
-        match operator {
-            "" => whole.push_str(bare),
-            _ if is_open(major) && major.len() > 1 => return None,
-            // None is above them all, or below.
-            "<" | ">" if is_open(major) => whole.push_str("<0.0.0-0"),
-            _ if is_open(major) => whole.push('*'),
-            _ if is_open(minor) => whole.extend([operator, major, ".x"]),
-            _ => whole.push_str(bare),
-        }
-        whole.push_str(&word[bare.len()..]);
+        some.push(if all.is_some() { words.join(" ") } else { NONE.to_owned() });
     }
-    Some(whole)
+    Some(some.join("||"))
 }
+
+/// One word of a range. Nothing for a word that is none, as far as the crate has to be kept from it.
+fn comparator(word: &str) -> Option<String> {
+    let version = word.trim_start_matches(OPERATORS);
+    let operator = &word[..word.len() - version.len()];
+    if version.contains(OPERATORS) {
+        return None;
+    }
+    let mut parts = version.trim_start_matches('v').splitn(3, '.');
+    let [major, minor, patch] = [(); 3].map(|()| parts.next().unwrap_or_default());
+    let is_open = |part: &str| part.is_empty() || part.starts_with(['x', 'X', '*']);
+    let next = |part: &str| part.parse::<u32>().ok().map(|number| u64::from(number) + 1);
+    Some(match operator {
+        "" => word.to_owned(),
+        _ if is_open(major) && major.len() > 1 => return None,
+        // None is above them all, or below.
+        "<" | ">" if is_open(major) => NONE.to_owned(),
+        _ if is_open(major) => "*".to_owned(),
+        "<=" if is_open(minor) => format!("<{}.0.0-0", next(major)?),
+        "<=" if is_open(patch) => format!("<{major}.{}.0-0", next(minor)?),
+        _ if is_open(minor) && !minor.is_empty() => format!("{operator}{major}.x"),
+        _ => word.to_owned(),
+    })
+}
+
+/// A range that no version is in.
+const NONE: &str = "<0.0.0-0";
 
 /// What stands before a version.
 const OPERATORS: [char; 5] = ['<', '>', '=', '^', '~'];
@@ -294,11 +316,30 @@ mod tests {
             Some(Wanted::Range(range)) => super::super::pick::admits(&range, version),
             other => panic!("{range}: {other:?}"),
         };
-        for range in ["*", "x", "~*", "=*", "^*", ">=*", "<=x", "~>X", "~ *", "= v *", "~x.1.2", "^x.x", "2 || ~*"] {
+        for range in [
+            "*", "x", "~*", "=*", "^*", ">=*", "<=x", "~>X", "~ *", "= v *", "~x.1.2", "^x.x", "2 || ~*", "||", "\t",
+            "=\t*", "* - *",
+        ] {
             assert!(admits(range, "2.3.4") && admits(range, "0.0.1"), "{range}");
         }
-        for range in ["<*", ">x"] {
-            assert!(!admits(range, "0.0.0") && !admits(range, "2.3.4"), "{range}");
+        for range in ["<*", ">x", ">2.x <1.x", "1.2.0 >x", "<1 >=2 || >3 <2"] {
+            for version in ["0.0.0", "0.0.1", "1.2.0", "2.3.4", "9.0.0"] {
+                assert!(!admits(range, version), "{range} {version}");
+            }
+        }
+        for (range, least, most, above) in [
+            ("<=1", "0.0.1", "1.9.9", "2.0.0"),
+            ("<=1.x", "0.0.1", "1.9.9", "2.0.0"),
+            ("<= 1.x.5", "0.0.1", "1.9.9", "2.0.0"),
+            ("<=v1.2", "0.0.1", "1.2.9", "1.3.0"),
+            ("<=1.2.3", "0.0.1", "1.2.3", "1.2.4"),
+            ("1 - *", "1.0.0", "9.0.0", "0.9.9"),
+            ("* - 2", "0.0.1", "2.9.9", "3.0.0"),
+            ("1.2 - 2.3", "1.2.0", "2.3.9", "2.4.0"),
+            (">=1.2 <=2", "1.2.0", "2.9.9", "3.0.0"),
+            ("1 - 2 || 5", "1.0.0", "5.9.9", "3.0.0"),
+        ] {
+            assert!(admits(range, least) && admits(range, most) && !admits(range, above), "{range}");
         }
         for range in ["~1.x.2", "=1.x.2", "^1.*.9", "1.x.2", "~>1.x", "~ 1.x.2-beta", "~v1.X.2"] {
             assert!(admits(range, "1.0.0") && admits(range, "1.9.9") && !admits(range, "2.0.0"), "{range}");
