@@ -442,14 +442,20 @@ fn not_installed(error: HouseError) -> Failure {
 
 /// The same for wheels, which may turn out to be others than those that were chosen: by a lock, if there is one.
 fn not_as_chosen(error: HouseError, lock: Option<&Path>) -> Failure {
-    let is_other = matches!(
-        error,
-        HouseError::Wheel { .. } | HouseError::Fetch(FetchError::WrongHash { .. } | FetchError::WrongSize { .. })
-    );
+    let is_other = is_other(&error);
     let failure = not_installed(error);
     match lock {
         _ if !is_other => failure,
         Some(lock) => failure.with_fix(format!("have {} made again with codebox lock", lock.display())),
-        None => failure.with_fix("ask for another version, or another index"),
+        None => failure.with_fix(ASK_ANOTHER),
     }
 }
+
+/// Whether a wheel is not the one that was expected.
+fn is_other(error: &HouseError) -> bool {
+    use FetchError::{WrongHash, WrongSize};
+    matches!(error, HouseError::Wheel { .. } | HouseError::Fetch(WrongHash { .. } | WrongSize { .. }))
+}
+
+/// What to do about a wheel that is not what it should be.
+const ASK_ANOTHER: &str = "ask for another version, or another index";

@@ -13,7 +13,7 @@ use codebox_wasm::Store;
 
 use super::asked::{self, Asked};
 use super::build::Shop;
-use super::{Provisions, runtime_key, target, version};
+use super::{ASK_ANOTHER, Provisions, is_other, runtime_key, target, version};
 
 impl Provisions {
     /// Where what is asked for can be had: as the lock says, as was found out lately, or as an index says now; and as what
@@ -221,6 +221,7 @@ pub(super) fn unresolved(error: ResolveError, advice: &str) -> Failure {
     let failure = Failure::of(kind, &error);
     match &error {
         ResolveError::NoSolution { unbuilt, .. } if !unbuilt.is_empty() => failure.with_fix(advice),
+        ResolveError::File(error) if is_other(error) => failure.with_fix(ASK_ANOTHER),
         _ => failure,
     }
 }

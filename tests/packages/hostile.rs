@@ -9,7 +9,7 @@ use zip::write::SimpleFileOptions;
 
 use crate::built::Source;
 use crate::index::{Index, Manner, Offered, archive, pure, unique, wheel};
-use crate::{Case, printed, refused, run};
+use crate::{Case, printed, refused, run, without_engines};
 
 pub const CASES: &[Case] = &[
     ("another_content_than_was_announced", wrong_hash),
@@ -19,6 +19,8 @@ pub const CASES: &[Case] = &[
     ("an_index_that_never_ends", slow),
     ("a_file_that_never_ends", slow_file),
     ("needs_that_no_reader_gets_through", tangled),
+    ("a_wheel_that_needs_many_others", many_needs),
+    ("a_page_that_leads_to_a_file_of_this_machine", local_file),
     ("a_page_that_never_ends", endless_page),
     ("an_index_that_leads_to_this_machine_s_own_places", astray),
     ("a_native_package_never_enters_wasm", native),
@@ -179,6 +181,46 @@ fn tangled(kit: &Kit) -> Result<()> {
         let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
         ensure!(said.contains("too long"), "{said}");
     }
+    Ok(())
+}
+
+/// All of them are looked into, and only so many at once.
+fn many_needs(kit: &Kit) -> Result<()> {
+    for (manner, most) in [(Manner::InParts, 8), (Manner::Leisurely, 8)] {
+        let name = unique("many");
+        let needs: Vec<String> = (0..30).map(|_| unique("one-of-many")).collect();
+        let listed: Vec<&str> = needs.iter().map(String::as_str).collect();
+        let others = needs.iter().map(|need| pure(need, "1", &[], &[]));
+        let index = Index::answering(others.chain([pure(&name, "1", &listed, &[])]), manner)?;
+        let folder = kit.folder()?;
+        std::fs::write(folder.path().join("main.py"), format!("# /// script\n# dependencies = ['{name}']\n# ///\n"))?;
+        let lock = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", index.address.as_str()));
+        let made = lock.folder(folder.path()).args(["lock", "main.py"]).run()?;
+        ensure!(made.code == Some(0), "{}", made.stderr_text());
+        ensure!((1..=most).contains(&index.most_at_once()), "{manner:?}: {}", index.most_at_once());
+    }
+    Ok(())
+}
+
+fn local_file(kit: &Kit) -> Result<()> {
+    let folder = kit.folder()?;
+    let name = unique("local");
+    let mut offered = pure(&name, "1", &[], &[]);
+    std::fs::write(folder.path().join(&offered.file), &offered.content)?;
+    offered.place = Some(format!("file://{}/{}", folder.path().display(), offered.file));
+    let index = Index::of([offered])?;
+    let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
+    ensure!(said.contains("leads to file:///") && said.contains("a file of this machine"), "{said}");
+    // Where the index is such a folder itself, it serves; and no pipe in it is waited for.
+    let job = || {
+        let job = without_engines(kit.run_json().env("UV_NO_INDEX", "1"));
+        job.env("UV_FIND_LINKS", folder.path().display().to_string())
+    };
+    ensure!(printed(job().args(["--with", &name, "-c", "print(1)"]))? == "1\n");
+    let piped = unique("piped");
+    let pipe = folder.path().join(pure(&piped, "1", &[], &[]).file);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)?;
+    refused(job().args(["--with", &piped, "-c", "print(1)"]), "install_failed")?;
     Ok(())
 }
 

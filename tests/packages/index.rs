@@ -29,12 +29,14 @@ pub struct Offered {
     pub announced: String,
     /// What the index itself tells of a wheel (PEP 658), where it does.
     pub told: Option<String>,
+    /// Where the index says that it is, if not in the index itself.
+    pub place: Option<String>,
 }
 
 impl Offered {
     pub fn new(file: String, content: Vec<u8>) -> Self {
         let announced = hex(&content);
-        Self { file, content, announced, told: None }
+        Self { file, content, announced, told: None, place: None }
     }
 }
 
@@ -88,8 +90,10 @@ pub fn archive(members: &[(&str, &str)]) -> Vec<u8> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Well,
-    /// The same, and with parts of files where these are asked for.
+    /// The same, and with parts of files where these are asked for, each after a while.
     InParts,
+    /// As many files as are asked for, each after a while.
+    Leisurely,
     /// A byte now and then, for ever.
     Slowly,
     /// The same for files that are asked for again, once they were looked into for what they need.
@@ -108,7 +112,15 @@ pub struct Index {
     files: Arc<BTreeMap<String, Offered>>,
     seen: Arc<Mutex<Vec<String>>>,
     sent: Arc<AtomicU64>,
+    crowd: Arc<Crowd>,
     open: Arc<Mutex<bool>>,
+}
+
+/// Files that are being answered for.
+#[derive(Default)]
+struct Crowd {
+    now: AtomicU32,
+    most: AtomicU32,
 }
 
 impl Index {
@@ -125,21 +137,22 @@ impl Index {
         let address = format!("http://{}/simple", listener.local_addr()?);
         let files = Arc::new(files);
         let (seen, sent, open) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(true)));
-        let (offered, log) = (Arc::clone(&files), Arc::clone(&seen));
-        let (count, is_open) = (Arc::clone(&sent), Arc::clone(&open));
+        let (offered, log, crowd) = (Arc::clone(&files), Arc::clone(&seen), Arc::<Crowd>::default());
+        let (count, is_open, crowded) = (Arc::clone(&sent), Arc::clone(&open), Arc::clone(&crowd));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if !*is_open.lock().unwrap_or_else(PoisonError::into_inner) {
                     break;
                 }
                 let (offered, log, count) = (Arc::clone(&offered), Arc::clone(&log), Arc::clone(&count));
+                let crowded = Arc::clone(&crowded);
                 std::thread::spawn(move || match manner {
                     Manner::Endlessly => flood(stream, &count),
-                    _ => answer(stream, &offered, &log, (manner, &count)),
+                    _ => answer(stream, &offered, &log, (manner, &count, &crowded)),
                 });
             }
         });
-        Ok(Self { address, files, seen, sent, open })
+        Ok(Self { address, files, seen, sent, crowd, open })
     }
 
     /// What it says the sha256 of a package's first file is.
@@ -152,6 +165,11 @@ impl Index {
     /// The paths that were asked for.
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The most files that were asked for at once.
+    pub fn most_at_once(&self) -> u32 {
+        self.crowd.most.load(Ordering::Relaxed)
     }
 
     /// The bytes of files and of a flood that were taken, and what is on the way still.
@@ -182,7 +200,7 @@ fn answer(
     mut stream: TcpStream,
     files: &BTreeMap<String, Offered>,
     log: &Mutex<Vec<String>>,
-    (manner, count): (Manner, &AtomicU64),
+    (manner, count, crowd): (Manner, &AtomicU64, &Crowd),
 ) {
     let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
     let mut head = String::new();
@@ -225,6 +243,14 @@ fn answer(
         }
         None => page(&path, files),
     };
+    if is_file {
+        let now = crowd.now.fetch_add(1, Ordering::Relaxed) + 1;
+        crowd.most.fetch_max(now, Ordering::Relaxed);
+        if matches!(manner, Manner::InParts | Manner::Leisurely) {
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        crowd.now.fetch_sub(1, Ordering::Relaxed);
+    }
     let (mut status, mut from, mut to, mut more) = (status, 0, body.len(), String::new());
     if manner == Manner::InParts && is_file {
         more.push_str("accept-ranges: bytes\r\n");
@@ -260,10 +286,11 @@ fn page(path: &str, files: &BTreeMap<String, Offered>) -> (u16, &'static str, Ve
         .values()
         .filter(|one| one.file.split_once('-').is_some_and(|(stem, _)| stem.to_lowercase().replace('_', "-") == name));
     let entries: Vec<String> = own
-        .map(|Offered { file, content, announced, told }| {
+        .map(|Offered { file, content, announced, told, place }| {
             let (size, told) = (content.len(), told.is_some());
+            let url = place.clone().unwrap_or(format!("../../files/{file}"));
             format!(
-                r#"{{"filename": "{file}", "url": "../../files/{file}", "hashes": {{"sha256": "{announced}"}}, "size": {size}, "core-metadata": {told}}}"#
+                r#"{{"filename": "{file}", "url": "{url}", "hashes": {{"sha256": "{announced}"}}, "size": {size}, "core-metadata": {told}}}"#
             )
         })
         .collect();

@@ -1,6 +1,6 @@
 //! What lies on disk.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
@@ -16,6 +16,15 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names.retain(|name| !name.starts_with('.'));
     names.sort();
     names
+}
+
+/// Opens a plain file that somebody named.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    // A pipe would have to be waited for.
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::other(format!("{} is no plain file", path.display()))),
+    }
 }
 
 /// Bytes of the files in a tree, without following links.

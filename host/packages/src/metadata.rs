@@ -1,6 +1,5 @@
 //! What a wheel says of itself, in its METADATA.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::pin::Pin;
@@ -9,17 +8,24 @@ use std::task::{Context, Poll, ready};
 use async_zip::base::read::seek::ZipFileReader;
 use futures_util::io::{AsyncRead, AsyncReadExt as _, AsyncSeek, AsyncSeekExt as _, BufReader, SeekFrom};
 
+use crate::disk;
+
 /// The most bytes of it that are looked at: many times the longest that is known.
 pub(crate) const LARGEST: u64 = 1 << 20;
 
-/// The most of an archive elsewhere that is asked for, in bytes: its directory and one member.
-const MOST_LOOKED_AT: u64 = 16 << 20;
+/// The most of an archive elsewhere that is asked for, in bytes: its directory and one member. The longest directories that are
+/// known, of 20,000 members, have 2 MiB.
+const MOST_LOOKED_AT: u64 = 4 << 20;
 
-/// As far from its end as an archive's last record can begin, and what belongs to it before that.
-const TAIL: u64 = (1 << 16) + 64;
+/// Further from its end than the last record of an archive is looked for, 67,474 bytes, and what belongs to it before that.
+const TAIL: u64 = 72 << 10;
 
-/// How much is asked for at once.
-const PART: usize = 1 << 16;
+/// How much of a member is asked for at once.
+const PART: usize = 64 << 10;
+
+/// How much of a directory is asked for, and read, before others have their turn: reading takes longer than a packed one has
+/// bytes to show for it, up to half a second for this much.
+const TURN: usize = 256 << 10;
 
 /// Whether a member is the METADATA of its wheel. Packages that it has in it describe themselves further down.
 fn is_own(member: &str) -> bool {
@@ -28,7 +34,7 @@ fn is_own(member: &str) -> bool {
 
 /// That of the wheel in a file, and at most one byte more than [`LARGEST`] of it. Nothing of what is no sound wheel.
 pub(crate) fn in_file(wheel: &Path) -> Option<Vec<u8>> {
-    let mut archive = zip::ZipArchive::new(io::BufReader::new(File::open(wheel).ok()?)).ok()?;
+    let mut archive = zip::ZipArchive::new(io::BufReader::new(disk::open(wheel).ok()?)).ok()?;
     let name = archive.file_names().find(|name| is_own(name))?.to_owned();
     let mut text = Vec::new();
     archive.by_name(&name).ok()?.take(LARGEST + 1).read_to_end(&mut text).ok()?;
@@ -39,11 +45,11 @@ pub(crate) fn in_file(wheel: &Path) -> Option<Vec<u8>> {
 ///
 /// Nothing where this does not work: the whole wheel may tell then.
 pub(crate) async fn elsewhere<R: AsyncRead + AsyncSeek + Unpin>(wheel: R, length: u64) -> Option<Vec<u8>> {
-    let mut wheel = Sparing { wheel, left: MOST_LOOKED_AT };
-    let mut tail = Vec::new();
+    let mut wheel = Sparing { wheel, left: MOST_LOOKED_AT, is_rested: true };
+    let mut tail = vec![0; usize::try_from(length.min(TAIL)).ok()?];
     wheel.seek(SeekFrom::Start(length.saturating_sub(TAIL))).await.ok()?;
-    wheel.read_to_end(&mut tail).await.ok()?;
-    // A locator of the 64-bit form right before the last record. Room is made for as many members as are told, which only
+    wheel.read_exact(&mut tail).await.ok()?;
+    // A locator of the 64-bit form right before a last record. Room is made for as many members as are told, which only
     // in this form can be more than 65,535.
     if tail.windows(24).any(|window| window.starts_with(b"PK\x06\x07") && window.ends_with(b"PK\x05\x06")) {
         return None;
@@ -57,20 +63,28 @@ pub(crate) async fn elsewhere<R: AsyncRead + AsyncSeek + Unpin>(wheel: R, length
     is_whole.then_some(text)
 }
 
-/// A reader of an archive that gives so many bytes, and then fails.
+/// A reader of an archive that gives so many bytes, a part in each turn, and then fails.
 struct Sparing<R> {
     wheel: R,
     left: u64,
+    /// Whether others had their turn since it gave some.
+    is_rested: bool,
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Sparing<R> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let most = into.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let most = into.len().min(TURN).min(usize::try_from(self.left).unwrap_or(usize::MAX));
         if most == 0 && !into.is_empty() {
             return Poll::Ready(Err(io::ErrorKind::QuotaExceeded.into()));
         }
+        // A deadline among them.
+        if !std::mem::replace(&mut self.is_rested, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let count = ready!(Pin::new(&mut self.wheel).poll_read(context, &mut into[..most]))?;
         self.left -= count as u64;
+        self.is_rested = false;
         Poll::Ready(Ok(count))
     }
 }
@@ -85,7 +99,6 @@ impl<R: AsyncSeek + Unpin> AsyncSeek for Sparing<R> {
 mod tests {
     use std::io::{Cursor, Write as _};
 
-    use futures_util::FutureExt as _;
     use futures_util::io::Cursor as AsyncCursor;
     use zip::write::SimpleFileOptions;
     use zip::{CompressionMethod, ZipWriter};
@@ -106,7 +119,8 @@ mod tests {
     }
 
     fn told(wheel: &[u8]) -> Option<String> {
-        let text = elsewhere(AsyncCursor::new(wheel), wheel.len() as u64).now_or_never().expect("it is all here")?;
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let text = runtime.block_on(elsewhere(AsyncCursor::new(wheel), wheel.len() as u64))?;
         Some(String::from_utf8(text).expect("text"))
     }
 
@@ -138,13 +152,20 @@ mod tests {
     #[test]
     fn what_its_directory_announces_takes_no_memory() {
         let sixty_four = |zip: &mut ZipWriter<_>| zip.set_raw_zip64_extensible_data_sector(Box::new([7; 8]));
-        assert_eq!(told(&archive(&[(OWN, "own")], sixty_four)), None);
+        let small = archive(&[(OWN, "own")], sixty_four);
+        assert_eq!(told(&small), None);
+        // As far from the end as anybody looks for it, and further.
+        let plain = archive(&[(OWN, "own")], |_| ());
+        assert_eq!(told(&[&plain[..], &[0; 67_000]].concat()).as_deref(), Some("own"));
+        for behind in (60_000..70_000).step_by(10) {
+            assert_eq!(told(&[&small[..], &vec![0; behind]].concat()), None, "{behind}");
+        }
         let long = "x".repeat(60_000);
-        let names: Vec<String> = (0..300).map(|n| format!("{long}{n}")).collect();
+        let names: Vec<String> = (0..100).map(|n| format!("{long}{n}")).collect();
         let mut members: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
         members.push((OWN, "own"));
         assert_eq!(told(&archive(&members, |_| ())), None);
-        assert_eq!(told(&archive(&members[200..], |_| ())).as_deref(), Some("own"));
+        assert_eq!(told(&archive(&members[80..], |_| ())).as_deref(), Some("own"));
     }
 
     #[test]

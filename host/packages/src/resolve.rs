@@ -25,12 +25,13 @@ use uv_client::FlatIndexClient;
 use uv_configuration::{BuildOptions, NoBinary, NoBuild};
 use uv_distribution::DistributionDatabase;
 use uv_distribution_types::{
-    BuiltDist, Dist, FileLocation, IndexCapabilities, IndexFormat, Name as _, RequiresPython, Resolution, ResolvedDist,
-    SourceDist,
+    BuiltDist, Dist, FileLocation, IndexCapabilities, IndexFormat, IndexUrl, Name as _, RequiresPython, Resolution,
+    ResolvedDist, SourceDist,
 };
 use uv_normalize::PackageName;
 use uv_pep440::Version;
 use uv_pypi_types::Conflicts;
+use uv_redacted::DisplaySafeUrl;
 use uv_resolver::{
     AllowedYanks, DefaultResolverProvider, FlatIndex, InMemoryIndex, Manifest, OptionsBuilder, PythonRequirement,
     Resolver, ResolverEnvironment, ResolverProvider as _, VersionsResponse,
@@ -41,6 +42,7 @@ use crate::error::FetchError;
 use crate::fetch::{Candidate, LARGEST, Registry, Sought, fetch_by, registry_in, transfer};
 use crate::pin::{Pin, Sha256};
 use crate::progress::Progress;
+use crate::reach::Astray;
 use crate::requirement::Requirement;
 use crate::settings::{IndexSettings, address};
 use crate::source::Sdist;
@@ -51,6 +53,8 @@ pub use sources::Sources;
 use sources::{Asker, Troubles};
 pub use target::{BuiltIn, Image, Target, built_in_of};
 use unbuilt::Unbuilt;
+use wheels::Looks;
+pub(crate) use wheels::WHOLE;
 
 /// One wheel, exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,7 +205,7 @@ impl<'s> Index<'s> {
                 wheels: (is_wasm && sources.serve()).then(|| index(&wheels_alone)),
                 present: present.clone(),
                 unknown: Arc::clone(&unknown),
-                asker: Asker::new(self, sources, Arc::clone(&troubles)),
+                asker: Asker::new(self, sources, (Arc::clone(&troubles), Looks::new(capabilities.clone()))),
             };
             let git = uv_git::GitResolver::default();
             let resolver = Resolver::new_custom_io(
@@ -336,7 +340,9 @@ fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
             ResolvedDist::Installable { dist, .. } => match &**dist {
                 Dist::Built(BuiltDist::Registry(built)) => {
                     let wheel = built.best_wheel();
-                    resolved.wheels.push(pinned(&wheel.filename.name, &wheel.filename.version, &wheel.file)?);
+                    let filename = &wheel.filename;
+                    let named = (&filename.name, &filename.version);
+                    resolved.wheels.push(pinned(named, &wheel.file, &wheel.index)?);
                 }
                 Dist::Source(SourceDist::Registry(found)) => resolved.sources.push(sources::sdist(found)?),
                 other => return Err(ResolveError::Unlocked { file: other.to_string() }),
@@ -350,8 +356,12 @@ fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
 }
 
 /// A file of an index as it is kept: only with its hash.
-fn pinned(name: &PackageName, version: &Version, file: &uv_distribution_types::File) -> Result<Wheel, ResolveError> {
-    let mut url = file.url.to_url().map_err(|_| ResolveError::Unlocked { file: file.filename.to_string() })?;
+fn pinned(
+    (name, version): (&PackageName, &Version),
+    file: &uv_distribution_types::File,
+    index: &IndexUrl,
+) -> Result<Wheel, ResolveError> {
+    let mut url = served(file, index)?;
     url.set_fragment(None);
     let announced = file.hashes.iter().find(|digest| digest.algorithm.to_string() == "sha256");
     let sha256 = match announced {
@@ -373,6 +383,16 @@ fn pinned(name: &PackageName, version: &Version, file: &uv_distribution_types::F
     })
 }
 
+/// Where a file of an index is. Only an index that is on this machine itself has files there.
+fn served(file: &uv_distribution_types::File, index: &IndexUrl) -> Result<DisplaySafeUrl, ResolveError> {
+    let url = file.url.to_url().map_err(|_| unlocked(file))?;
+    if url.scheme() == "file" && index.url().scheme() != "file" {
+        let astray = Astray { host: url.to_string(), why: "that is a file of this machine" };
+        return Err(ResolveError::Astray(astray.into()));
+    }
+    Ok(url)
+}
+
 fn unlocked(file: &uv_distribution_types::File) -> ResolveError {
     ResolveError::Unlocked { file: file.filename.to_string() }
 }
@@ -380,7 +400,7 @@ fn unlocked(file: &uv_distribution_types::File) -> ResolveError {
 fn local_hash(path: &Path) -> Option<String> {
     use sha2::Digest as _;
     let mut hash = sha2::Sha256::new();
-    let mut file = std::fs::File::open(path).ok()?;
+    let mut file = crate::disk::open(path).ok()?;
     std::io::copy(&mut file, &mut hash).ok()?;
     Some(Sha256::from_bytes(hash.finalize().into()).to_string())
 }

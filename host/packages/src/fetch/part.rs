@@ -17,8 +17,9 @@ pub(crate) async fn in_parts(url: &DisplaySafeUrl, registry: &Registry) -> Optio
     let mut asked = Request::new(Method::HEAD, (**url).clone());
     *asked.headers_mut() = as_it_is.clone();
     let told = client.execute(asked).await.ok()?.error_for_status().ok()?;
-    let file = AsyncHttpRangeReader::from_head_response(client.for_host(url).clone(), told, (**url).clone(), as_it_is)
-        .await
-        .ok()?;
+    // Where it led to: parts are asked for without following anything.
+    let place = DisplaySafeUrl::from_url(told.url().clone());
+    let client = client.for_host(&place).clone();
+    let file = AsyncHttpRangeReader::from_head_response(client, told, place.into(), as_it_is).await.ok()?;
     (file.len() <= LARGEST).then_some(file)
 }

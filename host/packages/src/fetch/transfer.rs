@@ -1,6 +1,5 @@
 //! Bringing one file here.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -95,7 +94,7 @@ pub(crate) async fn transfer(
 /// A file from a folder on this machine.
 fn copy(path: &Path, mut landing: Landing<'_>) -> Result<(), Failure> {
     let broken = |error: std::io::Error| Failure::Broken(error.into());
-    let mut file = File::open(path).map_err(broken)?;
+    let mut file = crate::disk::open(path).map_err(broken)?;
     let mut buffer = vec![0; 1 << 16];
     loop {
         let count = file.read(&mut buffer).map_err(broken)?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Described, House, HouseError};
 use crate::disk::{self, names, size};
+use crate::resolve::WHOLE;
 use crate::turns;
 
 /// An environment's description.
@@ -94,7 +95,7 @@ impl House {
         // Nobody is making anything now, so that this is what a process left that was killed.
         let compiled = self.root.join("compiled");
         let mut left: Vec<(PathBuf, &str)> =
-            [("wheels", ".wheel-"), ("environments", ".environment-"), ("sources", ".source-")]
+            [("wheels", ".wheel-"), ("environments", ".environment-"), ("sources", ".source-"), ("index", WHOLE)]
                 .map(|(dir, staged)| (self.root.join(dir), staged))
                 .into();
         left.extend(names(&compiled).into_iter().map(|runtime| (compiled.join(runtime), super::BENCH)));

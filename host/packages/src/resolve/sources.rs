@@ -10,6 +10,7 @@ use uv_pep440::Version;
 use uv_pypi_types::ResolutionMetadata;
 use uv_resolver::{MetadataResponse, WheelMetadataResult};
 
+use super::wheels::Looks;
 use super::{Index, ResolveError, pinned};
 use crate::condition;
 use crate::house::{BuildPlace, House, HouseError};
@@ -45,6 +46,7 @@ pub(super) struct Asker<'a> {
     turn: tokio::sync::Mutex<()>,
     /// Why some cannot be told of, by name and version; of no account unless one of them is chosen.
     troubles: Arc<Troubles>,
+    pub(super) looks: Looks,
 }
 
 /// Why distributions cannot be told of.
@@ -66,8 +68,8 @@ impl Troubles {
 }
 
 impl<'a> Asker<'a> {
-    pub(super) fn new(index: &'a Index<'a>, sources: Sources<'a>, troubles: Arc<Troubles>) -> Self {
-        Self { index, sources, turn: tokio::sync::Mutex::default(), troubles }
+    pub(super) fn new(index: &'a Index<'a>, sources: Sources<'a>, (troubles, looks): (Arc<Troubles>, Looks)) -> Self {
+        Self { index, sources, turn: tokio::sync::Mutex::default(), troubles, looks }
     }
 
     /// Whether a package is made for single platforms, in any of its versions.
@@ -128,5 +130,5 @@ fn not_built(dist: &Dist) -> MetadataResponse {
 
 /// A source distribution of an index as it is kept: only with its hash.
 pub(super) fn sdist(found: &RegistrySourceDist) -> Result<Sdist, ResolveError> {
-    pinned(&found.name, &found.version, &found.file).map(Sdist)
+    pinned((&found.name, &found.version), &found.file, &found.index).map(Sdist)
 }

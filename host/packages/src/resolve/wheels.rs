@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempDir};
+use tokio::sync::Semaphore;
 use tokio_util::compat::TokioAsyncReadCompatExt as _;
 use uv_distribution::ArchiveMetadata;
-use uv_distribution_types::{Dist, RegistryBuiltWheel};
+use uv_distribution_types::{Dist, IndexCapabilities, RegistryBuiltWheel};
 use uv_pypi_types::ResolutionMetadata;
+use uv_redacted::DisplaySafeUrl;
 use uv_resolver::MetadataResponse;
 
 use super::sources::Asker;
-use super::{Index, ResolveError, pinned};
+use super::{ResolveError, Wheel, pinned, served, unlocked};
 use crate::fetch::{Tangled, in_parts};
 use crate::house::HouseError;
 use crate::progress::Silent;
@@ -22,82 +24,117 @@ use crate::{condition, metadata};
 /// Where it is kept what wheels say of themselves, in the cache of what indexes say.
 const KEPT: &str = "codebox-metadata-v1";
 
+/// What the names begin with there of places for whole wheels.
+pub(crate) const WHOLE: &str = ".whole-";
+
+/// Wheels that are looked into at once, in parts and as wholes: each takes memory, or room on the disk, before anybody knows
+/// whether it is what it should be.
+const AT_ONCE: (usize, usize) = (8, 2);
+
+/// Whose turn it is to look into wheels, and which indexes give no parts of them.
+pub(super) struct Looks {
+    parts: Semaphore,
+    wholes: Semaphore,
+    capabilities: IndexCapabilities,
+}
+
+impl Looks {
+    /// What is found out of indexes is told in `capabilities`.
+    pub(super) fn new(capabilities: IndexCapabilities) -> Self {
+        let (parts, wholes) = AT_ONCE;
+        Self { parts: Semaphore::new(parts), wholes: Semaphore::new(wholes), capabilities }
+    }
+}
+
 impl Asker<'_> {
     /// What a wheel needs; nothing where it would have to be asked for and the network is switched off.
     pub(super) async fn metadata_of_wheel(&self, dist: &Dist, wheel: &RegistryBuiltWheel) -> Option<MetadataResponse> {
-        match self.index.said_by(wheel).await {
+        match self.said_by(wheel).await {
             Ok(Some(metadata)) => Some(MetadataResponse::Found(ArchiveMetadata::from_metadata23(metadata))),
             Ok(None) => None,
             Err(trouble) => Some(self.troubled(dist, (&wheel.filename.name, &wheel.filename.version), trouble)),
         }
     }
-}
 
-impl Index<'_> {
     async fn said_by(&self, wheel: &RegistryBuiltWheel) -> Result<Option<ResolutionMetadata>, ResolveError> {
-        let Some(text) = self.text_of(wheel).await? else { return Ok(None) };
-        if text.len() as u64 > metadata::LARGEST || !condition::are_plain(&text) {
-            let file = wheel.file.filename.to_string();
-            return Err(ResolveError::Tangled(Tangled { file }.into()));
+        let url = served(&wheel.file, &wheel.index)?;
+        if url.scheme() == "file" {
+            let path = url.to_file_path().map_err(|()| unlocked(&wheel.file))?;
+            return read(wheel, metadata::in_file(&path)).map(Some);
         }
-        let said = ResolutionMetadata::parse_metadata(&text).map_err(|error| unsound(wheel, &error))?;
-        if said.name != wheel.filename.name {
-            return Err(unsound(wheel, &format!("it says that it is the package {}", said.name)));
+        let pin = pinned((&wheel.filename.name, &wheel.filename.version), &wheel.file, &wheel.index);
+        let kept = pin.as_ref().ok().map(|pin| self.place_of(&pin.url, &pin.sha256));
+        // What is kept and of no use, since the power failed say, is asked for again.
+        if let Some(said) = kept.as_deref().and_then(kept_at).and_then(|text| read(wheel, Some(text)).ok()) {
+            return Ok(Some(said));
+        }
+        if self.index.settings.connectivity.is_offline() {
+            return Ok(None);
+        }
+        let text = match self.part_of(&url, wheel).await {
+            Some(text) => Some(text),
+            None => self.whole_of(&pin?).await?,
+        };
+        let said = read(wheel, text.clone())?;
+        if let (Some(place), Some(text)) = (kept, text) {
+            // What could not be kept is asked for again.
+            let _ = keep_at(&place, &text);
         }
         Ok(Some(said))
     }
 
-    /// Its METADATA: what is kept of it, a part of the file, or, where its server does not give parts, of the whole.
-    async fn text_of(&self, wheel: &RegistryBuiltWheel) -> Result<Option<Vec<u8>>, ResolveError> {
-        let unlocked = || ResolveError::Unlocked { file: wheel.file.filename.to_string() };
-        let described = |text: Option<_>| text.ok_or_else(|| unsound(wheel, &"it does not describe its package"));
-        let url = wheel.file.url.to_url().map_err(|_| unlocked())?;
-        if url.scheme() == "file" {
-            let path = url.to_file_path().map_err(|()| unlocked())?;
-            return described(metadata::in_file(&path)).map(Some);
+    /// Its METADATA as a part of the file, where its server gives parts.
+    async fn part_of(&self, url: &DisplaySafeUrl, wheel: &RegistryBuiltWheel) -> Option<Vec<u8>> {
+        let _turn = self.looks.parts.acquire().await.ok()?;
+        let capabilities = &self.looks.capabilities;
+        if !capabilities.supports_range_requests(&wheel.index) {
+            return None;
         }
-        let pin = pinned(&wheel.filename.name, &wheel.filename.version, &wheel.file);
-        let kept = pin.as_ref().ok().map(|pin| self.place_of(&pin.url, &pin.sha256));
-        if let Some(text) = kept.as_deref().and_then(kept_at) {
-            return Ok(Some(text));
-        }
-        if self.settings.connectivity.is_offline() {
-            return Ok(None);
-        }
-        let looked_into = match in_parts(&url, &self.registry).await {
-            Some(parts) => {
-                let length = parts.len();
-                metadata::elsewhere(parts.compat(), length).await
-            }
-            None => None,
+        let Some(parts) = in_parts(url, &self.index.registry).await else {
+            capabilities.set_no_range_requests(wheel.index.clone());
+            return None;
         };
-        let text = match looked_into {
-            Some(text) => text,
-            None => {
-                let root = self.registry.cache.root();
-                let dir = TempDir::new_in(root).map_err(HouseError::io("use", root)).map_err(unusable)?;
-                let whole = dir.path().join("wheel");
-                self.bring(&pin?, &whole, &Silent).await.map_err(|error| unusable(error.into()))?;
-                described(metadata::in_file(&whole))?
-            }
-        };
-        if let Some(place) = kept {
-            // What could not be kept is asked for again.
-            let _ = keep_at(&place, &text);
-        }
-        Ok(Some(text))
+        let length = parts.len();
+        metadata::elsewhere(parts.compat(), length).await
+    }
+
+    /// The same of the whole file, whose content is the expected one.
+    async fn whole_of(&self, pin: &Wheel) -> Result<Option<Vec<u8>>, ResolveError> {
+        let _turn = self.looks.wholes.acquire().await;
+        let root = self.index.registry.cache.root();
+        let dir = TempDir::with_prefix_in(WHOLE, root).map_err(HouseError::io("use", root)).map_err(unusable)?;
+        let whole = dir.path().join("wheel");
+        self.index.bring(pin, &whole, &Silent).await.map_err(|error| unusable(error.into()))?;
+        Ok(metadata::in_file(&whole))
     }
 
     /// Where it is kept: by its address too, for nobody checks that a part belongs to the whole.
     fn place_of(&self, url: &str, sha256: &str) -> PathBuf {
         let key = Sha256::digest(format!("{url}\n{sha256}"));
         let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.registry.cache.root().join(KEPT).join(key)
+        self.index.registry.cache.root().join(KEPT).join(key)
     }
 }
 
-fn unsound(wheel: &RegistryBuiltWheel, why: &dyn std::fmt::Display) -> ResolveError {
-    unusable(HouseError::Wheel { wheel: wheel.file.filename.to_string(), reason: why.to_string() })
+/// What the METADATA of a wheel says, if it is of that wheel.
+fn read(wheel: &RegistryBuiltWheel, text: Option<Vec<u8>>) -> Result<ResolutionMetadata, ResolveError> {
+    let unsound = |reason: String| {
+        let wheel = wheel.file.filename.to_string();
+        unusable(HouseError::Wheel { wheel, reason })
+    };
+    let text = text.ok_or_else(|| unsound("it does not describe its package".to_owned()))?;
+    if text.len() as u64 > metadata::LARGEST || !condition::are_plain(&text) {
+        let file = wheel.file.filename.to_string();
+        return Err(ResolveError::Tangled(Tangled { file }.into()));
+    }
+    let said = ResolutionMetadata::parse_metadata(&text).map_err(|error| unsound(error.to_string()))?;
+    if said.name != wheel.filename.name {
+        return Err(unsound(format!("it says that it is the package {}", said.name)));
+    }
+    if said.version != wheel.filename.version {
+        return Err(unsound(format!("it says that it is version {}", said.version)));
+    }
+    Ok(said)
 }
 
 fn unusable(error: HouseError) -> ResolveError {
