@@ -186,7 +186,7 @@ fn tangled(kit: &Kit) -> Result<()> {
 
 /// All of them are looked into, and only so many at once.
 fn many_needs(kit: &Kit) -> Result<()> {
-    for (manner, most) in [(Manner::InParts, 8), (Manner::Leisurely, 8)] {
+    for (manner, most) in [(Manner::InParts, 8), (Manner::Leisurely, 2)] {
         let name = unique("many");
         let needs: Vec<String> = (0..30).map(|_| unique("one-of-many")).collect();
         let listed: Vec<&str> = needs.iter().map(String::as_str).collect();
@@ -211,6 +211,13 @@ fn local_file(kit: &Kit) -> Result<()> {
     let index = Index::of([offered])?;
     let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
     ensure!(said.contains("leads to file:///") && said.contains("a file of this machine"), "{said}");
+    // Nor for what a lock names.
+    let honest = Index::of([pure(&name, "1", &[], &[])])?;
+    std::fs::write(folder.path().join("main.py"), format!("# /// script\n# dependencies = ['{name}']\n# ///\n"))?;
+    let lock = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", honest.address.as_str()));
+    let made = lock.folder(folder.path()).args(["lock", "main.py"]).run()?;
+    ensure!(made.code == Some(0), "{}", made.stderr_text());
+    refused(run(kit, &index).folder(folder.path()).arg("main.py"), "install_failed")?;
     // Where the index is such a folder itself, it serves; and no pipe in it is waited for.
     let job = || {
         let job = without_engines(kit.run_json().env("UV_NO_INDEX", "1"));

@@ -167,7 +167,7 @@ impl Index {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The most files that were asked for at once.
+    /// The most files, or parts of files, that were asked for at once.
     pub fn most_at_once(&self) -> u32 {
         self.crowd.most.load(Ordering::Relaxed)
     }
@@ -243,7 +243,8 @@ fn answer(
         }
         None => page(&path, files),
     };
-    if is_file {
+    let is_head = head.starts_with("HEAD");
+    if is_file && !is_head {
         let now = crowd.now.fetch_add(1, Ordering::Relaxed) + 1;
         crowd.most.fetch_max(now, Ordering::Relaxed);
         if matches!(manner, Manner::InParts | Manner::Leisurely) {
@@ -264,7 +265,7 @@ fn answer(
         stream,
         "HTTP/1.1 {status} Some\r\ncontent-type: {kind}\r\n{more}content-length: {length}\r\nconnection: close\r\n\r\n"
     );
-    if !head.starts_with("HEAD") {
+    if !is_head {
         let _ = stream.write_all(&body[from..to]);
         if is_file {
             count.fetch_add(length as u64, Ordering::Relaxed);

@@ -67,7 +67,6 @@ fn kept_to(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// Whoever wrote the program wrote its lock, too: the packages that were asked for are there, or nothing is run.
 fn in_parts(kit: &Kit) -> Result<()> {
     let (name, need) = (unique("parts"), unique("need"));
     let noise: String = (0..60_000_u32).map(|n| hex(&n.to_le_bytes())).collect();
@@ -109,6 +108,7 @@ fn in_parts(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
+/// Whoever wrote the program wrote its lock, too: the packages that were asked for are there, or nothing is run.
 fn called_otherwise(kit: &Kit) -> Result<()> {
     let (good, evil) = (unique("good"), unique("evil"));
     let module = good.replace('-', "_");

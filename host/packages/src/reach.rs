@@ -10,6 +10,7 @@ use reqwest_middleware::{Error, Middleware, Next};
 use tokio::net::lookup_host;
 use url::{Host, Url};
 use uv_client::WrappedReqwestError;
+use uv_distribution_types::IndexUrl;
 
 /// Whether `to`, which a registry led to, may be asked for: by a redirect, or as the address of an archive.
 ///
@@ -70,6 +71,14 @@ async fn leads_to(to: &Url) -> Result<Option<Near>, &'static str> {
 pub(crate) struct Astray {
     pub(crate) host: String,
     pub(crate) why: &'static str,
+}
+
+/// Whether an index may have a file at this address: only one that is on this machine itself has files of it.
+pub(crate) fn may_have(index: &IndexUrl, file: &Url) -> Result<(), Astray> {
+    match file.scheme() == "file" && index.url().scheme() != "file" {
+        true => Err(Astray { host: file.to_string(), why: "that is a file of this machine" }),
+        false => Ok(()),
+    }
 }
 
 /// What a guard of ours refused a request or an answer with, where that is the cause: such as [`Astray`].

@@ -42,7 +42,7 @@ use crate::error::FetchError;
 use crate::fetch::{Candidate, LARGEST, Registry, Sought, fetch_by, registry_in, transfer};
 use crate::pin::{Pin, Sha256};
 use crate::progress::Progress;
-use crate::reach::Astray;
+use crate::reach::may_have;
 use crate::requirement::Requirement;
 use crate::settings::{IndexSettings, address};
 use crate::source::Sdist;
@@ -383,13 +383,10 @@ fn pinned(
     })
 }
 
-/// Where a file of an index is. Only an index that is on this machine itself has files there.
+/// Where a file of an index is.
 fn served(file: &uv_distribution_types::File, index: &IndexUrl) -> Result<DisplaySafeUrl, ResolveError> {
     let url = file.url.to_url().map_err(|_| unlocked(file))?;
-    if url.scheme() == "file" && index.url().scheme() != "file" {
-        let astray = Astray { host: url.to_string(), why: "that is a file of this machine" };
-        return Err(ResolveError::Astray(astray.into()));
-    }
+    may_have(index, &url).map_err(|astray| ResolveError::Astray(astray.into()))?;
     Ok(url)
 }
 

@@ -12,6 +12,7 @@ use super::client::Registry;
 use super::refusal::{self, Refusal};
 use crate::error::FetchError;
 use crate::pin::{Pin, Sha256};
+use crate::reach::may_have;
 use crate::settings::{IndexSettings, address};
 
 /// What kind of file is sought.
@@ -61,7 +62,12 @@ pub(super) async fn candidates(
         };
         let files = files.into_iter().filter(|(named, _)| same(named.version(), &pin.version));
         for (_, file) in files {
+            let astray = file.url.to_url().ok().and_then(|url| may_have(index.url(), &url).err());
             let index = address(index);
+            if let Some(astray) = astray {
+                refusals.push((index, Refusal::Answer(astray.into())));
+                continue;
+            }
             let candidate = Candidate { index, file };
             match candidate.announced() {
                 Some(found) if found == pin.sha256 => return Ok(vec![candidate]),

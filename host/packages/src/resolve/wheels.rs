@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempDir};
 use tokio::sync::Semaphore;
 use tokio_util::compat::TokioAsyncReadCompatExt as _;
@@ -17,7 +16,7 @@ use uv_resolver::MetadataResponse;
 use super::sources::Asker;
 use super::{ResolveError, Wheel, pinned, served, unlocked};
 use crate::fetch::{Tangled, in_parts};
-use crate::house::HouseError;
+use crate::house::{House, HouseError};
 use crate::progress::Silent;
 use crate::{condition, metadata};
 
@@ -60,12 +59,12 @@ impl Asker<'_> {
         let url = served(&wheel.file, &wheel.index)?;
         if url.scheme() == "file" {
             let path = url.to_file_path().map_err(|()| unlocked(&wheel.file))?;
-            return read(wheel, metadata::in_file(&path)).map(Some);
+            return read(wheel, metadata::in_file(&path).as_deref()).map(Some);
         }
         let pin = pinned((&wheel.filename.name, &wheel.filename.version), &wheel.file, &wheel.index);
         let kept = pin.as_ref().ok().map(|pin| self.place_of(&pin.url, &pin.sha256));
         // What is kept and of no use, since the power failed say, is asked for again.
-        if let Some(said) = kept.as_deref().and_then(kept_at).and_then(|text| read(wheel, Some(text)).ok()) {
+        if let Some(said) = kept.as_deref().and_then(kept_at).and_then(|text| read(wheel, Some(&text)).ok()) {
             return Ok(Some(said));
         }
         if self.index.settings.connectivity.is_offline() {
@@ -75,7 +74,7 @@ impl Asker<'_> {
             Some(text) => Some(text),
             None => self.whole_of(&pin?).await?,
         };
-        let said = read(wheel, text.clone())?;
+        let said = read(wheel, text.as_deref())?;
         if let (Some(place), Some(text)) = (kept, text) {
             // What could not be kept is asked for again.
             let _ = keep_at(&place, &text);
@@ -110,24 +109,22 @@ impl Asker<'_> {
 
     /// Where it is kept: by its address too, for nobody checks that a part belongs to the whole.
     fn place_of(&self, url: &str, sha256: &str) -> PathBuf {
-        let key = Sha256::digest(format!("{url}\n{sha256}"));
-        let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.index.registry.cache.root().join(KEPT).join(key)
+        self.index.registry.cache.root().join(KEPT).join(House::key(&(url, sha256)))
     }
 }
 
 /// What the METADATA of a wheel says, if it is of that wheel.
-fn read(wheel: &RegistryBuiltWheel, text: Option<Vec<u8>>) -> Result<ResolutionMetadata, ResolveError> {
+fn read(wheel: &RegistryBuiltWheel, text: Option<&[u8]>) -> Result<ResolutionMetadata, ResolveError> {
     let unsound = |reason: String| {
         let wheel = wheel.file.filename.to_string();
         unusable(HouseError::Wheel { wheel, reason })
     };
     let text = text.ok_or_else(|| unsound("it does not describe its package".to_owned()))?;
-    if text.len() as u64 > metadata::LARGEST || !condition::are_plain(&text) {
+    if text.len() as u64 > metadata::LARGEST || !condition::are_plain(text) {
         let file = wheel.file.filename.to_string();
         return Err(ResolveError::Tangled(Tangled { file }.into()));
     }
-    let said = ResolutionMetadata::parse_metadata(&text).map_err(|error| unsound(error.to_string()))?;
+    let said = ResolutionMetadata::parse_metadata(text).map_err(|error| unsound(error.to_string()))?;
     if said.name != wheel.filename.name {
         return Err(unsound(format!("it says that it is the package {}", said.name)));
     }
