@@ -70,7 +70,7 @@ fn file_and_arguments(ground: &Ground) -> Result<()> {
     ground.put("needy.py", &code)?;
     let report = ground.report(ground.run(&["needy.py", "--isolation", "wasm", "it's"]))?;
     is_second(ground, &report, "threads")?;
-    let printed = "['needy.py', '--isolation', 'wasm', \"it's\"] /work/needy.py\n";
+    let printed = "['/run/codebox/needy.py', '--isolation', 'wasm', \"it's\"] /run/codebox/needy.py\n";
     ensure!(report.stdout() == printed, "it printed {:?}", report.stdout());
     Ok(())
 }

@@ -195,7 +195,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
     let dirs = dirs::admit(dirs, &policy.protected, surroundings)?;
     let net = hosts::admit(net, policy)?;
     let map = map_of(&dirs)?;
-    let (source, language, file) = load(program, language, &policy.endings, (&dirs, &map), surroundings)?;
+    let (source, language, file) = load(program, language, &policy.endings, &map, surroundings)?;
     if !packages.is_empty() {
         dirs::beside_packages(&typed, &language)?;
     }
@@ -225,14 +225,14 @@ fn load(
     program: Program,
     language: Option<Language>,
     endings: &BTreeMap<String, Language>,
-    (dirs, map): (&[DirGrant], &PathMap<HostPath, GuestPath>),
+    map: &PathMap<HostPath, GuestPath>,
     surroundings: &dyn Surroundings,
 ) -> Result<(Source, Language, Option<InputFile>), Denied> {
     let (source, text_of) = match program {
         Program::File(path) => {
             let script = script::read(&path, language, endings, surroundings)?;
             let language = script.language.clone();
-            let (source, file) = place::place(script, dirs, map)?;
+            let (source, file) = place::place(script, map)?;
             return Ok((source, language, file));
         }
         Program::Command(words) => {

@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
             .lua(program("for _, a in ipairs(arg) do io.write('[', a, ']') end\nprint(select('#', ...), (...))").prints("[one][-x][--two=2][][ü -- b]5\tone\n")),
         file("program::arguments_without_separator")
             .args(&["--json", "-c"])
-            .python(program("import sys\nprint(sys.argv)").prints("['main.py', '--json', '-c']\n"))
+            .python(program("import os, sys\nprint(os.path.samefile(sys.argv[0], __file__), os.path.basename(sys.argv[0]), sys.argv[1:])").prints("True main.py ['--json', '-c']\n"))
             .javascript(program("const [, name, ...rest] = process.argv\nconsole.log(name.split('/').pop(), rest.join())").prints("main.js --json,-c\n"))
             .typescript(program("const [, name, ...rest]: string[] = process.argv\nconsole.log(name!.split('/').pop(), rest.join())").prints("main.ts --json,-c\n"))
             .lua(program("print(arg[0]:match('[^/]*$'), arg[1], arg[2], #arg)").prints("main.lua\t--json\t-c\t2\n")),
@@ -69,10 +69,15 @@ pub fn cases() -> Vec<Case> {
             .typescript(program("import * as a from './near.ts'\nimport * as b from './near.ts'\nconsole.log(a.it === b.it)").beside(".", &[("near.ts", "console.log('loaded')\nexport const it: object = {}")]).prints("loaded\ntrue\n"))
             .lua(program("print(require('near') == require('near'))").beside(".", &[("near.lua", "print('loaded')\nreturn {}")]).prints("loaded\ntrue\n")),
         file("program::working_directory")
-            .python(program("import os\nprint(os.getcwd(), os.listdir('.'))").prints_with("/work ["))
-            .javascript(program("console.log(process.cwd(), require('fs').readdirSync('.'))").prints_with("/work ["))
-            .typescript(program("import { readdirSync } from 'fs'\nconst names: readonly string[] = readdirSync('.')\nconsole.log(process.cwd(), names)").prints_with("/work ["))
-            .lua(program("io.open('f', 'w'):close()\nprint(io.open('/work/f') ~= nil)").prints("true\n")),
+            .python(program("import os\nprint(os.getcwd(), os.listdir('.'))").prints("/work []\n"))
+            .javascript(program("console.log(process.cwd(), require('fs').readdirSync('.'))").prints("/work []\n"))
+            .typescript(program("import { readdirSync } from 'fs'\nconst names: readonly string[] = readdirSync('.')\nconsole.log(process.cwd(), names)").prints("/work []\n"))
+            .lua(program("io.open('f', 'w'):close()\nprint(io.open('/work/f') ~= nil, io.open('/work/main.lua') == nil)").prints("true\ttrue\n")),
+        file("program::its_file_is_found_by_every_name")
+            .python(program("import inspect, os, sys, traceback\nhere = os.path.dirname(os.path.abspath(sys.argv[0]))\nprint(here == os.path.dirname(__file__) == sys.path[0], os.path.exists(__file__), here != os.getcwd())\nprint(traceback.extract_stack()[-1].filename == __file__, inspect.getsource(sys.modules['__main__'])[:6])").prints("True True True\nTrue import\n"))
+            .javascript(program("const fs = require('fs'), path = require('path')\nconsole.log(process.argv[1] === __filename, fs.existsSync(__filename), __dirname !== process.cwd(), new Error().stack.includes(__filename))").prints("true true true true\n"))
+            .typescript(program("import fs from 'fs'\nimport path from 'path'\nconst here: string = import.meta.filename!\nconsole.log(process.argv[1] === here, fs.existsSync(here), path.dirname(here) !== process.cwd(), new Error().stack!.includes(here))").prints("true true true true\n"))
+            .lua(program("local file = debug.getinfo(1, 'S').source:sub(2)\nprint(file == arg[0], io.open(file) ~= nil, file:find('^/work/') == nil)").prints("true\ttrue\ttrue\n")),
         file("program::dunder_names")
             .prints("None None None builtins\n")
             .python("print(__doc__, __package__, __spec__, __builtins__.__name__)"),

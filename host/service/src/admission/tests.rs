@@ -73,10 +73,10 @@ fn place_of(admitted: &Admitted) -> (&str, Vec<&str>) {
 }
 
 #[test]
-fn a_script_is_read_once_and_placed_in_the_private_work_directory() {
+fn places_a_script_outside_of_the_working_directory() {
     let host = Host::new();
     let admitted = host.admit(file("./script.py")).expect("it is there");
-    assert_eq!(place_of(&admitted), ("/work/script.py", vec!["/work/script.py"]));
+    assert_eq!(place_of(&admitted), ("/run/codebox/script.py", vec!["/run/codebox/script.py"]));
     assert_eq!(admitted.job().source.argv0(), "./script.py");
     assert_eq!(admitted.job().files[0].content, b"import os\n");
     assert_eq!(admitted.job().language, Language::Python);
@@ -91,7 +91,7 @@ fn a_script_in_a_grant_stays_where_the_grant_shows_it() {
         ("script.py", vec![".:/work:rw"], "/work/script.py", vec![]),
         ("script.py", vec![".:/src"], "/src/script.py", vec![]),
         ("data/inner/job.py", vec![".:/src", "data/inner:/in"], "/in/job.py", vec![]),
-        ("script.py", vec!["data:/data"], "/work/script.py", vec!["/work/script.py"]),
+        ("script.py", vec!["data:/data"], "/run/codebox/script.py", vec!["/run/codebox/script.py"]),
         ("script.py", vec!["data:/work"], "/run/codebox/script.py", vec!["/run/codebox/script.py"]),
         ("script.py", vec!["data:/work/script.py"], "/run/codebox/script.py", vec!["/run/codebox/script.py"]),
     ] {
