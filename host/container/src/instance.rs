@@ -7,7 +7,7 @@ use codebox_agent::{Ended, Evidence, Run, Status};
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestError, GuestPath, Instance,
-    Isolation, Job, Language, Limits, NetRules, NetUse, Outcome, Provenance, RunReport, Usage,
+    Isolation, Job, Language, Limits, Missing, NetRules, NetUse, Outcome, Provenance, RunReport, Usage,
 };
 use codebox_egress::{Dialer, Egress, EgressLimits};
 use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, file_time, open_linkless, put_file};
@@ -155,6 +155,8 @@ impl ContainerInstance {
             report.error = Some(not_started(program, number));
         } else if !report.is_success() {
             report.error = uncaught::read(&job.language, stderr.bytes().as_ref());
+            let module = report.error.as_ref().and_then(|error| uncaught::missing_module(&job.language, error));
+            report.missing.extend(module.map(|name| Missing::module(&name)));
         }
         (report.stdout, report.stderr) = (stdout, stderr);
         Ok(report)

@@ -8,6 +8,9 @@ use codebox_core::{GuestError, Language};
 /// Most lines of a traceback that are kept.
 const MOST: usize = 200;
 
+/// Bytes of the longest module name that is reported.
+const LONGEST_MODULE: usize = 256;
+
 /// Reads the last error that a program's interpreter wrote.
 pub(crate) fn read(language: &Language, stderr: &[u8]) -> Option<GuestError> {
     let text = String::from_utf8_lossy(stderr);
@@ -16,6 +19,27 @@ pub(crate) fn read(language: &Language, stderr: &[u8]) -> Option<GuestError> {
         Language::JavaScript | Language::TypeScript => node(&text),
         Language::Command | Language::Named(_) => None,
     }
+}
+
+/// Returns the module or package that an interpreter did not find, where that is the error which ended the program.
+///
+/// A file that the program names by its path is not a module of a package.
+pub(crate) fn missing_module(language: &Language, error: &GuestError) -> Option<String> {
+    let quoted = |text: &str, before: &str| {
+        let (name, _) = text.strip_prefix(before)?.split_once('\'')?;
+        Some(name.to_owned())
+    };
+    let name = match language {
+        Language::Python if error.name == "ModuleNotFoundError" => {
+            quoted(&error.value, "No module named '")?.split('.').next().map(str::to_owned)
+        }
+        Language::JavaScript | Language::TypeScript => ["Cannot find module '", "Cannot find package '"]
+            .iter()
+            .find_map(|before| quoted(&error.value, before))
+            .filter(|name| !name.starts_with(['.', '/']) && !name.starts_with("file:")),
+        Language::Python | Language::Command | Language::Named(_) => None,
+    };
+    name.filter(|name| !name.is_empty() && name.len() <= LONGEST_MODULE)
 }
 
 fn python(text: &str) -> Option<GuestError> {
@@ -114,6 +138,32 @@ fn kept(lines: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_the_module_that_was_not_found() {
+        let module = |language: Language, text: &str| {
+            let error = read(&language, text.as_bytes()).expect("an error");
+            missing_module(&language, &error)
+        };
+        let python = |last: &str| {
+            module(
+                Language::Python,
+                &format!("Traceback (most recent call last):\n  File \"a\", line 1, in b\n{last}\n"),
+            )
+        };
+        assert_eq!(python("ModuleNotFoundError: No module named 'pandas'").as_deref(), Some("pandas"));
+        assert_eq!(python("ModuleNotFoundError: No module named 'a.b'; 'a' is not a package").as_deref(), Some("a"));
+        assert_eq!(python("ImportError: No module named 'pandas'"), None);
+        assert_eq!(python("ValueError: No module named 'pandas'"), None);
+        let node = |head: &str| {
+            module(Language::JavaScript, &format!("node:internal/m:1\n  throw e;\n\n{head}\n    at x (node:y:1:2)\n"))
+        };
+        assert_eq!(node("Error: Cannot find module 'zod'\nRequire stack:\n- /work/a.js").as_deref(), Some("zod"));
+        let esm = "Error [ERR_MODULE_NOT_FOUND]: Cannot find package '@a/b' imported from /work/a.mjs";
+        assert_eq!(node(esm).as_deref(), Some("@a/b"));
+        assert_eq!(node("Error: Cannot find module '/work/b.js'"), None);
+        assert_eq!(node("Error: Cannot find module './b'"), None);
+    }
 
     fn told(language: Language, text: &str) -> Option<(String, String, Option<u32>)> {
         read(&language, text.as_bytes()).map(|error| (error.name, error.value, error.line))

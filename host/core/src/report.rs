@@ -199,3 +199,12 @@ pub struct Missing {
     /// How to get it.
     pub hint: String,
 }
+
+impl Missing {
+    /// A module or package that the program imports and that its interpreter does not find.
+    #[must_use]
+    pub fn module(name: &str) -> Self {
+        let hint = "the runtime does not have it: name the package that does (--with NAME), or grant a directory that holds it and where the program looks for modules, such as the script's";
+        Self { what: format!("the module {name}"), hint: hint.to_owned() }
+    }
+}

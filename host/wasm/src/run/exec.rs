@@ -310,10 +310,7 @@ fn lacking(what: &str) -> Missing {
             "grant the hosts with --net if it is a client; servers and other sockets need a container",
         ),
         other => match other.strip_prefix("module:") {
-            Some(module) => (
-                format!("the module {module}"),
-                "the runtime does not have it: name the package that does (--with NAME), or grant a directory that holds it and where the program looks for modules, such as the script's",
-            ),
+            Some(module) => return Missing::module(module),
             None => (other.to_owned(), "this tier does not have it"),
         },
     };
