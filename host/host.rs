@@ -15,12 +15,12 @@ use codebox_files::{FilesError, Scratch};
 use codebox_service::catalog::Catalog;
 use codebox_service::catalog::Progress;
 use codebox_service::config::{Settings, narrow};
-use codebox_service::{Admitted, Check, Choice, Journal, PackageNeeds, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Journal, PackageNeeds, Plan, Policy, Surroundings};
 use codebox_wasm::{Store, WasmBackend};
 
 use crate::catalog::Shelf;
 use crate::places::Places;
-use crate::provisions::Provisions;
+use crate::provisions::{Provisions, brought};
 use crate::settings::{self, SettingsError};
 
 /// The name of a project's configuration file, looked for in the working directory.
@@ -222,18 +222,20 @@ impl Host for Process {
     fn layers<'a>(
         &'a self,
         admitted: &'a Admitted,
-        choice: &'a Choice,
+        plan: &'a Plan,
         progress: &'a dyn Progress,
     ) -> BoxFuture<'a, Result<Provided, Failure>> {
         Box::pin(async move {
             // Also where no package is asked for: a script may name the Python that it needs.
             let provisions = self.provisions()?;
-            if choice.isolation == Isolation::Wasm {
+            if plan.choice.isolation == Isolation::Wasm {
                 return provisions.in_wasm(admitted, progress, self.shelf()?).await;
             }
-            let engine = self.containers()?.iter().find(|engine| engine.id() == choice.backend);
-            let lost = || Failure::new(ResultKind::InternalError, format!("there is no backend {}", choice.backend));
-            provisions.in_container(admitted, progress, engine.ok_or_else(lost)?).await
+            let backend = &plan.choice.backend;
+            let engine = self.containers()?.iter().find(|engine| engine.id() == *backend);
+            let lost = || Failure::new(ResultKind::InternalError, format!("there is no backend {backend}"));
+            let brought = brought::by_runtime(self.shelf()?, &admitted.job().language, &plan.imports);
+            provisions.in_container(admitted, &brought, progress, engine.ok_or_else(lost)?).await
         })
     }
 

@@ -46,6 +46,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn modules_lead_to_the_packages_that_the_library_brings() {
+        let (_, described, _) = RUNTIMES[0];
+        let spec = RuntimeSpec::parse(described).expect("a description");
+        assert_eq!(spec.package_of("sklearn"), Some(("scikit-learn", "1.9.1")));
+        assert_eq!(spec.package_of("typing_extensions"), Some(("typing-extensions", "4.16.0")));
+        assert_eq!(spec.package_of("PIL"), Some(("pillow", "13.0.0")));
+        assert_eq!(spec.package_of("json"), None);
+        assert!(spec.modules.values().all(|package| spec.packages.contains_key(package)));
+    }
+
+    #[test]
     fn every_description_can_be_read_and_what_is_built_in_is_what_it_names() {
         for (language, described, parts) in RUNTIMES {
             let spec = RuntimeSpec::parse(described).expect("a description");

@@ -9,8 +9,8 @@ use codebox_cli::{Failure, KeptPackage, Provided};
 use codebox_container::ContainerBackend;
 use codebox_core::{GuestPath, ImageName, Isolation, Language, Layer, PYTHON_PACKAGES, ResultKind};
 use codebox_packages::{
-    ConfigFiles, Decision, Environment, FetchError, House, HouseError, Index, IndexSettings, Lock, NpmStore, Resolved,
-    Target, Wheel,
+    BuildPlace, ConfigFiles, Decision, Environment, FetchError, House, HouseError, Index, IndexSettings, Lock,
+    NpmStore, Resolved, Target, Wheel,
 };
 use codebox_service::catalog::{Catalog as _, Progress};
 use codebox_service::config::Settings;
@@ -21,6 +21,7 @@ use crate::catalog::Shelf;
 use crate::places::Places;
 
 mod asked;
+pub(crate) mod brought;
 mod build;
 mod choose;
 pub(crate) mod compile;
@@ -28,6 +29,7 @@ mod image;
 mod npm;
 
 use asked::Asked;
+use brought::Brought;
 use build::Shop;
 use npm::{Locked, Npm};
 
@@ -161,29 +163,66 @@ impl Provisions {
         Ok(Provided { layers, notes: Vec::new() })
     }
 
-    /// What a guest in a container is shown.
+    /// What a guest in a container is shown: the packages that the job asks for, and of those `brought` by the WebAssembly
+    /// runtime the ones that its image lacks.
     pub(crate) async fn in_container(
         &self,
         admitted: &Admitted,
+        brought: &[Brought],
         progress: &dyn Progress,
         engine: &ContainerBackend,
     ) -> Result<Provided, Failure> {
         if npm::wants(admitted) {
             return self.shown_of_npm(admitted, Isolation::Container, progress);
         }
-        let Some(asked) = Asked::of(admitted)? else { return Ok(Provided::default()) };
+        let asked = Asked::of(admitted)?;
         let named = admitted.container_image();
-        let place = image::of(&self.house, engine, named.map(ImageName::as_str)).await?;
-        let target = place.target.clone();
-        asked.check_python(&target)?;
-        if asked.wanted.is_empty() {
+        // An image that the user names has what the user wants, and a lock says all that is installed.
+        let complete = named.is_some() || asked.as_ref().is_some_and(|asked| asked.lock.is_some());
+        let brought = if complete { &[] } else { brought };
+        if asked.is_none() && brought.is_empty() {
             return Ok(Provided::default());
         }
-        let mut shop = Shop::anywhere(self, (admitted, &asked), Vec::new(), progress)?.at(engine, place, named);
+        let place = image::of(&self.house, engine, named.map(ImageName::as_str)).await?;
+        let asked = asked.unwrap_or_default();
+        asked.check_python(&place.target)?;
+        let mut notes = Vec::new();
+        let with = brought::lacking(brought, (&asked, &self.settings.packages), &place.target, &mut notes);
+        if !with.is_empty() {
+            match self
+                .for_container(&asked.with(with.clone()), (admitted, engine, named), place.clone(), progress)
+                .await
+            {
+                Ok(mut provided) => {
+                    provided.notes.splice(..0, notes);
+                    return Ok(provided);
+                }
+                // The user did not ask for them: the program may do without.
+                Err(failure) => notes.push(brought::not_installed(&with, &failure)),
+            }
+        }
+        if asked.wanted.is_empty() {
+            return Ok(Provided { notes, ..Provided::default() });
+        }
+        let mut provided = self.for_container(&asked, (admitted, engine, named), place, progress).await?;
+        provided.notes.splice(..0, notes);
+        Ok(provided)
+    }
+
+    /// Installs what is asked for as the image's Python needs it.
+    async fn for_container(
+        &self,
+        asked: &Asked,
+        (admitted, engine, named): (&Admitted, &ContainerBackend, Option<&ImageName>),
+        place: BuildPlace,
+        progress: &dyn Progress,
+    ) -> Result<Provided, Failure> {
+        let target = place.target.clone();
+        let mut shop = Shop::anywhere(self, (admitted, asked), Vec::new(), progress)?.at(engine, place, named);
         let _turn = self.house.beside_others().map_err(not_installed)?;
-        let resolved = self.exact(&asked, &target, &mut shop, progress).await?;
+        let resolved = self.exact(asked, &target, &mut shop, progress).await?;
         let mut notes = told(&resolved);
-        let wheels = self.ready(&asked, resolved, &mut shop, progress).await?;
+        let wheels = self.ready(asked, resolved, &mut shop, progress).await?;
         notes.append(&mut shop.notes);
         let name = container_name(&target);
         let layers = self.shown(self.house.environment(&wheels, &name, None, target.library()), asked.lock_file())?;

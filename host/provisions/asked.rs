@@ -18,6 +18,7 @@ use codebox_service::config::Packages;
 const LARGEST: u64 = 4 << 20;
 
 /// What a job asks for: packages, or an interpreter of a certain version alone.
+#[derive(Default, Clone)]
 pub(super) struct Asked {
     pub wanted: Vec<Requirement>,
     pub requires_python: Option<String>,
@@ -56,8 +57,7 @@ impl Asked {
     /// The same without a look at its lock.
     pub(super) fn unlocked(admitted: &Admitted) -> Result<Option<Self>, Failure> {
         let job = admitted.job();
-        let mut asked =
-            Self { wanted: Vec::new(), requires_python: None, notes: Vec::new(), hashes: BTreeMap::new(), lock: None };
+        let mut asked = Self::default();
         let refused = |error: &dyn std::fmt::Display| Failure::new(ResultKind::InvalidRequest, error.to_string());
         if job.language == Language::Python
             && let Some(text) = job.source.text()
@@ -95,6 +95,13 @@ impl Asked {
         asked.wanted.retain(|one| seen.insert(one.to_string()));
         bounded(asked.wanted.len())?;
         Ok(Some(asked))
+    }
+
+    /// The same with further packages.
+    pub(super) fn with(&self, further: Vec<Requirement>) -> Self {
+        let mut all = self.clone();
+        all.wanted.extend(further);
+        all
     }
 
     /// The Python that the script names, where one of this version is none such.

@@ -7,7 +7,7 @@ use codebox_packages::{BuildPlace, House, Image, ImageChoice, Target};
 
 /// Prints what wheels are chosen by.
 const ASK: &str = r#"
-import json, os, platform, sys
+import importlib.metadata, json, os, platform, re, sys
 try:
     name, version = "glibc", os.confstr("CS_GNU_LIBC_VERSION").split()[1]
 except Exception:
@@ -22,6 +22,10 @@ major, minor = (int(part) for part in version.split(".")[:2])
 print(json.dumps({
     "python": platform.python_version(), "machine": platform.machine(), "libc": name, "libc_version": [major, minor],
     "library": sorted(getattr(sys, "stdlib_module_names", ())),
+    "installed": sorted({
+        re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower()
+        for one in importlib.metadata.distributions() if one.metadata["Name"]
+    }),
 }))
 "#;
 
@@ -40,7 +44,7 @@ pub(super) async fn of(house: &House, engine: &ContainerBackend, named: Option<&
     let number = engine.image_number(&spec).await.map_err(|error| engine.told(error))?;
     let choice = if named.is_some() { ImageChoice::Named } else { ImageChoice::Usual };
     let place = |image, number| BuildPlace { target: Target::Container(image), image: number, choice };
-    let key = House::key(&("image", &number));
+    let key = House::key(&("image with packages", &number));
     // An image of a number never changes.
     if let Some((image, _)) = house.remembered(&key) {
         return Ok(place(image, number));

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use codebox_testkit::{Kit, engine_answers, is_required};
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::index::{Index, unique, wheel};
+use crate::index::{Index, pure, unique, wheel};
 
 /// A trial's name, and what it does on an engine.
 type Case = (&'static str, fn(&Kit, &str) -> Result<()>);
@@ -12,6 +12,7 @@ type Case = (&'static str, fn(&Kit, &str) -> Result<()>);
 const CASES: &[Case] = &[
     ("a_native_package", native),
     ("a_package_that_nobody_asked_for_is_named", unnamed),
+    ("installs_the_packages_of_the_runtime_that_a_program_imports", brought_by_the_runtime),
     ("the_python_that_a_script_wants_counts_without_packages", wanted_python),
 ];
 
@@ -42,6 +43,45 @@ fn unnamed(kit: &Kit, engine: &str) -> Result<()> {
     ensure!(report.missing() == ["the module requests"], "{:?}", report.missing());
     let ran = codebox().args(["-c", "import urllib.request\nurllib.request.urlopen('http://host.example/')"]).run()?;
     ensure!(ran.report()?.missing() == ["hosts of a network"], "{:?}", ran.report()?.missing());
+    Ok(())
+}
+
+/// A program that imports what the WebAssembly runtime has built in finds it in a container too, in the runtime's version.
+fn brought_by_the_runtime(kit: &Kit, engine: &str) -> Result<()> {
+    let home = kit.folder()?;
+    kit.home_with_engine(home.path(), engine, "")?;
+    let mark = unique("brought");
+    let yaml = |version: &str| pure("pyyaml", version, &[], &[("yaml.py", &format!("VALUE = '{version} {mark}'\n"))]);
+    let index = Index::of([yaml("6.0.3"), yaml("6.0.2"), yaml("99.0")])?;
+    let codebox = || {
+        let codebox = kit.codebox().home(home.path()).inherit_env().env("UV_DEFAULT_INDEX", index.address.as_str());
+        codebox.env("UV_NO_CONFIG", "1").env("NO_PROXY", "127.0.0.1").args(["run", "--json"])
+    };
+    let program = "import threading, yaml\nthread = threading.Thread(target=lambda: print(yaml.VALUE))\nthread.start()";
+    let ran = codebox().args(["-c", program]).run()?;
+    let report = ran.report()?;
+    ensure!(report.stdout() == format!("6.0.3 {mark}\n"), "{}\n{}", ran.stdout_text(), ran.stderr_text());
+    ensure!(report.at("/provenance/isolation") == "container", "{}", ran.stdout_text());
+    let why = report.at("/provenance/reason").as_str().unwrap_or_default().to_owned();
+    ensure!(why.contains("pyyaml 6.0.3"), "{why}");
+    // A version that the user names comes before the runtime's.
+    let ran = codebox().args(["--with", "pyyaml==99.0", "--isolation", "container", "-c", program]).run()?;
+    ensure!(ran.report()?.stdout() == format!("99.0 {mark}\n"), "{}\n{}", ran.stdout_text(), ran.stderr_text());
+    // A module of the program's own, which a grant shows, is not the package.
+    let folder = kit.folder()?;
+    std::fs::write(folder.path().join("yaml.py"), "VALUE = 'own'\n")?;
+    std::fs::write(folder.path().join("main.py"), program)?;
+    let own =
+        codebox().folder(folder.path()).args(["--isolation", "container", "--dir", ".:/work", "main.py"]).run()?;
+    ensure!(own.report()?.stdout() == "own\n", "{}\n{}", own.stdout_text(), own.stderr_text());
+    // A run without an index goes on without the package, and says what is missing.
+    let gone = Index::of([])?;
+    let alone = codebox().env("UV_DEFAULT_INDEX", gone.address.as_str());
+    let ran = alone.args(["--isolation", "container", "-c", "import tabulate"]).run()?;
+    let report = ran.report()?;
+    ensure!(report.missing() == ["the module tabulate"], "{}\n{}", ran.stdout_text(), ran.stderr_text());
+    let why = report.at("/provenance/reason").as_str().unwrap_or_default();
+    ensure!(why.contains("not installed: tabulate"), "{why}");
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Where a program with packages runs: one resolution decides, and not the names of what it imports.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, ensure};
 use codebox_testkit::Kit;
 
@@ -11,7 +13,19 @@ pub const CASES: &[Case] = &[
     ("an_import_of_what_was_not_is_told_and_not_installed", not_asked_for),
     ("the_package_that_forces_a_container_is_named", forced),
     ("the_python_that_a_script_wants_counts_without_packages", wanted_python),
+    ("lists_the_packages_that_the_library_brings", listed),
 ];
+
+/// `runtime.toml` names exactly the packages, with their versions, whose metadata is in the library.
+fn listed(kit: &Kit) -> Result<()> {
+    let spec = codebox_wasm::RuntimeSpec::parse(include_str!("../../guest-runtimes/python/runtime.toml"))?;
+    let folder = format!("data/runtimes/{}-{}/lib", spec.name, spec.version());
+    let name = spec.library.as_ref().map(|(_, name)| name.as_str()).unwrap_or_default();
+    let brought = codebox_packages::built_in_of(&kit.home().join(folder).join(name))?;
+    let brought: BTreeMap<String, String> = brought.into_iter().map(|one| (one.name, one.version)).collect();
+    ensure!(brought == spec.packages, "the library has {brought:?}");
+    Ok(())
+}
 
 /// The index has a package of a name that is known to want sockets, or native code.
 fn asked_for(kit: &Kit) -> Result<()> {

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Layer, Wall};
 use codebox_service::catalog::{Catalog, Progress};
-use codebox_service::{Admitted, Check, Choice, Journal, PackageNeeds, Policy, Surroundings};
+use codebox_service::{Admitted, Check, Journal, PackageNeeds, Plan, Policy, Surroundings};
 
 use crate::failure::Failure;
 
@@ -113,7 +113,7 @@ pub trait Host {
     fn layers<'a>(
         &'a self,
         admitted: &'a Admitted,
-        choice: &'a Choice,
+        plan: &'a Plan,
         progress: &'a dyn Progress,
     ) -> BoxFuture<'a, Result<Provided, Failure>>;
 

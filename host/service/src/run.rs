@@ -9,7 +9,7 @@ use crate::absent::{absent, tell};
 use crate::admission::Admitted;
 use crate::choice::Looked;
 use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
-use crate::needs::{BadAsk, Needs};
+use crate::needs::{BadAsk, Needs, Neighbours};
 use crate::router::{Choice, Demand, NoRoute, Probed, route};
 
 /// What an admitted request runs on.
@@ -21,6 +21,8 @@ pub struct Plan {
     pub image: ImageChoice,
     /// What the program's text wants and will not find there; told if it fails.
     pub absent: Vec<Missing>,
+    /// Modules that a program in a container imports from packages or its language's library, without their submodules.
+    pub imports: Vec<String>,
 }
 
 /// Why an admitted request can run on nothing.
@@ -72,7 +74,7 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
         true => Needs::default(),
         false => Needs::of_job(admitted.job()),
     };
-    Ok(Plan { choice, image: image_for(admitted, &needs, images)?, absent: Vec::new() })
+    Ok(Plan { choice, image: image_for(admitted, &needs, images)?, absent: Vec::new(), imports: Vec::new() })
 }
 
 /// The plan that a choice of backend comes to, with the image that the program's needs suggest.
@@ -81,7 +83,15 @@ pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Re
 /// When the named image is not among `images`.
 pub fn plan_of(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[ImageFacts]) -> Result<Plan, PlanError> {
     let absent = absent(admitted, &looked.needs, choice.isolation);
-    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)?, absent })
+    let imports = match choice.isolation {
+        // Its images and the runtime's library are all that it imports from.
+        Isolation::Wasm => Vec::new(),
+        Isolation::Container | Isolation::Vm => {
+            let neighbours = Neighbours::of(admitted);
+            looked.needs.modules().filter(|name| !neighbours.has(name)).map(str::to_owned).collect()
+        }
+    };
+    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)?, absent, imports })
 }
 
 /// The WebAssembly image for a program: the one that was named, or the one that has most of what it imports.

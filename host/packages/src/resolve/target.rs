@@ -40,6 +40,9 @@ pub struct Image {
     pub libc_version: (u16, u16),
     /// The names of its own modules, in whose place nothing of a package is ever found.
     pub library: Vec<String>,
+    /// The packages that it has installed, by their names as indexes spell them.
+    #[serde(default)]
+    pub installed: Vec<String>,
 }
 
 /// A package that a runtime has built in.
@@ -98,6 +101,7 @@ impl Target {
             libc: "glibc".to_owned(),
             libc_version: (2, 36),
             library: Vec::new(),
+            installed: Vec::new(),
         })
     }
 
@@ -118,6 +122,15 @@ impl Target {
         match self {
             Self::Wasm { .. } => format!("wasm-{major}.{minor}"),
             Self::Container(Image { machine, libc, .. }) => format!("linux-{machine}-{libc}-{major}.{minor}"),
+        }
+    }
+
+    /// Returns true if an image has the package installed, whatever its version.
+    #[must_use]
+    pub fn has_installed(&self, name: &str) -> bool {
+        match self {
+            Self::Wasm { .. } => false,
+            Self::Container(image) => image.installed.iter().any(|installed| installed == name),
         }
     }
 

@@ -42,7 +42,7 @@ impl Neighbours {
     }
 
     /// Whether one of them has a module of this name.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|dir| dir.join(format!("{name}.py")).exists() || dir.join(name).is_dir())
     }
 }

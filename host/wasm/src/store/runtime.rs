@@ -1,5 +1,7 @@
 //! A runtime's description, as `runtime.toml` gives it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::WasmError;
@@ -26,6 +28,12 @@ pub struct RuntimeSpec {
     pub module: String,
     /// The member that holds the language's library and the name it gets in the guest's library directory.
     pub library: Option<(String, String)>,
+    /// The versions of the packages that the library brings, by their names as package indexes spell them.
+    #[serde(default)]
+    pub packages: BTreeMap<String, String>,
+    /// The packages of such modules as are not named as their package is, by module.
+    #[serde(default)]
+    pub modules: BTreeMap<String, String>,
     /// Archives inside the library that have to be files of their own.
     #[serde(default)]
     pub data: Vec<DataArchive>,
@@ -125,6 +133,8 @@ impl RuntimeSpec {
             component: Some(component),
             module: "component.wasm".to_owned(),
             library: None,
+            packages: BTreeMap::new(),
+            modules: BTreeMap::new(),
             data: Vec::new(),
             image: Vec::new(),
         }
@@ -158,6 +168,14 @@ impl RuntimeSpec {
         let mut imports = base.map(|base| self.imports_of(base)).unwrap_or_default();
         imports.extend(recipe.imports.iter().cloned());
         imports
+    }
+
+    /// Returns the package with the version that the library brings of a module; nothing for a module of no package.
+    pub fn package_of(&self, module: &str) -> Option<(&str, &str)> {
+        let spelled = module.replace('_', "-").to_ascii_lowercase();
+        let name = self.modules.get(module).unwrap_or(&spelled);
+        let (name, version) = self.packages.get_key_value(name)?;
+        Some((name, version))
     }
 
     /// The runtime's folder name: what is installed under it never changes.

@@ -188,7 +188,7 @@ fn carried_out(
         // Blocks for as long as it takes, so no task may be around it.
         host.catalog()?.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
     }
-    let provided = runtime.block_on(host.layers(admitted, &plan.choice, progress(voice).as_ref()))?;
+    let provided = runtime.block_on(host.layers(admitted, plan, progress(voice).as_ref()))?;
     let Provided { layers, notes: told } = provided;
     told.iter().for_each(|note| voice.explain(note.clone()));
     let prepared = runtime.block_on(prepare(admitted, plan, backend, layers))?;

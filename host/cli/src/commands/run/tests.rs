@@ -116,7 +116,7 @@ impl Host for Fake {
     fn layers<'a>(
         &'a self,
         _admitted: &'a Admitted,
-        _choice: &'a codebox_service::Choice,
+        _plan: &'a codebox_service::Plan,
         _progress: &'a dyn codebox_service::Progress,
     ) -> codebox_core::BoxFuture<'a, Result<crate::host::Provided, Failure>> {
         Box::pin(std::future::ready(Ok(crate::host::Provided::default())))

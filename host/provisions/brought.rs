@@ -1,0 +1,68 @@
+//! Packages of the WebAssembly runtime, for programs that import them and run in a container.
+//!
+//! The runtime has numpy, pandas and others built in, and a plain image of Python has none of them. A program that runs in
+//! a container because of something else, such as a thread, finds there what it would have found in WebAssembly.
+
+use codebox_cli::Failure;
+use codebox_core::Language;
+use codebox_packages::{Requirement, Target};
+use codebox_service::config::Packages;
+
+use super::asked::Asked;
+use crate::catalog::Shelf;
+
+/// A package that the runtime of a language brings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Brought {
+    /// The module of it that the program imports.
+    pub module: String,
+    /// Its name.
+    pub name: String,
+    /// The version that the runtime brings.
+    pub version: String,
+}
+
+/// Returns the packages of a language's runtime that the modules belong to, each once.
+pub(crate) fn by_runtime(shelf: &Shelf, language: &Language, imports: &[String]) -> Vec<Brought> {
+    let Some((_, store)) = shelf.stores().iter().find(|(of, _)| of == language) else { return Vec::new() };
+    let mut brought: Vec<Brought> = Vec::new();
+    for module in imports {
+        let Some((name, version)) = store.spec().package_of(module) else { continue };
+        if brought.iter().all(|known| known.name != name) {
+            let (name, version) = (name.to_owned(), version.to_owned());
+            brought.push(Brought { module: module.clone(), name, version });
+        }
+    }
+    brought
+}
+
+/// Returns requirements for those of the packages that neither the job asks for nor the image has.
+///
+/// The version is the runtime's, or the newest before it that serves the image's Python. A package that the configuration
+/// does not allow is left out with a note.
+pub(super) fn lacking(
+    brought: &[Brought],
+    (asked, rules): (&Asked, &Packages),
+    target: &Target,
+    notes: &mut Vec<String>,
+) -> Vec<Requirement> {
+    let mut lacking = Vec::new();
+    for Brought { module, name, version } in brought {
+        if asked.wanted.iter().any(|wanted| wanted.name() == name.as_str()) || target.has_installed(name) {
+            continue;
+        }
+        if !rules.allows(name) {
+            notes
+                .push(format!("the program imports {module}, and the configuration does not allow the package {name}"));
+            continue;
+        }
+        lacking.extend(format!("{name}<={version}").parse::<Requirement>().ok());
+    }
+    lacking
+}
+
+/// The note that such packages could not be installed.
+pub(super) fn not_installed(packages: &[Requirement], failure: &Failure) -> String {
+    let names: Vec<&str> = packages.iter().map(Requirement::name).collect();
+    format!("packages that the program imports are not installed: {}: {}", names.join(", "), failure.message())
+}
