@@ -11,7 +11,7 @@ use codebox_core::{
     Access, Backend, BackendError, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall,
     WallState,
 };
-use codebox_files::{FilesError, Scratch};
+use codebox_files::{FilesError, ProgramFile, Scratch};
 use codebox_service::catalog::Catalog;
 use codebox_service::catalog::Progress;
 use codebox_service::config::{Settings, narrow};
@@ -36,6 +36,7 @@ pub(crate) struct Process {
     journal: OnceLock<Journal>,
     containers: OnceLock<Vec<ContainerBackend>>,
     provisions: OnceLock<Provisions>,
+    waiter: OnceLock<ProgramFile>,
     /// The descriptor over which a confined process is handed its connections, if its job was granted any.
     line: Arc<OnceLock<i32>>,
 }
@@ -161,8 +162,13 @@ impl Host for Process {
         self.containers().is_ok_and(|engines| engines.iter().any(ContainerBackend::may_be_there))
     }
 
-    fn waiter(&self) -> Option<std::path::PathBuf> {
-        codebox_container::agent_program(&self.places().ok()?.containers()).ok()
+    fn waiter(&self) -> Option<std::process::Command> {
+        // One that cannot be verified is not run; the report then says what a container would have taken.
+        if self.waiter.get().is_none() {
+            let waiter = codebox_container::agent_program(&self.places().ok()?.containers()).ok()?;
+            let _ = self.waiter.set(waiter);
+        }
+        self.waiter.get().map(ProgramFile::command)
     }
 
     fn ensure_image<'a>(

@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Layer, Wall};
 use codebox_service::catalog::{Catalog, Progress};
@@ -40,9 +41,9 @@ pub trait Host {
     /// Whether an engine of containers may be there, as far as can be told without touching one.
     fn may_have_engine(&self) -> bool;
 
-    /// A small program that waits for a byte at a descriptor and becomes another: `PROGRAM wait DESCRIPTOR OTHER NAME
-    /// ARGUMENTS...`. Nothing where there is none on this machine.
-    fn waiter(&self) -> Option<PathBuf>;
+    /// The command of a small program that waits for a byte at a descriptor and becomes another: `PROGRAM wait DESCRIPTOR
+    /// OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
+    fn waiter(&self) -> Option<Command>;
 
     /// Makes sure that a container backend has the image that a language, or a request, starts from; fetches it where it
     /// is missing.

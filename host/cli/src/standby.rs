@@ -10,7 +10,6 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::path::Path;
 use std::process::{Child, Command};
 
 use codebox_core::CancelToken;
@@ -35,16 +34,15 @@ pub(crate) struct Standby {
 
 impl Standby {
     /// Starts it, with the arguments and the environment of this process: `waiter` waits, and becomes it.
-    pub(crate) fn start(waiter: &Path) -> io::Result<Self> {
+    pub(crate) fn start(mut waiter: Command) -> io::Result<Self> {
         let (theirs_in, orders) = io::pipe()?;
         let (answers, theirs_out) = io::pipe()?;
         for theirs in [rustix::fd::AsFd::as_fd(&theirs_in), rustix::fd::AsFd::as_fd(&theirs_out)] {
             rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty())?;
         }
-        let mut command = Command::new(waiter);
-        command.arg("wait").arg(theirs_in.as_raw_fd().to_string()).arg(std::env::current_exe()?);
+        waiter.arg("wait").arg(theirs_in.as_raw_fd().to_string()).arg(std::env::current_exe()?);
         let descriptors = format!("{} {}", theirs_in.as_raw_fd(), theirs_out.as_raw_fd());
-        let child = command.args(std::env::args_os()).env(STANDBY_VARIABLE, descriptors).spawn()?;
+        let child = waiter.args(std::env::args_os()).env(STANDBY_VARIABLE, descriptors).spawn()?;
         Ok(Self { orders, answers, _child: child })
     }
 

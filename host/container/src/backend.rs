@@ -10,7 +10,7 @@ use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, ImageName, Instance, InstanceSpec, Isolation,
     LimitKind, Support, Unavailable, Wall, WallState,
 };
-use codebox_files::Scratch;
+use codebox_files::{ProgramFile, Scratch};
 use tokio::sync::OnceCell;
 
 use crate::discover::{Candidate, Chosen, Place};
@@ -52,17 +52,17 @@ pub(crate) struct Shared {
     pub notes: Notes,
     pub keeper: Option<StartKeeper>,
     folder: PathBuf,
-    agent: OnceLock<PathBuf>,
+    agent: OnceLock<ProgramFile>,
 }
 
 impl Shared {
     /// The agent as a file of this machine.
-    pub(crate) fn agent(&self) -> Result<PathBuf, ContainerError> {
+    pub(crate) fn agent(&self) -> Result<&ProgramFile, ContainerError> {
         if let Some(agent) = self.agent.get() {
-            return Ok(agent.clone());
+            return Ok(agent);
         }
-        let agent = crate::agent_file::put(&self.folder)?;
-        Ok(self.agent.get_or_init(|| agent).clone())
+        let agent = crate::agent_file::agent_program(&self.folder)?;
+        Ok(self.agent.get_or_init(|| agent))
     }
 
     /// Where the keepers of an engine's containers listen.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bollard::models::{Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType};
 use codebox_core::path::settle;
 use codebox_core::{Access, DirGrant, GuestPath, LimitKind};
+use codebox_files::ProgramFile;
 
 use crate::caller::{JobUser, Owners};
 use crate::engine::Flavour;
@@ -65,7 +66,7 @@ impl Granted {
         dirs: &[DirGrant],
         user: &JobUser,
         (points, name): (&Path, &str),
-        agent: &Path,
+        agent: &ProgramFile,
     ) -> Result<Self, ContainerError> {
         let settled = settle(dirs)
             .map_err(|error| ContainerError::Input { subject: "grants".to_owned(), why: error.to_string() })?;
@@ -92,10 +93,11 @@ impl Granted {
         settled: Vec<DirGrant>,
         user: &JobUser,
         (points, name): (&Path, &str),
-        agent: &Path,
+        agent: &ProgramFile,
     ) -> Result<Self, ContainerError> {
         codebox_files::private_dir(points).map_err(ContainerError::io("make", points))?;
-        let swap = Swap::with(user.uid, agent).map_err(ContainerError::io("make a user namespace with", agent))?;
+        let swap =
+            Swap::with(user.uid, agent).map_err(ContainerError::io("make a user namespace with", agent.path()))?;
         for (count, grant) in settled.into_iter().enumerate() {
             let host = grant.host.to_path_buf();
             let mounted =

@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use codebox_core::Access;
+use codebox_files::ProgramFile;
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 
@@ -15,8 +16,8 @@ pub(crate) struct Swap(OwnedFd);
 
 impl Swap {
     /// A namespace for the job's user. `agent` is the program that holds it while it is made.
-    pub(crate) fn with(user: u32, agent: &Path) -> io::Result<Self> {
-        let mut holder = Command::new(agent);
+    pub(crate) fn with(user: u32, agent: &ProgramFile) -> io::Result<Self> {
+        let mut holder = agent.command();
         let mut holder = holder.arg("hold").env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let made = Self::of(&mut holder, user);
         drop(holder.stdin.take());

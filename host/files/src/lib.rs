@@ -24,6 +24,7 @@ mod private;
 mod remove;
 mod scratch;
 mod sys;
+mod trust;
 mod usage;
 
 pub use budget::Budget;
@@ -33,7 +34,8 @@ pub use error::FilesError;
 pub use hex::hex;
 pub use inputs::{Before, Put, put_file};
 pub use open::open_linkless;
-pub use private::private_dir;
+pub use private::{ProgramFile, private_dir};
 pub use scratch::{InstanceScratch, Scratch, is_owned};
 pub use sys::{file_time, open_itself};
+pub use trust::{Untrusted, check_own_or_root};
 pub use usage::{Ceiling, Used, measure};

@@ -40,8 +40,8 @@ impl ContainerInstance {
         let user = JobUser::pick(&engine.facts, crate::caller::caller());
         let points = shared.points();
         let name = format!("{}-{:08x}", shared.owner.name, rand::random::<u32>());
-        let granted = Granted::new(dirs, &user, (&points, &name), &agent)?;
-        let mut binds = own_binds(&agent, shared.authorities.as_deref());
+        let granted = Granted::new(dirs, &user, (&points, &name), agent)?;
+        let mut binds = own_binds(agent.path(), shared.authorities.as_deref());
         binds.extend(private(&mut scratch, &granted, &user)?);
         binds.push(hook(&mut scratch)?);
         binds.extend(granted.binds.iter().cloned());

@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod mount;
 #[cfg(unix)]
+mod owner;
+#[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 mod windows;
@@ -14,13 +16,15 @@ use windows as system;
 
 #[cfg(unix)]
 pub(crate) use mount::Mount;
+#[cfg(unix)]
+pub(crate) use owner::{check_own, check_own_or_root, check_parents};
 pub(crate) use system::{
-    Unlocked, above, allocated, build_private, changed_at, is_runnable, lent_powers, make_runnable,
-    open_without_waiting, special_kind, take_access,
+    Unlocked, above, allocated, build_private, changed_at, is_runnable, lent_powers, make_program, make_runnable,
+    may_run, open_directory_itself, open_without_waiting, special_kind, take_access,
 };
 pub use system::{file_time, open_itself};
 #[cfg(windows)]
-pub(crate) use windows::Mount;
+pub(crate) use windows::{Mount, check_own, check_own_or_root, check_parents};
 
 /// Why something below a directory is left alone.
 pub(crate) const MOUNTED: &str = "another file system is mounted there";

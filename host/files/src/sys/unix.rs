@@ -33,6 +33,27 @@ pub fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
 }
 
+/// Lets an open take a directory only, and no link to one.
+pub(crate) fn open_directory_itself(options: &mut OpenOptions) -> &mut OpenOptions {
+    // Linux opens it for its identity alone, which takes no right to read it.
+    #[cfg(target_os = "linux")]
+    let how = OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    let how = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags(how))
+}
+
+/// Lets every user run a file, and nobody change it.
+pub(crate) fn make_program(file: &std::fs::File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o555))
+}
+
+/// Returns true if every user may run a file.
+pub(crate) fn may_run(meta: &std::fs::Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::mode(meta) & 0o555 == 0o555
+}
+
 /// Lets an open below a directory handle wait for nobody.
 pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
     cap_std::fs::OpenOptionsExt::custom_flags(options, flags(OFlags::NONBLOCK))

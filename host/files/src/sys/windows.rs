@@ -20,6 +20,43 @@ pub fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::windows::fs::OpenOptionsExt::custom_flags(options, OPEN_REPARSE_POINT)
 }
 
+/// The flag of an open that takes directories.
+const BACKUP_SEMANTICS: u32 = 0x0200_0000;
+
+/// Lets an open take a directory, and no link to one.
+pub(crate) fn open_directory_itself(options: &mut OpenOptions) -> &mut OpenOptions {
+    std::os::windows::fs::OpenOptionsExt::custom_flags(options, OPEN_REPARSE_POINT | BACKUP_SEMANTICS)
+}
+
+/// Checks nothing: directories inherit who may change them from the user's profile.
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+pub(crate) fn check_own(_meta: &std::fs::Metadata) -> Result<(), crate::trust::Untrusted> {
+    Ok(())
+}
+
+/// Checks nothing, as [`check_own`].
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+pub(crate) fn check_own_or_root(_meta: &std::fs::Metadata) -> Result<(), crate::trust::Untrusted> {
+    Ok(())
+}
+
+/// Checks nothing, as [`check_own`].
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+pub(crate) fn check_parents(_path: &std::path::Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Changes nothing: files are run here by what they are called.
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+pub(crate) fn make_program(_file: &std::fs::File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Returns true: files are run here by what they are called.
+pub(crate) fn may_run(_meta: &std::fs::Metadata) -> bool {
+    true
+}
+
 /// Nothing in a directory makes an open wait here.
 pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
     options

@@ -10,12 +10,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
-use codebox_files::{hex, open_itself};
+use codebox_files::{check_own_or_root, hex, open_itself};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::WasmError;
-use crate::sys::{self, not_ours};
+use crate::sys;
 
 /// What a sealed file was when its digest was last known to be right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,7 +139,7 @@ pub(crate) fn ours_above(dir: &Path) -> Result<(), WasmError> {
 }
 
 fn owned(meta: &fs::Metadata, path: &Path) -> Result<(), WasmError> {
-    not_ours(meta).map_or(Ok(()), |why| Err(WasmError::damaged(path, why)))
+    check_own_or_root(meta).map_err(|reason| WasmError::damaged(path, reason.to_string()))
 }
 
 /// Writes a file whole: nobody sees a part of it, and a crash leaves the old one or the new one.

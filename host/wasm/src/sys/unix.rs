@@ -122,16 +122,6 @@ pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
     (meta.dev(), meta.ino(), (meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()))
 }
 
-/// Why a file or directory cannot be taken for this user's alone, or nothing when it can.
-pub(crate) fn not_ours(meta: &Metadata) -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
-    let me = rustix::process::geteuid().as_raw();
-    if meta.uid() != me && meta.uid() != 0 {
-        return Some(format!("it belongs to user {} and not to {me}", meta.uid()));
-    }
-    (meta.mode() & 0o022 != 0).then(|| "others may write to it; close it with chmod go-w".to_owned())
-}
-
 /// Lets nobody but this user read a file, and nobody write to it.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -112,11 +112,6 @@ pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
     (0, meta.creation_time(), (meta.last_write_time() as i64, 0), (0, 0))
 }
 
-/// A user's directories are closed to others by what they inherit from the profile.
-pub(crate) fn not_ours(_meta: &Metadata) -> Option<String> {
-    None
-}
-
 /// Files inherit who may read them from the user's profile.
 pub(crate) fn make_private(_path: &Path) -> io::Result<()> {
     Ok(())

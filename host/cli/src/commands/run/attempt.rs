@@ -260,7 +260,7 @@ fn standby(admitted: &Admitted, plan: &Plan, escalation: Escalation, host: &dyn 
         && job.isolations.contains(Isolation::Container)
         && !matches!(job.language, codebox_core::Language::Named(_));
     // Where it cannot be started there is none; the report then says what it would have taken.
-    if possible && host.may_have_engine() { Standby::start(&host.waiter()?).ok() } else { None }
+    if possible && host.may_have_engine() { Standby::start(host.waiter()?).ok() } else { None }
 }
 
 /// Has the command run again, and answers how that ended; or why it is not.

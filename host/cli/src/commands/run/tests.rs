@@ -66,7 +66,7 @@ impl Host for Fake {
         false
     }
 
-    fn waiter(&self) -> Option<PathBuf> {
+    fn waiter(&self) -> Option<std::process::Command> {
         None
     }
 

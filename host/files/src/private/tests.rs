@@ -1,0 +1,130 @@
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+
+use super::*;
+
+/// A user number that no system gives out.
+const SOMEBODY_ELSE: u32 = 1_800_000_001;
+
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+fn refusal(path: &Path) -> String {
+    private_dir(path).map_or_else(|error| error.to_string(), |()| "accepted".to_owned())
+}
+
+#[test]
+fn makes_directories_for_the_user_alone() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let path = home.path().join("a/b");
+    private_dir(&path)?;
+    private_dir(&path)?;
+    for made in [&path, &home.path().join("a")] {
+        assert_eq!(fs::metadata(made)?.mode() & 0o7777, 0o700);
+    }
+    Ok(())
+}
+
+#[test]
+fn refuses_a_directory_that_others_may_write_to() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let path = home.path().join("a");
+    for mode in [0o770, 0o702, 0o1777] {
+        private_dir(&path)?;
+        set_mode(&path, mode)?;
+        assert!(refusal(&path).contains("chmod go-w"), "{mode:o}: {}", refusal(&path));
+        set_mode(&path, 0o700)?;
+    }
+    // What others may only read is theirs to read.
+    set_mode(&path, 0o755)?;
+    private_dir(&path)
+}
+
+#[test]
+fn refuses_a_directory_below_one_that_others_may_write_to() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let (above, path) = (home.path().join("a"), home.path().join("a/b"));
+    private_dir(&path)?;
+    set_mode(&above, 0o707)?;
+    let refused = refusal(&path);
+    assert!(refused.starts_with(&format!("{} is not safe", above.display())), "{refused}");
+    // As for /tmp: there nobody can rename what is somebody else's.
+    set_mode(&above, 0o1777)?;
+    private_dir(&path)
+}
+
+#[test]
+fn refuses_a_link_in_the_last_component_and_follows_safe_ones_above() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let real = home.path().join("real");
+    private_dir(&real.join("inner"))?;
+    let link = home.path().join("link");
+    symlink("real", &link)?;
+    assert!(refusal(&link).contains("symbolic link"), "{}", refusal(&link));
+    private_dir(&link.join("inner"))?;
+    // Where a link leads is looked at as well.
+    set_mode(&real, 0o777)?;
+    assert!(refusal(&link.join("inner")).contains("chmod go-w"));
+    fs::write(home.path().join("file"), "")?;
+    assert!(refusal(&home.path().join("file")).contains("not a directory"));
+    Ok(())
+}
+
+#[test]
+fn refuses_what_belongs_to_another_user() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let path = home.path().join("a");
+    private_dir(&path.join("b"))?;
+    if !rustix::process::geteuid().is_root() {
+        // Root's directories are the only ones of another user that can be had here.
+        assert!(refusal(Path::new("/usr")).contains("belongs to user 0"));
+        return Ok(());
+    }
+    chown(&path, Some(SOMEBODY_ELSE), None)?;
+    for refused in [refusal(&path), refusal(&path.join("b"))] {
+        assert!(refused.contains("belongs to user 1800000001") && refused.contains("CODEBOX_HOME"), "{refused}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_changed_program_is_written_again() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let (folder, content) = (home.path().join("programs"), b"#!/bin/true\n");
+    let path = ProgramFile::install(&folder, "tool", content)?.path().to_owned();
+    let is_whole = || -> io::Result<bool> {
+        let meta = fs::symlink_metadata(&path)?;
+        Ok(meta.is_file() && meta.mode() & 0o7777 == 0o555 && fs::read(&path)? == content)
+    };
+    assert!(is_whole()?);
+    let first = fs::metadata(&path)?.ino();
+    ProgramFile::install(&folder, "tool", content)?;
+    assert_eq!(fs::metadata(&path)?.ino(), first, "what is right is left");
+    let elsewhere = home.path().join("elsewhere");
+    fs::write(&elsewhere, content)?;
+    let changes: [fn(&Path, &Path) -> io::Result<()>; 4] = [
+        // Name and length stay the same.
+        |path, _| fs::remove_file(path).and_then(|()| fs::write(path, b"#!/bin/evil\n")),
+        |path, _| fs::remove_file(path).and_then(|()| fs::write(path, b"#!/bin/true\nmore")),
+        |path, elsewhere| fs::remove_file(path).and_then(|()| symlink(elsewhere, path)),
+        |path, _| set_mode(path, 0o777),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        change(&path, &elsewhere)?;
+        ProgramFile::install(&folder, "tool", content)?;
+        assert!(is_whole()?, "change {at}");
+    }
+    Ok(())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_runs_the_verified_file_and_not_its_successor() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let content = fs::read("/bin/true")?;
+    let program = ProgramFile::install(home.path(), "tool", &content)?;
+    fs::remove_file(program.path())?;
+    fs::copy("/bin/false", program.path())?;
+    assert!(program.command().status()?.success());
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Ownership checks on Unix: which other users could change a file or directory.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use crate::trust::Untrusted;
+
+const GROUP_MAY_WRITE: u32 = 0o020;
+const OTHERS_MAY_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+
+/// Most symbolic links that the kernel follows in one path.
+const MAX_LINKS: usize = 40;
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Checks that a file or directory belongs to this user and that no other user may write to it.
+pub(crate) fn check_own(meta: &Metadata) -> Result<(), Untrusted> {
+    if meta.uid() != user() {
+        return Err(Untrusted::Owner { owner: meta.uid(), user: user() });
+    }
+    check_mode(meta)
+}
+
+/// Checks that a file or directory belongs to this user or to root and that no other user may write to it.
+pub(crate) fn check_own_or_root(meta: &Metadata) -> Result<(), Untrusted> {
+    if meta.uid() == 0 { check_mode(meta) } else { check_own(meta) }
+}
+
+fn check_mode(meta: &Metadata) -> Result<(), Untrusted> {
+    if meta.mode() & (GROUP_MAY_WRITE | OTHERS_MAY_WRITE) == 0 { Ok(()) } else { Err(Untrusted::Writable) }
+}
+
+/// Checks that no other user can replace `path` by writing to a directory that leads to it.
+///
+/// Links on the way are followed as the system would, and the directories that hold them are checked too.
+pub(crate) fn check_parents(path: &Path) -> io::Result<()> {
+    let root = fs::symlink_metadata("/")?.uid();
+    let mut links = MAX_LINKS;
+    for parent in std::path::absolute(path)?.ancestors().skip(1) {
+        check_parent(parent, root, &mut links)?;
+    }
+    Ok(())
+}
+
+/// Checks one directory, or one link to a directory and all that leads to its target.
+fn check_parent(parent: &Path, root: u32, links: &mut usize) -> io::Result<()> {
+    let meta = fs::symlink_metadata(parent)?;
+    // Whoever owns the root directory (in a user namespace not always user 0) has power over everything anyway.
+    if ![user(), 0, root].contains(&meta.uid()) {
+        return Err(Untrusted::Owner { owner: meta.uid(), user: user() }.at(parent));
+    }
+    if !meta.is_symlink() {
+        return if replaceable(&meta) { Err(Untrusted::Writable.at(parent)) } else { Ok(()) };
+    }
+    *links = links.checked_sub(1).ok_or_else(|| io::Error::other("too many symbolic links"))?;
+    let holder = parent.parent().unwrap_or(Path::new("/"));
+    let target = without_parents(&holder.join(fs::read_link(parent)?))?;
+    target.ancestors().try_for_each(|above| check_parent(above, root, links))
+}
+
+/// Returns true if users other than the owner may rename what the directory holds.
+fn replaceable(meta: &Metadata) -> bool {
+    // A sticky directory (/tmp) lets a name be changed by the owner of what it names only.
+    let is_sticky = meta.mode() & STICKY != 0;
+    // By convention a user's private group has the user's number and no other member.
+    let is_private_group = user() != 0 && meta.gid() == user() && rustix::process::getegid().as_raw() == user();
+    let group = meta.mode() & GROUP_MAY_WRITE != 0 && !is_private_group;
+    (group || meta.mode() & OTHERS_MAY_WRITE != 0) && !is_sticky
+}
+
+/// Resolves `..` in a link's target; the directory before it is resolved by the system, for it may be a link itself.
+fn without_parents(path: &Path) -> io::Result<PathBuf> {
+    if path.components().any(|part| part == Component::ParentDir) { path.canonicalize() } else { Ok(path.to_owned()) }
+}

@@ -1,0 +1,60 @@
+//! Trust in files and directories by their owner and mode.
+
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::sys;
+
+/// Reason why a file or directory could be changed by another user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Untrusted {
+    /// It belongs to another user.
+    #[error("it belongs to user {owner} and not to {user}")]
+    Owner {
+        /// The user that owns it.
+        owner: u32,
+        /// The user of this process.
+        user: u32,
+    },
+    /// Its mode lets its group or everybody write to it.
+    #[error("others may write to it; close it with chmod go-w")]
+    Writable,
+    /// It is a symbolic link.
+    #[error("it is a symbolic link; remove it or use the directory that it leads to")]
+    Link,
+    /// Something else stands there.
+    #[error("it is not a directory")]
+    NotADirectory,
+}
+
+/// Refusal of a path that another user could change.
+#[derive(Debug, thiserror::Error)]
+#[error("{} is not safe to use: {reason}{}", path.display(), fix(reason))]
+struct Refused {
+    path: PathBuf,
+    reason: Untrusted,
+}
+
+fn fix(reason: &Untrusted) -> &'static str {
+    match reason {
+        Untrusted::Owner { .. } => "; change its owner, or set CODEBOX_HOME to a directory of your own",
+        _ => "",
+    }
+}
+
+impl Untrusted {
+    /// Makes the error that names the path.
+    pub(crate) fn at(self, path: &Path) -> io::Error {
+        io::Error::new(io::ErrorKind::PermissionDenied, Refused { path: path.to_owned(), reason: self })
+    }
+}
+
+/// Checks that a file or directory belongs to this user or to root and that no other user may write to it.
+///
+/// # Errors
+/// The reason, when another user could change it.
+pub fn check_own_or_root(meta: &Metadata) -> Result<(), Untrusted> {
+    sys::check_own_or_root(meta)
+}
