@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::budget::Budget;
 use crate::collect::Left;
+use crate::git::is_git_name;
 use crate::hex::hex;
 use crate::open::{make_dirs, open_below, parts_below};
 use crate::sys::{allocated, changed_at, is_runnable, make_runnable};
@@ -22,7 +23,8 @@ const MAX_THIN: u64 = 64;
 ///
 /// Files are written beside their place under another name and then renamed, so that nobody sees half a file and a
 /// link that stands in the way is replaced and not followed. Of a file's mode only whether its owner may run it comes
-/// along. What cannot be brought, changes meanwhile, or would be more than `budget`, is named with the reason.
+/// along. What cannot be brought, changes meanwhile, or would be more than `budget`, is named with the reason, and so is
+/// what would lie in a `.git` directory: git runs programs that such a directory names.
 pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (&Dir, &HostPath), budget: &mut Budget) {
     let FileChanges { created, modified, skipped, .. } = changes;
     for file in created.iter_mut().chain(modified) {
@@ -36,6 +38,10 @@ pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (
             }
         }
         let parts = parts_below(&file.guest, left.at);
+        if parts.iter().any(|part| is_git_name(part)) {
+            skipped.push(skip(file, "files of a .git directory are not copied out"));
+            continue;
+        }
         match copy(left.dir, out, &parts, file, budget) {
             Ok(()) => file.host = parts.iter().try_fold(to.clone(), |path, part| path.child(part)).ok(),
             Err(e) => skipped.push(skip(file, &format!("cannot be brought out: {e}"))),

@@ -20,6 +20,7 @@ mod guest_places;
 mod hosts;
 mod image;
 mod language;
+mod links;
 mod mounts;
 mod out;
 mod place;

@@ -9,7 +9,7 @@ use codebox_core::{Access, DirGrant, DirGrantSpec, HostPath, Language, ResultKin
 
 use super::denied::Denied;
 use super::surroundings::{Surroundings, absolute};
-use super::{guest_places, mounts};
+use super::{guest_places, links, mounts};
 
 /// Checks every grant on its own; how they overlap is the caller's matter.
 pub(super) fn admit(
@@ -54,6 +54,10 @@ fn place(
     }
     let fail = |error| unusable(shown, &error);
     let typed = absolute(Path::new(shown), surroundings).map_err(fail)?;
+    if let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)? {
+        let fix = format!("if that is what you mean, name the real directory: {}", link.target.display());
+        return Err(rejected(shown, link.reason(), fix));
+    }
     let canonical = typed.canonicalize().map_err(fail)?;
     if !fs::metadata(&canonical).map_err(fail)?.is_dir() {
         return Err(rejected(shown, "it is not a directory", "grant the directory that holds it"));

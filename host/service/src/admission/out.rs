@@ -6,9 +6,11 @@ use std::path::{Component, Path, PathBuf};
 
 use codebox_core::path::{Protected, forbidden_grant_among};
 use codebox_core::{HostPath, ResultKind};
+use codebox_files::is_git_name;
 
 use super::denied::Denied;
 use super::dirs::{check_writable, with_canonical};
+use super::links;
 use super::surroundings::{Surroundings, absolute};
 
 /// Makes the directory if it is missing, and checks it by the rules of grants: the guest chooses the names in it.
@@ -16,11 +18,19 @@ pub(super) fn admit(path: &Path, protected: &[Protected], surroundings: &dyn Sur
     let shown = path.display().to_string();
     let fail = |error: io::Error| rejected(&shown, error.to_string(), "name another directory");
     let typed = absolute(path, surroundings).map_err(fail)?;
+    if let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)? {
+        let fix = format!("if that is what you mean, name the real directory: {}", link.target.display());
+        return Err(rejected(&shown, link.reason(), &fix));
+    }
     let (existing, missing) = split(&typed).map_err(fail)?;
     if !fs::metadata(&existing).map_err(fail)?.is_dir() {
         return Err(rejected(&shown, "it is not a directory", "name a directory"));
     }
     let place = existing.join(missing);
+    if place.iter().any(|name| is_git_name(&name.to_string_lossy())) {
+        let why = "it is in a .git directory, and git runs programs that such a directory names";
+        return Err(rejected(&shown, why, "name a folder of its own, such as ./out"));
+    }
     let host = HostPath::native(&place).map_err(|error| rejected(&shown, error.rule, "name another directory"))?;
     if let Some(forbidden) = forbidden_grant_among(&host, &with_canonical(protected)) {
         return Err(rejected(&shown, forbidden.reason, "name a folder of its own, such as ./out"));

@@ -194,20 +194,71 @@ fn a_mount_inside_a_granted_directory_is_refused() {
 #[test]
 fn links_are_resolved_before_anything_is_judged() {
     let host = Host::new();
+    let elsewhere = TempDir::new().expect("a temporary directory");
     let link = |to: &Path, name: &str| {
-        std::os::unix::fs::symlink(to, host.root().join(name)).expect("links are possible");
+        let link = elsewhere.path().join(name);
+        std::os::unix::fs::symlink(to, &link).expect("links are possible");
+        link.display().to_string()
     };
-    link(Path::new("/"), "all");
-    link(Path::new("data"), "alias");
-    link(Path::new("/nowhere-at-all/x"), "dangling");
-    let denied = host.denied(granting("script.py", &["all:/data"]));
+    let all = link(Path::new("/"), "all");
+    let alias = link(&host.root().join("data"), "alias");
+    let dangling = link(Path::new("/nowhere-at-all/x"), "dangling");
+    let denied = host.denied(granting("script.py", &[&format!("{all}:/data")]));
     assert!(denied.to_string().contains("root of a file system"), "{denied}");
-    let admitted = host.admit(granting("script.py", &["alias:/data"])).expect("it is a link to data");
+    let admitted = host.admit(granting("script.py", &[&format!("{alias}:/data")])).expect("it is a link to data");
     assert_eq!(admitted.dirs()[0].host.to_path_buf(), host.root().join("data"));
-    let denied = host.denied(granting("script.py", &["data:/a", "alias:/b"]));
+    let denied = host.denied(granting("script.py", &["data:/a", &format!("{alias}:/b")]));
     assert!(denied.to_string().contains("granted twice"), "{denied}");
-    let out = Request { out: Some(PathBuf::from("dangling")), ..file("script.py") };
+    let out = Request { out: Some(PathBuf::from(dangling)), ..file("script.py") };
     assert!(host.denied(out).to_string().contains("link to nowhere"));
+}
+
+#[cfg(unix)]
+#[test]
+fn links_below_the_working_directory_are_refused() {
+    use std::os::unix::fs::symlink;
+    let host = Host::new();
+    let elsewhere = TempDir::new().expect("a temporary directory");
+    let secret = elsewhere.path().canonicalize().expect("it exists").join("secret");
+    fs::create_dir_all(secret.join("inner")).expect("a writable temporary directory");
+    symlink(&secret, host.root().join("planted")).expect("links are possible");
+    symlink("../planted/inner", host.root().join("data/deep")).expect("links are possible");
+    symlink("/nowhere-at-all/x", host.root().join("dangling")).expect("links are possible");
+    // A link of the user's own that leads to one of the job's.
+    symlink(host.root().join("planted"), elsewhere.path().join("outer")).expect("links are possible");
+    let outer = elsewhere.path().join("outer").display().to_string();
+    let absolute = host.root().join("planted").display().to_string();
+    for typed in ["planted", "./planted/inner", "data/deep", "data/../planted", "planted/..", &absolute, &outer] {
+        let out = Request { out: Some(PathBuf::from(typed)), ..file("script.py") };
+        for request in [granting("script.py", &[&format!("{typed}:/data")]), out] {
+            let denied = host.denied(request);
+            assert_eq!(denied.kind, ResultKind::PathRejected, "{typed}");
+            assert!(denied.detail.contains("is a symbolic link"), "{typed}: {denied}");
+            assert!(denied.fix.contains(&elsewhere.path().display().to_string()), "{typed}: {}", denied.fix);
+        }
+    }
+    for typed in ["dangling", "planted/new"] {
+        let out = Request { out: Some(PathBuf::from(typed)), ..file("script.py") };
+        assert!(host.denied(out).detail.contains("is a symbolic link"), "{typed}");
+    }
+    assert!(!secret.join("new").exists());
+    // Named by its real path, it is the user's choice.
+    let real = secret.display().to_string();
+    host.admit(granting("script.py", &[&format!("{real}:/data")])).expect("no link is on the way");
+    host.admit(Request { out: Some(secret), ..file("script.py") }).expect("no link is on the way");
+}
+
+#[test]
+fn output_never_goes_to_a_git_directory() {
+    let host = Host::new();
+    fs::create_dir_all(host.root().join(".git/hooks")).expect("a writable temporary directory");
+    for typed in [".git", ".git/hooks", "new/.git", "new/.GIT/hooks", "data/../.git/x"] {
+        let denied = host.denied(Request { out: Some(PathBuf::from(typed)), ..file("script.py") });
+        assert_eq!(denied.kind, ResultKind::PathRejected, "{typed}");
+        assert!(denied.detail.contains(".git directory"), "{typed}: {denied}");
+    }
+    assert!(!host.root().join("new").exists() && !host.root().join(".git/x").exists());
+    host.admit(granting("script.py", &[".git:/repository"])).expect("a grant is the user's choice");
 }
 
 #[test]

@@ -44,6 +44,26 @@ fn p2_a_link_in_the_out_directory_is_never_followed() -> Result<()> {
 }
 
 #[test]
+fn nothing_is_copied_into_a_git_directory() -> Result<()> {
+    let bench = Bench::new()?;
+    for dir in [".git/hooks", "sub/.GIT/hooks", "fine"] {
+        fs::create_dir_all(bench.work().join(dir))?;
+        fs::write(bench.work().join(dir).join("pre-commit"), "new")?;
+    }
+    fs::create_dir(bench.work().join("module"))?;
+    // The form that submodules and work trees have.
+    fs::write(bench.work().join("module/.git"), "gitdir: ../fine")?;
+    fs::create_dir(bench.out().join(".git"))?;
+    let found = bench.collect()?;
+    for name in ["/work/.git/hooks/pre-commit", "/work/sub/.GIT/hooks/pre-commit", "/work/module/.git"] {
+        assert!(reason(&found, name)?.contains(".git directory"), "{name}");
+    }
+    assert_eq!(entries(&bench.out())?, [".git", "fine"]);
+    assert_eq!(entries(&bench.out().join(".git"))?, Vec::<String>::new());
+    Ok(())
+}
+
+#[test]
 fn p2_an_out_directory_that_became_a_link_takes_nothing() -> Result<()> {
     let bench = Bench::new()?;
     let outside = bench.home.path().join("outside");

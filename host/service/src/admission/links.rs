@@ -1,0 +1,88 @@
+//! Symbolic links below the working directory, where an earlier job may have put them.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::surroundings::Surroundings;
+
+/// Most symbolic links that the kernel follows in one path.
+const MAX_LINKS: usize = 40;
+
+/// A symbolic link on the way to a directory.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    path: PathBuf,
+    /// The place that the whole path leads to, as far as it exists.
+    pub target: PathBuf,
+}
+
+impl Link {
+    /// Reason to refuse a path that leads over this link.
+    pub(super) fn reason(&self) -> String {
+        let Self { path, target } = self;
+        let (path, target) = (path.display(), target.display());
+        format!("{path} is a symbolic link, which an earlier job could have made; the path leads to {target}")
+    }
+}
+
+/// Finds a link at or below the working directory that the system would follow on the way to `path`.
+///
+/// A job that could write to the working directory can have put it there. Links above that directory are the
+/// machine's or the user's own. `path` is absolute; what does not exist yet holds no link.
+pub(super) fn below_working_directory(path: &Path, surroundings: &dyn Surroundings) -> io::Result<Option<Link>> {
+    let working = match surroundings.current_dir().and_then(|dir| dir.canonicalize()) {
+        // A directory that was removed holds no link.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    let mut rest: VecDeque<OsString> = VecDeque::new();
+    let mut place = PathBuf::new();
+    let mut links = 0;
+    follow(path, &mut place, &mut rest);
+    while let Some(name) = rest.pop_front() {
+        if name == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(&name);
+        let is_link = match fs::symlink_metadata(&next) {
+            Ok(meta) => meta.is_symlink(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if !is_link {
+            place = next;
+            continue;
+        }
+        if place.canonicalize()?.starts_with(&working) {
+            let target = path.canonicalize().or_else(|_| fs::read_link(&next))?;
+            return Ok(Some(Link { path: next, target }));
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return Err(io::Error::other("too many symbolic links"));
+        }
+        follow(&fs::read_link(&next)?, &mut place, &mut rest);
+    }
+    Ok(None)
+}
+
+/// Puts the components of `path` before those in `rest`; an absolute one starts from the root again.
+fn follow(path: &Path, place: &mut PathBuf, rest: &mut VecDeque<OsString>) {
+    for component in path.components().rev() {
+        match component {
+            Component::Normal(name) => rest.push_front(name.to_owned()),
+            Component::ParentDir => rest.push_front("..".into()),
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) => {
+                *place = path
+                    .components()
+                    .take_while(|part| !matches!(part, Component::Normal(_) | Component::ParentDir))
+                    .collect();
+            }
+        }
+    }
+}
