@@ -1,14 +1,16 @@
 //! What became of each accepted job, also where codebox did not live to tell.
 //!
-//! A job is noted before it runs, in a file of its own whose lock is held by whoever runs it, and it has one line in the
-//! history once it is over. A file that nobody holds and that has no end is of a job whose process was killed: whoever
-//! starts next gives it the end `interrupted`. Nothing is ever run because of a note, so no job runs twice.
+//! A job is noted before it runs, in a file of its own whose lock is held by whoever runs it, and its end is written to a
+//! file beside that. Whoever starts next moves what is over to the history, a line for each job. A file that nobody holds
+//! and that has no end is of a job whose process was killed: it gets the end `interrupted`. Nothing is ever run because of
+//! a note, so no job runs twice.
+//!
+//! Invariant: a process that runs a job holds nothing open through which another job's note or the history can change.
 //!
 //! Notes outlive the processes that write them. They are not forced to the disk: after a loss of power the last ones may be
 //! missing, and with them nothing that still runs.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -20,6 +22,8 @@ mod open;
 mod record;
 
 use history::History;
+use open::Note;
+use record::End;
 pub use record::{Record, State};
 
 /// The folder of notes.
@@ -87,10 +91,10 @@ impl Journal {
     fn note(&self, record: Record, suffix: &str) -> Result<Entry, JournalError> {
         let failed = self.failed("add to");
         let write = || -> io::Result<Entry> {
-            // First, for a job whose note is there was accepted.
-            let history = History::open(&self.folder)?;
-            let (file, path) = open::create(&self.folder, &format!("{}{suffix}", record.id), &record.line())?;
-            Ok(Entry { file, path, history, record })
+            // First, for a job whose note is there was accepted. It is not kept open.
+            History::open(&self.folder)?;
+            let note = Note::create(&self.folder, &format!("{}{suffix}", record.id), &record.line())?;
+            Ok(Entry { note, record })
         };
         write().map_err(failed)
     }
@@ -102,7 +106,7 @@ impl Journal {
     pub fn recent(&self, most: usize) -> Result<Vec<Record>, JournalError> {
         let read = || -> io::Result<Vec<Record>> {
             let mut records = history::read(&self.folder)?;
-            records.extend(open::running(&self.folder)?);
+            records.extend(open::unsettled(&self.folder)?);
             Ok(record::latest(records, most))
         };
         read().map_err(self.failed("read"))
@@ -117,9 +121,7 @@ impl Journal {
 /// A job that was noted and has no end yet. Dropped without one it counts as interrupted.
 #[derive(Debug)]
 pub struct Entry {
-    file: File,
-    path: PathBuf,
-    history: History,
+    note: Note,
     record: Record,
 }
 
@@ -131,29 +133,15 @@ impl Entry {
     }
 
     /// Notes its end. What cannot be noted is told in the log: the job itself is over, and its report stands.
-    pub fn end(mut self, kind: ResultKind, status: u8) {
-        self.record.ended(kind, status);
-        let added =
-            if self.history.is_read() { self.history.add(&self.record) } else { Err(io::ErrorKind::NotFound.into()) };
-        match added {
-            Ok(()) => self.close(),
-            Err(error) => {
-                tracing::warn!(%error, "the end of a job is noted beside the history");
-                // Whoever comes next adds it.
-                let _ = self.file.write_all(&self.record.line());
-            }
+    pub fn end(self, kind: ResultKind, status: u8) {
+        if let Err(error) = self.note.end(&End::now(kind, status)) {
+            tracing::warn!(%error, "the end of a job cannot be noted");
         }
     }
 
     /// Notes that another process runs it now, and notes its end.
     pub fn pass_on(self) {
-        self.close();
-    }
-
-    /// A process behind walls can write to the file it has open and remove none; whoever comes next does.
-    fn close(mut self) {
-        let _ = self.file.write_all(open::OVER);
-        let _ = fs::remove_file(&self.path);
+        self.note.pass_on();
     }
 }
 

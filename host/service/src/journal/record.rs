@@ -35,6 +35,33 @@ pub struct Record {
     pub exit_code: Option<u8>,
 }
 
+/// The end of a job, as the process writes it that ran the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct End {
+    ended_ms: u64,
+    kind: String,
+    exit_code: u8,
+}
+
+impl End {
+    /// An end at this moment.
+    pub(super) fn now(kind: ResultKind, status: u8) -> Self {
+        Self { ended_ms: millis(SystemTime::now()), kind: kind.as_str().to_owned(), exit_code: status }
+    }
+
+    /// Reads an end that can hold anything; `None` if it is not one.
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        let end: Self = serde_json::from_slice(text).ok()?;
+        let is_word = end.kind.len() <= LONGEST_KIND && end.kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        is_word.then_some(end)
+    }
+
+    /// One line, its end included.
+    pub(super) fn line(&self) -> Vec<u8> {
+        line(self)
+    }
+}
+
 /// What became of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,6 +89,9 @@ impl State {
 /// Most characters of a program's name that are noted.
 const LONGEST: usize = 100;
 
+/// Most characters of the word for how a job ended.
+const LONGEST_KIND: usize = 40;
+
 impl Record {
     pub(super) fn new(id: String, accepted_ms: u64, job: Accepted<'_>) -> Self {
         let Accepted { source, language, backend } = job;
@@ -78,10 +108,11 @@ impl Record {
         }
     }
 
-    pub(super) fn ended(&mut self, kind: ResultKind, status: u8) {
+    pub(super) fn ended(&mut self, end: End) {
+        let End { ended_ms, kind, exit_code } = end;
         self.state = State::Finished;
-        self.ended_ms = Some(millis(SystemTime::now()));
-        (self.kind, self.exit_code) = (Some(kind.as_str().to_owned()), Some(status));
+        self.ended_ms = Some(ended_ms.clamp(self.accepted_ms, millis(SystemTime::now()).max(self.accepted_ms)));
+        (self.kind, self.exit_code) = (Some(kind), Some(exit_code));
     }
 
     pub(super) fn interrupted(&mut self) {
@@ -90,11 +121,15 @@ impl Record {
 
     /// One line, its end included.
     pub(super) fn line(&self) -> Vec<u8> {
-        // A value of texts and numbers is always JSON.
-        let mut line = serde_json::to_vec(self).unwrap_or_default();
-        line.push(b'\n');
-        line
+        line(self)
     }
+}
+
+fn line(value: &impl Serialize) -> Vec<u8> {
+    // A value of texts and numbers is always JSON.
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 /// A text is its user's; a name tells enough.

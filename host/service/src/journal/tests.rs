@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::fs;
 
 use super::*;
 
@@ -44,18 +45,81 @@ fn a_job_without_an_end_was_interrupted() {
 }
 
 #[test]
-fn an_end_that_was_told_is_not_lost_with_its_note() {
+fn an_end_is_added_to_the_history_once() {
     let home = tempfile::tempdir().expect("a directory");
     let journal = Journal::open(home.path()).expect("room");
     let entry = journal.accept(accepted(&WASM)).expect("room");
-    let id = entry.id().to_owned();
-    // The process is killed between the two writes.
-    let Entry { mut history, mut record, file, .. } = entry;
-    record.ended(ResultKind::Ok, 0);
-    history.add(&record).expect("room");
-    drop(file);
+    let (id, mut record) = (entry.id().to_owned(), entry.record.clone());
+    entry.end(ResultKind::Ok, 0);
+    // The process that moves it to the history is killed between adding it and removing the note.
+    record.ended(End::now(ResultKind::Ok, 0));
+    History::open(home.path()).and_then(|mut history| history.add(&record)).expect("room");
     Journal::open(home.path()).expect("room");
-    assert_eq!(states(&journal), [(id, State::Finished)]);
+    assert_eq!(states(&journal), [(id.clone(), State::Finished)]);
+    let lines = fs::read_to_string(home.path().join("history.jsonl")).expect("a history");
+    assert_eq!(lines.matches(&id).count(), 1, "{lines}");
+    assert_eq!(files(home.path()), ["history.jsonl", "lock"]);
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_process_that_was_taken_over_changes_no_other_job() {
+    let home = tempfile::tempdir().expect("a directory");
+    let journal = Journal::open(home.path()).expect("room");
+    let first = journal.accept(accepted(&WASM)).expect("room");
+    let earlier = first.id().to_owned();
+    first.end(ResultKind::Ok, 0);
+    Journal::open(home.path()).expect("room");
+    let hostile: [&[u8]; 5] = [
+        b"",
+        b"garbage\n",
+        b"{\"ended_ms\":1,\"kind\":\"\x1b[2J\",\"exit_code\":0}\n",
+        // Another job's record is no end.
+        b"{\"id\":\"0\",\"program\":\"x\",\"language\":\"x\",\"backend\":\"x\",\"accepted_ms\":0,\"state\":\"finished\"}\n",
+        b"{\"ended_ms\":18446744073709551615,\"kind\":\"ok\",\"exit_code\":0}\n",
+    ];
+    for (at, text) in hostile.into_iter().enumerate() {
+        let entry = journal.accept(accepted(&WASM)).expect("room");
+        let record = entry.record.clone();
+        let end = home.path().join(format!("{}.end", record.id));
+        drop(entry);
+        fs::write(&end, text).expect("room");
+        Journal::open(home.path()).expect("room");
+        let all = journal.recent(100).expect("it can be read");
+        let own = all.iter().find(|known| known.id == record.id).expect("it is listed");
+        let state = if at == 4 { State::Finished } else { State::Interrupted };
+        assert_eq!((own.state, &own.program, own.accepted_ms), (state, &record.program, record.accepted_ms));
+        assert!(own.ended_ms.is_some_and(|at| at <= record::millis(SystemTime::now())), "{own:?}");
+        assert!(all.iter().any(|known| known.id == earlier && known.state == State::Finished));
+    }
+}
+
+/// What a process holds open while it runs a job, it cannot use to cut or change the history or the job's own note.
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_is_held_open_through_which_the_history_changes() {
+    let home = tempfile::tempdir().expect("a directory");
+    let journal = Journal::open(home.path()).expect("room");
+    let entry = journal.accept(accepted(&WASM)).expect("room");
+    let mut writable = Vec::new();
+    for descriptor in fs::read_dir("/proc/self/fd").expect("a list").flatten() {
+        let Ok(target) = fs::read_link(descriptor.path()) else { continue };
+        let number = descriptor.file_name().to_string_lossy().into_owned();
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).map(|flags| flags.trim().to_owned());
+        let is_writable =
+            flags.and_then(|flags| u32::from_str_radix(&flags, 8).ok()).is_some_and(|flags| flags & 3 != 0);
+        if target.starts_with(home.path()) && is_writable {
+            writable.extend(target.file_name().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    assert_eq!(writable, [format!("{}.end", entry.id())]);
 }
 
 #[test]
@@ -102,6 +166,7 @@ fn a_long_history_begins_another_page_and_loses_nothing_recent() {
         }
     };
     end(3);
+    Journal::open(home.path()).expect("room");
     let page = home.path().join("history.jsonl");
     let mut text = fs::read(&page).expect("a history");
     text.resize(2 << 20, b'\n');
