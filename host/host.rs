@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use codebox_cli::{Confinement, EngineImage, Failure, Host, KeptPackage, Provided, Sweep, SweptPlaces};
-use codebox_confine::{Network, Place, Rules};
+use codebox_confine::{Network, Openat2, Place, Rules};
 use codebox_container::ContainerBackend;
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
@@ -304,7 +304,10 @@ impl Process {
     /// The job's grants, the runtime's folder and the job's private directories; nothing else.
     fn rules(&self, admitted: &Admitted, spec: &InstanceSpec) -> Result<Rules, Failure> {
         let mut rules = self.rules_of(spec)?;
-        rules.read_write.extend(admitted.out().map(|out| out.to_path_buf().into()));
+        if let Some(out) = admitted.out() {
+            rules.read_write.push(out.to_path_buf().into());
+            rules.openat2 = Openat2::Denied;
+        }
         Ok(rules)
     }
 
@@ -312,7 +315,10 @@ impl Process {
     fn rules_of(&self, spec: &InstanceSpec) -> Result<Rules, Failure> {
         let wasm = self.wasm()?;
         let network = self.line.get().map_or(Network::Denied, |line| Network::Handed(*line));
-        let mut rules = Rules { network, ..Rules::default() };
+        // Only where files are made for this user alone: in private directories.
+        let is_private = spec.grants.dirs.iter().all(|grant| grant.access == Access::ReadOnly);
+        let openat2 = if is_private { Openat2::Allowed } else { Openat2::Denied };
+        let mut rules = Rules { network, openat2, ..Rules::default() };
         let store = wasm.store(&spec.language);
         rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(Place::from));
         rules.read.extend(spec.layers.iter().map(|layer| Place::from(layer.host.clone())));

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -72,6 +72,18 @@ pub fn attempt(
         "chmod" => fs::set_permissions(a, Permissions::from_mode(0o777)).map(done),
         "fchmod" => File::open(a)?.set_permissions(Permissions::from_mode(0o700)).map(done),
         "set-user-id" => File::open(a)?.set_permissions(Permissions::from_mode(0o4755)).map(done),
+        "create-set-user-id" => {
+            OpenOptions::new().write(true).create_new(true).mode(0o6755).open(a)?;
+            Ok(format!("{:o}", fs::metadata(a)?.permissions().mode() & 0o6000))
+        }
+        "create-set-user-id-with-openat2" => {
+            raw::create_with_openat2(a, 0o6755)?;
+            Ok(format!("{:o}", fs::metadata(a)?.permissions().mode() & 0o6000))
+        }
+        "mkdir-set-user-id" => {
+            std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o6755).create(a)?;
+            Ok(format!("{:o}", fs::metadata(a)?.permissions().mode() & 0o6000))
+        }
         "touch" => File::options().write(true).open(a)?.set_modified(SystemTime::UNIX_EPOCH).map(done),
         "lock" => File::open(a)?.lock().map(done),
         "mkfifo" => raw_call(libc::SYS_mknodat, [-100, 0, 0o010_644, 0]),

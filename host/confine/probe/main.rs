@@ -1,7 +1,8 @@
 //! A process that confines itself, says what held, and then tries one thing: the subject of the tests.
 //!
 //! Arguments: `allowed|denied` (executable mappings), `alone|threaded` (whether a thread runs before), the
-//! action and what it takes; `+net` among them keeps connections, `+r PATH` and `+w PATH` among them are grants. Each wall is printed as
+//! action and what it takes; `+net` among them keeps connections, `+openat2` that call, and `+r PATH`, `+w PATH` and
+//! `+x PATH` (to remove empty directories) among them are grants. Each wall is printed as
 //! `wall NAME STATE DETAIL`, the time it took as `took NANOSECONDS`, and the attempt as `ok ANSWER` or
 //! `errno NUMBER`.
 
@@ -21,6 +22,11 @@ fn main() {
         let list = match argument.as_str() {
             "+r" => &mut rules.read,
             "+w" => &mut rules.read_write,
+            "+x" => &mut rules.retire,
+            "+openat2" => {
+                rules.openat2 = codebox_confine::Openat2::Allowed;
+                continue;
+            }
             _ => {
                 rest.push(argument);
                 continue;

@@ -16,6 +16,18 @@ pub fn call(number: c_long, arguments: [c_long; 4]) -> io::Result<c_long> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
 
+/// Makes a file with a mode that is handed over in memory.
+pub fn create_with_openat2(path: &str, mode: u64) -> io::Result<()> {
+    let path = std::ffi::CString::new(path)?;
+    // struct open_how: flags, mode, and how to resolve the path.
+    let how = [(libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY) as u64, mode, 0];
+    // SAFETY: the path is a terminated string and the structure is of the size that is told; both live during the call.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, path.as_ptr(), how.as_ptr(), size_of_val(&how))
+    };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Maps a page of anonymous memory with `protection`, turns it into `then`, and gives it back.
 pub fn map(protection: i32, then: i32) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

@@ -29,7 +29,7 @@ mod sys;
 mod wall;
 
 pub use error::ConfineError;
-pub use rules::{ExecMappings, Network, Place, Rules};
+pub use rules::{ExecMappings, Network, Openat2, Place, Rules};
 pub use wall::{Wall, WallState};
 
 /// Confines the calling thread and everything it later spawns to `rules`, until the process ends.

@@ -14,13 +14,29 @@ pub struct Rules {
     /// Files that can be read and written, and directories in which files, directories and symbolic links
     /// can also be made, renamed and removed. Devices, sockets and named pipes cannot be made.
     pub read_write: Vec<Place>,
-    /// Directories in which empty directories can be removed and nothing else: for the one that holds the
-    /// process's own scratch directory.
+    /// Directories in and below which empty directories can be removed and nothing else: for the one that holds the
+    /// process's own scratch directory. What lies below other directories in it is protected by names that cannot be
+    /// guessed, because they cannot be listed.
     pub retire: Vec<Place>,
     /// Whether memory can still be mapped or made executable.
     pub exec_mappings: ExecMappings,
     /// What it keeps of the network.
     pub network: Network,
+    /// Whether `openat2` is available.
+    pub openat2: Openat2,
+}
+
+/// Whether a confined process can call `openat2`.
+///
+/// The call takes the mode of a new file from memory, where no filter looks, so it could make a set-user-id program.
+/// cap-std uses it where it is there, and otherwise opens the components of a path one after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Openat2 {
+    /// It answers `ENOSYS`.
+    #[default]
+    Denied,
+    /// It is there: right only where no other user can reach a place in which the process can make files.
+    Allowed,
 }
 
 /// What a confined process keeps of the network.

@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cap_std::ambient_authority;
@@ -35,7 +34,6 @@ pub struct Scratch {
     parent: Dir,
     name: String,
     here: Dir,
-    count: AtomicU64,
     /// Directories of ended instances that nothing was ever put into.
     idle: Mutex<Vec<(String, Dir)>>,
     _lock: File,
@@ -64,7 +62,7 @@ impl Scratch {
         let path = made.keep();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let here = dir.open_dir(&name).map_err(failed)?;
-        Ok(Self { path, parent: dir, name, here, count: AtomicU64::new(0), idle: Mutex::default(), _lock: lock })
+        Ok(Self { path, parent: dir, name, here, idle: Mutex::default(), _lock: lock })
     }
 
     /// The host's path to it.
@@ -88,7 +86,9 @@ impl Scratch {
     }
 
     fn make(&self) -> Result<(String, Dir), FilesError> {
-        let name = self.count.fetch_add(1, Ordering::Relaxed).to_string();
+        // A confined process may remove empty directories below the parent, but can list none: it finds no other
+        // process's as long as the names cannot be guessed.
+        let name = format!("{:032x}", rand::random::<u128>());
         let make = || -> io::Result<Dir> {
             self.here.create_dir(&name)?;
             let dir = self.here.open_dir(&name)?;
@@ -135,6 +135,8 @@ impl Scratch {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use anyhow::Result;
 
     use super::*;
@@ -155,6 +157,20 @@ mod tests {
         let gone = instance.path("work");
         drop(instance);
         assert!(!gone.exists() && !file.exists());
+        Ok(())
+    }
+
+    #[test]
+    fn names_of_instances_cannot_be_guessed() -> Result<()> {
+        let home = tempfile::tempdir()?;
+        let scratch = Arc::new(Scratch::new(home.path())?);
+        let instances = (0..50).map(|_| scratch.instance()).collect::<Result<Vec<_>, _>>()?;
+        let name = |instance: &InstanceScratch| -> Option<String> {
+            Some(instance.path("work").parent()?.file_name()?.to_str()?.to_owned())
+        };
+        let names: HashSet<String> = instances.iter().filter_map(name).collect();
+        assert_eq!(names.len(), instances.len());
+        assert!(names.iter().all(|name| name.len() == 32), "{names:?}");
         Ok(())
     }
 

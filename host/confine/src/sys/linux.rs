@@ -12,7 +12,7 @@ use crate::{ConfineError, Rules, Wall};
 /// Applies both walls; seccomp is last because it forbids the system calls that apply them.
 pub(crate) fn confine(rules: &Rules) -> Result<Vec<Wall>, ConfineError> {
     let places = places::open(rules)?;
-    let filter = filter::build(rules.exec_mappings, rules.network)?;
+    let filter = filter::build(rules)?;
     let landlock = domain::enter(&places)?;
     let seccomp = filter::apply(filter)?;
     Ok(vec![landlock, seccomp])

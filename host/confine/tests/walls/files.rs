@@ -1,7 +1,7 @@
 //! Which files a confined process reaches, and what it can do to them.
 
 use crate::probe::{Ending, Probe};
-use crate::{EACCES, EPERM, check, ok, world};
+use crate::{EACCES, ENOSYS, EPERM, check, ok, world};
 
 #[test]
 fn a_granted_directory_is_read_and_not_written() {
@@ -84,6 +84,41 @@ fn modes_and_devices_are_out_of_reach() {
         (&["type-into-terminal"], EPERM),
         (&["raise-limit"], EPERM),
     ]);
+}
+
+#[test]
+fn no_program_of_anothers_rights_is_made() {
+    check(&[
+        (&["create-set-user-id", "rw/new"], EPERM),
+        (&["create-set-user-id-with-openat2", "rw/new"], ENOSYS),
+        (&["mkdir-set-user-id", "rw/new"], ok("0")),
+    ]);
+    let world = world();
+    let place = |name: &str| world.path().join(name).display().to_string();
+    let mut probe = Probe::new("create-set-user-id-with-openat2");
+    probe.operands(&[place("rw/new"), "+openat2".to_owned()]).read_write(&place("rw"));
+    // The reason for denying it.
+    assert_eq!(probe.run().ending, ok("6000"));
+}
+
+#[test]
+fn directories_of_others_cannot_be_found_to_be_removed() {
+    let world = world();
+    let scratch = world.path().join("scratch");
+    std::fs::create_dir_all(scratch.join("run-other/unguessable/work")).expect("a new directory");
+    std::fs::create_dir_all(scratch.join("run-own")).expect("a new directory");
+    let tried = |action: &str, place: &str| {
+        let operand = scratch.join(place).display().to_string();
+        let mut probe = Probe::new(action);
+        probe.operands(&[operand, "+x".to_owned(), scratch.display().to_string()]);
+        probe.run().ending
+    };
+    for place in ["", "run-other", "run-other/unguessable"] {
+        assert_eq!(tried("list", place), EACCES, "{place}");
+    }
+    assert_eq!(tried("rmdir", "run-other"), Ending::Errno(libc::ENOTEMPTY));
+    assert_eq!(tried("rmdir", "run-other/0"), Ending::Errno(libc::ENOENT));
+    assert_eq!(tried("rmdir", "run-own"), ok(""));
 }
 
 #[test]

@@ -46,6 +46,9 @@ const FCNTLS: &[i32] = &[
 /// `PR_SET_VMA` names anonymous memory; newer C libraries do so on each allocation.
 const PRCTLS: &[i32] = &[libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA, libc::PR_GET_NO_NEW_PRIVS];
 
+/// The set-user-id and set-group-id bits of a mode. `mkdir` ignores them.
+const SET_ID_BITS: u64 = 0o6000;
+
 /// Flags of `clone` that make another process, or another view of the system, out of a thread.
 const NOT_A_THREAD: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
@@ -63,21 +66,27 @@ pub(super) fn restricted(exec: ExecMappings) -> Result<Vec<Restricted>, BackendE
     let own = u64::from(std::process::id());
     let threads = when(0, Qword, MaskedEq(bits(NOT_A_THREAD | THREAD)), bits(THREAD))?;
     // No set-user-id nor set-group-id program is left behind.
-    let ordinary_mode = when(1, Dword, MaskedEq(0o6000), 0)?;
+    let ordinary_mode = |place| when(place, Dword, MaskedEq(SET_ID_BITS), 0).map(|rule| vec![rule]);
     // Limits can be asked and not set.
     let no_new_limit = when(2, Qword, Eq, 0)?;
-    Ok(vec![
+    #[cfg(target_arch = "x86_64")]
+    let old = [(libc::SYS_open, ordinary_mode(2)?)];
+    #[cfg(not(target_arch = "x86_64"))]
+    let old = [];
+    let restricted = vec![
         (libc::SYS_ioctl, one_of(1, IOCTLS.iter().map(|&request| u64::from(request)))?),
         (libc::SYS_fcntl, one_of(1, FCNTLS.iter().copied().map(bits))?),
         (libc::SYS_prctl, one_of(0, PRCTLS.iter().copied().map(bits))?),
         (libc::SYS_clone, vec![threads]),
         (libc::SYS_tgkill, one_of(0, [own])?),
         (libc::SYS_kill, one_of(0, [own])?),
-        (libc::SYS_fchmod, vec![ordinary_mode]),
+        (libc::SYS_openat, ordinary_mode(3)?),
+        (libc::SYS_fchmod, ordinary_mode(1)?),
         (libc::SYS_prlimit64, vec![no_new_limit]),
         (libc::SYS_mmap, protection(exec)?),
         (libc::SYS_mprotect, protection(exec)?),
-    ])
+    ];
+    Ok(restricted.into_iter().chain(old).collect())
 }
 
 /// The calls on sockets that a process makes which is handed connections: none of them names an address, and descriptors

@@ -37,9 +37,7 @@ pub(super) const ALLOWED: &[c_long] = &[
     libc::SYS_pipe2,
     libc::SYS_memfd_create,
     libc::SYS_getdents64,
-    // Paths: Landlock decides which.
-    libc::SYS_openat,
-    libc::SYS_openat2,
+    // Paths: Landlock decides which. Those that open are restricted below.
     libc::SYS_newfstatat,
     libc::SYS_statx,
     libc::SYS_statfs,
@@ -111,7 +109,6 @@ pub(super) const ALLOWED: &[c_long] = &[
 /// Older spellings of allowed calls, which newer architectures lack.
 #[cfg(target_arch = "x86_64")]
 pub(super) const ALLOWED_LEGACY: &[c_long] = &[
-    libc::SYS_open,
     libc::SYS_stat,
     libc::SYS_lstat,
     libc::SYS_access,

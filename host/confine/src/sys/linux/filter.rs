@@ -8,17 +8,17 @@ use seccompiler::{BpfProgram, SeccompAction, TargetArch};
 
 use super::program::{Answer, Table, assemble};
 use super::{arguments, calls};
-use crate::{ConfineError, ExecMappings, Network, Wall, WallState};
+use crate::{ConfineError, Openat2, Rules, Wall, WallState};
 
 /// Builds the filter of this process without applying it, or nothing where no list was made for the
 /// architecture.
-pub(super) fn build(exec: ExecMappings, network: Network) -> Result<Option<BpfProgram>, ConfineError> {
+pub(super) fn build(rules: &Rules) -> Result<Option<BpfProgram>, ConfineError> {
     let arch = match std::env::consts::ARCH {
         "x86_64" => TargetArch::x86_64,
         "aarch64" => TargetArch::aarch64,
         _ => return Ok(None),
     };
-    assemble(&table(exec, network)?, &errno(libc::EPERM), arch).map(Some)
+    assemble(&table(rules)?, &errno(libc::EPERM), arch).map(Some)
 }
 
 /// Applies a filter to every thread of the process.
@@ -39,7 +39,7 @@ pub(super) fn apply(filter: Option<BpfProgram>) -> Result<Wall, ConfineError> {
     }
 }
 
-fn table(exec: ExecMappings, network: Network) -> Result<Table, ConfineError> {
+fn table(rules: &Rules) -> Result<Table, ConfineError> {
     let always = [
         (calls::ALLOWED, Allow),
         (calls::ALLOWED_LEGACY, Allow),
@@ -50,12 +50,17 @@ fn table(exec: ExecMappings, network: Network) -> Result<Table, ConfineError> {
     let always = always
         .into_iter()
         .flat_map(|(calls, action)| calls.iter().map(move |&call| (number(call), Answer::Always(action.clone()))));
-    let restricted = arguments::restricted(exec)?.into_iter();
+    let restricted = arguments::restricted(rules.exec_mappings)?.into_iter();
     let restricted = restricted.map(|(call, rules)| (number(call), Answer::AllowedIf(rules)));
-    let handed = arguments::handed(network)?.into_iter();
+    let handed = arguments::handed(rules.network)?.into_iter();
     let handed = handed.map(|(call, rules)| (number(call), Answer::AllowedIf(rules)));
+    let openat2 = match rules.openat2 {
+        Openat2::Allowed => Allow,
+        Openat2::Denied => errno(libc::ENOSYS),
+    };
+    let openat2 = (number(libc::SYS_openat2), Answer::Always(openat2));
     // What is handed comes last, and takes the place of a refusal.
-    Ok(always.chain(restricted).chain(handed).collect())
+    Ok(always.chain(restricted).chain([openat2]).chain(handed).collect())
 }
 
 /// The kernel shows a filter the low half of the register.
@@ -79,12 +84,13 @@ fn wall(state: WallState, detail: String) -> Wall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ExecMappings;
 
     #[test]
     fn no_call_is_listed_twice() {
         let lists = [calls::ALLOWED, calls::ALLOWED_LEGACY, calls::HOSTILE, calls::SOCKETS, calls::ABSENT];
         let restricted = arguments::restricted(ExecMappings::Denied).expect("the lists make rules");
-        let listed = lists.iter().map(|list| list.len()).sum::<usize>() + restricted.len();
-        assert_eq!(table(ExecMappings::Denied, Network::Denied).expect("a table").len(), listed);
+        let listed = lists.iter().map(|list| list.len()).sum::<usize>() + restricted.len() + 1;
+        assert_eq!(table(&Rules::default()).expect("a table").len(), listed);
     }
 }

@@ -39,7 +39,7 @@ impl AsFd for OpenPlace {
 
 /// Opens every granted place, so that a bad one is found before anything is applied.
 pub(super) fn open(rules: &Rules) -> Result<Vec<OpenPlace>, ConfineError> {
-    let Rules { read, read_write, retire, exec_mappings: _, network: _ } = rules;
+    let Rules { read, read_write, retire, exec_mappings: _, network: _, openat2: _ } = rules;
     let read = read.iter().map(|place| open_one(place, Access::Read));
     let read_write = read_write.iter().map(|place| open_one(place, Access::ReadWrite));
     let retire = retire.iter().map(|place| open_one(place, Access::Retire));
