@@ -145,13 +145,11 @@ const fn is_c1(c: char) -> bool {
     matches!(c, '\u{80}'..='\u{9f}')
 }
 
-/// A colour sequence ends in normal colours if its last parameter is 0 or missing.
+/// Returns the state after a colour sequence: normal only if the whole sequence is a reset.
+///
+/// A zero at the end of a longer sequence can belong to what comes before it, as in `38;5;0`.
 fn after_sgr(parameters: &[u8]) -> Coloured {
-    let last = parameters.rsplit(|&byte| byte == b';').next();
-    match last.unwrap_or_default() {
-        b"" | b"0" | b"00" => Coloured::No,
-        _ => Coloured::Yes,
-    }
+    if parameters.iter().all(|&byte| byte == b'0') { Coloured::No } else { Coloured::Yes }
 }
 
 /// Writes a picture of a control character: `␛` for ESC, `<9B>` for those that have none.

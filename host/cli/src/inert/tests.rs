@@ -21,6 +21,18 @@ fn text_and_colours_pass() {
 }
 
 #[test]
+fn attributes_are_reset_at_the_end_unless_the_last_sequence_is_a_reset() {
+    for left_on in ["38;5;0", "48;5;0", "38;2;0;0;0", "58;5;0", "4:0", "0;1", "1;0", ";", "38:5:0", "7", "000;8;"] {
+        let text = format!("\u{1b}[{left_on}mtext");
+        assert_eq!(inert(&[text.as_bytes()]), format!("{text}\u{1b}[0m"), "{left_on}");
+    }
+    for reset in ["", "0", "00"] {
+        let text = format!("\u{1b}[38;5;0mtext\u{1b}[{reset}m.");
+        assert_eq!(inert(&[text.as_bytes()]), text, "{reset}");
+    }
+}
+
+#[test]
 fn what_a_terminal_would_obey_is_shown() {
     for (hostile, shown) in [
         ("\u{1b}]0;title\u{7}", "␛]0;title␇"),
