@@ -22,7 +22,7 @@ const FACTS: &str = r#"{
     "nothing in /proc/1/environ": true, "nothing in /proc/1/maps": true, "nothing in /proc/1/mem": true,
     "firmware": [], "descriptors of 1": true, "root of 1": true, "others": [], "hostname": "codebox",
     "mount refused": true, "trace refused": true, "keys refused": true, "bpf refused": true, "perf refused": true,
-    "module refused": true, "setuid refused": true, "chroot refused": true, "user namespace refused": true
+    "module refused": true, "setuid refused": true, "chroot refused": true, "x32 filtered": true, "user namespace refused": true
 }"#;
 
 pub fn rows() -> Vec<Row> {

@@ -8,7 +8,7 @@ use std::io;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    apply_filter,
+    apply_filter, sock_filter,
 };
 
 /// Bits of a mode that lend a file's owner's or group's powers to whoever runs it. In a granted directory the file is the
@@ -34,7 +34,32 @@ pub(crate) fn apply() -> io::Result<()> {
         let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(io::Error::other)?;
         apply_filter(&program).map_err(io::Error::other)?;
     }
-    Ok(())
+    apply_filter(&x32()).map_err(io::Error::other)
+}
+
+/// The first number of a call of the x32 interface, which some kernels offer beside the 64-bit one.
+///
+/// Its calls are the same ones under other numbers, so the lists here would not see them. No call of another interface
+/// that gets this far has such a number.
+const X32: u32 = 0x4000_0000;
+
+/// A filter that refuses all calls of the x32 interface.
+fn x32() -> BpfProgram {
+    const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const JUMP_IF_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    let statement = |code: u32, k: u32| {
+        // Operation codes are 16 bits wide; the constants are wider than they need be.
+        let [low, high, ..] = code.to_le_bytes();
+        sock_filter { code: u16::from_le_bytes([low, high]), jt: 0, jf: 0, k }
+    };
+    vec![
+        // The number of the call is the first field that a filter sees.
+        statement(LOAD, 0),
+        sock_filter { jf: 1, ..statement(JUMP_IF_AT_LEAST, X32) },
+        statement(RETURN, SeccompAction::Errno(EPERM).into()),
+        statement(RETURN, SeccompAction::Allow.into()),
+    ]
 }
 
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
