@@ -69,6 +69,11 @@ impl EngineFacts {
         let options = info.security_options.unwrap_or_default();
         let has =
             |name: &str| options.iter().any(|option| option.split(',').any(|part| part == format!("name={name}")));
+        // A filter that the engine was told to leave out is listed all the same.
+        let has_filter = options.iter().any(|option| {
+            let mut parts = option.split(',');
+            parts.clone().any(|part| part == "name=seccomp") && !parts.any(|part| part == "profile=unconfined")
+        });
         let runtime_name = info.default_runtime.unwrap_or_default();
         let runtime = components.iter().find(|part| part.name == "runc" || part.name == "crun");
         let runtime = match runtime {
@@ -91,7 +96,7 @@ impl EngineFacts {
             cgroups,
             rootless,
             own_groups,
-            seccomp: has("seccomp"),
+            seccomp: has_filter,
             counts_swap: info.swap_limit.unwrap_or(false),
             limits_memory: own_groups && info.memory_limit.unwrap_or(true),
             limits_processes: own_groups && info.pids_limit.unwrap_or(true),
@@ -124,9 +129,9 @@ impl EngineFacts {
         if let Some(version) = self.runtime.strip_prefix("runc ") {
             if older(version, &[1, 1, 12]) {
                 weak("runc is older than 1.1.12 (CVE-2024-21626) unless your distribution mended it", "update runc");
-            } else if older(version, &[1, 2, 8]) {
+            } else if is_weak_runc(version) {
                 weak(
-                    "runc is older than 1.2.8 (mounts of 2025: CVE-2025-31133, -52565, -52881) unless mended",
+                    "runc is older than 1.2.8, 1.3.3 or 1.4.0 (mounts of 2025: CVE-2025-31133, -52565, -52881) unless mended",
                     "update runc",
                 );
             }
@@ -142,6 +147,14 @@ impl EngineFacts {
         }
         found
     }
+}
+
+/// Returns true if a version of runc has the holes that were mended in 1.2.8, 1.3.3 and the third candidate of 1.4.0.
+fn is_weak_runc(version: &str) -> bool {
+    let candidate = version.strip_prefix("1.4.0-rc").map(|rest| rest.trim_start_matches(['.', '-']));
+    older(version, &[1, 2, 8])
+        || (older(version, &[1, 3, 3]) && !older(version, &[1, 3, 0]))
+        || candidate.is_some_and(|candidate| older(candidate, &[3]))
 }
 
 /// Whether a version is lower than another; what is no number ends the comparison.
@@ -192,6 +205,38 @@ mod tests {
             let facts = EngineFacts::of(podman(), info(cgroups), &candidate, listener);
             assert_eq!(facts.flavour, Flavour::Podman);
             assert_eq!((facts.rootless, facts.limits_memory, facts.own_groups), (rootless, held, held), "{listener:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_that_was_turned_off_is_none() {
+        let candidate = crate::discover::Candidate {
+            place: crate::discover::Place::Unix("/x".into()),
+            named_by: "a test".to_owned(),
+            chosen: crate::discover::Chosen::ByHabit,
+        };
+        for (options, held) in [
+            (&["name=seccomp,profile=builtin"][..], true),
+            (&["name=apparmor", "name=seccomp,profile=/etc/own.json"], true),
+            (&["name=seccomp,profile=unconfined"], false),
+            (&["name=apparmor"], false),
+        ] {
+            let options = options.iter().map(|&option| option.to_owned()).collect();
+            let info = SystemInfo { security_options: Some(options), ..SystemInfo::default() };
+            let facts = EngineFacts::of(SystemVersion::default(), info, &candidate, None);
+            assert_eq!(facts.seccomp, held, "{facts:?}");
+            let told = facts.weaknesses().iter().any(|weakness| weakness.what.contains("no filter of system calls"));
+            assert_eq!(told, !held);
+        }
+    }
+
+    #[test]
+    fn weak_versions_of_runc_are_known() {
+        for weak in ["1.1.13", "1.2.7", "1.3.0", "1.3.0-rc.1", "1.3.1", "1.3.2", "1.4.0-rc.1", "1.4.0-rc.2"] {
+            assert!(is_weak_runc(weak), "{weak}");
+        }
+        for mended in ["1.2.8", "1.2.9", "1.3.3", "1.3.4", "1.4.0-rc.3", "1.4.0", "1.4.1", "1.10.0"] {
+            assert!(!is_weak_runc(mended), "{mended}");
         }
     }
 
