@@ -243,19 +243,18 @@ impl Job<'_> {
                 self.credit = self.credit.saturating_add(count).min(FIRST_INPUT);
                 Ok(())
             }
-            Word::Ask(number, question) => {
-                self.questions.ask(number, question);
-                Ok(())
-            }
+            Word::Ask(number, question) => self.questions.ask(number, question),
             Word::Knock(number, door) => {
                 if let Some(ways) = &mut self.ways {
                     ways.knocked(number, door);
+                    ways.check_backlog()?;
                 }
                 Ok(())
             }
             Word::Way(number, said) => {
                 if let Some(ways) = &mut self.ways {
                     ways.said(number, said);
+                    ways.check_backlog()?;
                 }
                 Ok(())
             }

@@ -10,6 +10,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 
+use crate::error::ContainerError;
+
 /// The longest that a question may take; a text that long is refused long before.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -30,7 +32,13 @@ impl Default for Questions {
 
 impl Questions {
     /// Sets about a question, which can hold anything. One more than an agent passes on is not looked at.
-    pub(crate) fn ask(&mut self, number: u32, question: Vec<u8>) {
+    ///
+    /// # Errors
+    /// When the agent goes on all the same: refusals wait to be sent, and an agent of ours does not add to them.
+    pub(crate) fn ask(&mut self, number: u32, question: Vec<u8>) -> Result<(), ContainerError> {
+        if self.open.len() >= 2 * MAX_ASKED {
+            return Err(ContainerError::Agent(format!("it asked more than {} questions at once", 2 * MAX_ASKED)));
+        }
         let answer = (self.open.len() < MAX_ASKED).then(|| answer(question, Arc::clone(&self.workers)));
         self.open.push(Box::pin(async move {
             match answer {
@@ -38,6 +46,7 @@ impl Questions {
                 None => (number, Vec::new()),
             }
         }));
+        Ok(())
     }
 
     /// The next answer, empty for a question that is none; never, while nothing is asked. The wait can be given up.
@@ -74,8 +83,8 @@ mod tests {
     #[tokio::test]
     async fn answers_bear_the_number_of_their_question() {
         let mut questions = Questions::default();
-        questions.ask(7, br#"{"file": "a.ts", "text": "let a: number = 1"}"#.to_vec());
-        questions.ask(8, b"nonsense".to_vec());
+        questions.ask(7, br#"{"file": "a.ts", "text": "let a: number = 1"}"#.to_vec()).expect("room");
+        questions.ask(8, b"nonsense".to_vec()).expect("room");
         let mut answers = [questions.answered().await, questions.answered().await];
         answers.sort_unstable();
         assert_eq!((answers[0].0, answers[1].0), (7, 8));
@@ -86,12 +95,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_agent_that_takes_no_answers_is_given_up() {
+        let mut questions = Questions::default();
+        let mut asked = (0..u32::MAX).map(|number| questions.ask(number, vec![0; 100]));
+        let given_up = asked.position(|asked| asked.is_err());
+        assert_eq!(given_up, Some(2 * MAX_ASKED));
+    }
+
+    #[tokio::test]
     async fn no_more_are_at_work_than_an_agent_may_pass_on() {
         let mut questions = Questions::default();
         // Nobody works at them, so they stay open.
         let busy = Arc::clone(&questions.workers).acquire_many_owned(WORKERS as u32).await;
         for number in 0..=MAX_ASKED as u32 {
-            questions.ask(number, br#"{"file": "a.ts", "text": "1"}"#.to_vec());
+            questions.ask(number, br#"{"file": "a.ts", "text": "1"}"#.to_vec()).expect("room");
         }
         assert_eq!(questions.answered().await, (MAX_ASKED as u32, Vec::new()));
         drop(busy);

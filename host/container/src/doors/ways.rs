@@ -12,12 +12,14 @@ use codebox_agent::Order;
 use codebox_agent::door::{MOST_CONNECTIONS, MOST_PIECE, Said, WINDOW};
 use codebox_core::{LimitKind, NetUse};
 use codebox_egress::{Egress, proxy, relay};
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex, split};
-use tokio::sync::{Notify, Semaphore, mpsc};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet, unconstrained};
 use tokio::time::{sleep, timeout};
 
 use super::Target;
+use crate::error::ContainerError;
 
 /// Bytes between a connection's two halves here.
 const BETWEEN: usize = 64 << 10;
@@ -54,8 +56,8 @@ pub(crate) enum Next {
 
 /// What this side keeps of a connection.
 struct Way {
-    /// Nothing once the program has hung up.
-    pieces: Option<mpsc::UnboundedSender<Piece>>,
+    /// The program's side; `None` once the program has hung up.
+    inside: Option<Inside>,
     /// Bytes that came and were not passed on.
     behind: Arc<AtomicUsize>,
     /// Bytes that the agent takes.
@@ -72,10 +74,27 @@ impl Drop for Way {
     }
 }
 
-enum Piece {
-    Bytes(Vec<u8>),
-    End,
+/// What a program says on a connection, until its task takes it: at most [`WINDOW`] bytes, in however many pieces.
+struct Inside {
+    bytes: DuplexStream,
+    /// Dropped when the program hangs up.
+    _open: oneshot::Sender<()>,
 }
+
+impl Inside {
+    /// Adds bytes for which there is room; returns true if all of them were taken.
+    fn add(&mut self, bytes: &[u8]) -> bool {
+        // A task that does not listen any more says so itself.
+        unconstrained(self.bytes.write_all(bytes)).now_or_never().is_some()
+    }
+
+    fn end(&mut self) {
+        let _ = unconstrained(self.bytes.shutdown()).now_or_never();
+    }
+}
+
+/// Most orders to cut a connection that wait for the agent to take them.
+const MOST_CUT: usize = 4 * MOST_CONNECTIONS;
 
 impl Ways {
     pub(crate) fn new(egress: Egress, targets: Vec<Target>) -> Self {
@@ -88,63 +107,68 @@ impl Ways {
     pub(crate) fn knocked(&mut self, number: u32, door: u16) {
         let target = self.targets.get(usize::from(door)).cloned();
         // The agent frees a place when both sides have ended, and this side when its task has come to the end of it.
-        let free = !self.open.contains_key(&number) && self.open.len() < 2 * MOST_CONNECTIONS;
+        // Tasks that were cut off count until they are gone.
+        while self.tasks.try_join_next().is_some() {}
+        let few = self.open.len() < 2 * MOST_CONNECTIONS && self.tasks.len() < 4 * MOST_CONNECTIONS;
+        let free = few && !self.open.contains_key(&number);
         let Some(target) = target.filter(|_| free) else {
             return self.cut(number);
         };
-        let (pieces, inside) = mpsc::unbounded_channel();
+        let (bytes, from_inside) = duplex(WINDOW);
+        let (open, hung_up) = oneshot::channel();
         let behind = Arc::new(AtomicUsize::new(0));
         let room = Arc::new(Semaphore::new(WINDOW));
         let line =
             Line { number, orders: self.to_orders.clone(), behind: Arc::clone(&behind), room: Arc::clone(&room) };
         let (egress, silence) = (self.egress.clone(), self.silence);
         let task = self.tasks.spawn(async move {
-            carry(&line, (target, egress), inside, silence).await;
+            carry(&line, (target, egress), (from_inside, hung_up), silence).await;
             number
         });
-        self.open.insert(number, Way { pieces: Some(pieces), behind, room, ended: false, task });
+        self.open.insert(number, Way { inside: Some(Inside { bytes, _open: open }), behind, room, ended: false, task });
     }
 
     /// Something is said of a connection; of one that is there no more nothing is heard.
     pub(crate) fn said(&mut self, number: u32, said: Said) {
         let Some(way) = self.open.get_mut(&number) else { return };
-        let Some(pieces) = &way.pieces else { return };
+        let Some(inside) = &mut way.inside else { return };
         // What is said of a connection costs memory until its task comes to it: nothing, or more after the end, is not said
         // by any agent of ours.
         let empty = matches!(&said, Said::Bytes(bytes) if bytes.is_empty());
         if empty || (way.ended && matches!(said, Said::Bytes(_) | Said::End)) {
             return self.cut(number);
         }
-        let went = match said {
+        match said {
             Said::Bytes(bytes) => {
                 let behind = way.behind.fetch_add(bytes.len(), Ordering::AcqRel) + bytes.len();
                 // More than there was room for.
-                if behind > WINDOW {
-                    return self.cut(number);
+                if behind > WINDOW || !inside.add(&bytes) {
+                    self.cut(number);
                 }
-                pieces.send(Piece::Bytes(bytes))
             }
             Said::End => {
                 way.ended = true;
-                pieces.send(Piece::End)
+                inside.end();
             }
             Said::Taken(count) => {
                 let room = WINDOW.saturating_sub(way.room.available_permits());
                 way.room.add_permits(room.min(usize::try_from(count).unwrap_or(usize::MAX)));
-                Ok(())
             }
             // What it said before still goes to its host.
-            Said::Gone if way.ended => {
-                way.pieces = None;
-                Ok(())
-            }
-            Said::Gone => {
-                self.open.remove(&number);
-                Ok(())
-            }
-        };
-        // A task that does not listen any more says so itself.
-        let _ = went;
+            Said::Gone if way.ended => way.inside = None,
+            Said::Gone => drop(self.open.remove(&number)),
+        }
+    }
+
+    /// Checks that the agent takes the orders to cut connections.
+    ///
+    /// # Errors
+    /// When more of them wait than an agent of ours could cause: it breaks the rules and does not listen.
+    pub(crate) fn check_backlog(&self) -> Result<(), ContainerError> {
+        if self.first.len() <= MOST_CUT {
+            return Ok(());
+        }
+        Err(ContainerError::Agent(format!("it broke the rules of connections more than {MOST_CUT} times")))
     }
 
     fn cut(&mut self, number: u32) {
@@ -181,7 +205,7 @@ impl Ways {
         // Nobody is told anything any more.
         drop(orders);
         open.retain(|_, way| way.ended);
-        open.values_mut().for_each(|way| way.pieces = None);
+        open.values_mut().for_each(|way| way.inside = None);
         if by_itself {
             let _ = timeout(LAST_WORDS, async { while tasks.join_next().await.is_some() {} }).await;
         }
@@ -209,7 +233,7 @@ impl Line {
 async fn carry(
     line: &Line,
     (target, egress): (Target, Egress),
-    mut pieces: mpsc::UnboundedReceiver<Piece>,
+    (mut from_inside, hung_up): (DuplexStream, oneshot::Receiver<()>),
     silence: Duration,
 ) {
     let (near, far) = duplex(BETWEEN);
@@ -217,26 +241,19 @@ async fn carry(
     let through_proxy = matches!(target, Target::Proxy);
     let (ended, heard, delivered) = (Notify::new(), AtomicBool::new(true), Notify::new());
     let outward = async {
-        let (mut listens, mut whole) = (true, false);
-        while let Some(piece) = pieces.recv().await {
-            match piece {
-                Piece::Bytes(bytes) => {
-                    listens = listens && to_far.write_all(&bytes).await.is_ok();
-                    line.behind.fetch_sub(bytes.len(), Ordering::AcqRel);
-                    line.say(Said::Taken(u32::try_from(bytes.len()).unwrap_or(u32::MAX))).await;
-                }
-                Piece::End => {
-                    ended.notify_one();
-                    let _ = to_far.shutdown().await;
-                    whole = true;
-                }
-            }
+        let (mut listens, mut buffer) = (true, vec![0; MOST_PIECE]);
+        while let Ok(count @ 1..) = from_inside.read(&mut buffer).await {
+            listens = listens && to_far.write_all(&buffer[..count]).await.is_ok();
+            line.behind.fetch_sub(count, Ordering::AcqRel);
+            line.say(Said::Taken(u32::try_from(count).unwrap_or(u32::MAX))).await;
         }
-        if whole {
-            // A proxy says so of tunnels only: an answer that nobody reads any more must not hold a place for long.
-            let patience = if through_proxy { LAST_WORDS } else { Duration::MAX };
-            let _ = timeout(patience, delivered.notified()).await;
-        }
+        // The task of a connection that is given up before this is aborted.
+        ended.notify_one();
+        let _ = to_far.shutdown().await;
+        let _ = hung_up.await;
+        // A proxy says so of tunnels only: an answer that nobody reads any more must not hold a place for long.
+        let patience = if through_proxy { LAST_WORDS } else { Duration::MAX };
+        let _ = timeout(patience, delivered.notified()).await;
     };
     let inward = async {
         let mut buffer = vec![0; MOST_PIECE];

@@ -109,6 +109,49 @@ async fn who_hangs_up_on_a_host_that_takes_nothing_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn an_agent_that_does_not_listen_costs_a_bounded_amount() {
+    let (_listener, port) = listening().await;
+    let mut ways = ways(port, LIMITS);
+    // It takes no order, and goes on.
+    for number in 0..=MOST_CUT as u32 {
+        assert!(ways.check_backlog().is_ok(), "{number}");
+        ways.knocked(number, 9);
+    }
+    assert!(ways.check_backlog().is_err());
+    // Nor are more tasks kept than connections could be open, whether or not anybody asks how they ended.
+    for number in 0..100 * MOST_CONNECTIONS as u32 {
+        ways.knocked(number, 1);
+        ways.said(number, Said::Gone);
+        assert!(ways.tasks.len() <= 4 * MOST_CONNECTIONS);
+    }
+    assert!(ways.open.is_empty());
+    ways.finish(false).await;
+}
+
+#[tokio::test]
+async fn small_pieces_are_kept_as_bytes() {
+    let (listener, port) = listening().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("somebody comes");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).await.expect("it ends");
+        all
+    });
+    let mut ways = ways(port, LIMITS);
+    ways.knocked(0, 1);
+    // All of the window before the task has run once.
+    for at in 0..WINDOW {
+        ways.said(0, Said::Bytes(vec![at as u8]));
+    }
+    assert!(ways.open.contains_key(&0), "a full window is no breach");
+    ways.said(0, Said::End);
+    heard(&mut ways, 0).await;
+    let all = server.await.expect("it ends well");
+    assert!(all.len() == WINDOW && all.iter().enumerate().all(|(at, byte)| *byte == at as u8));
+    ways.finish(true).await;
+}
+
+#[tokio::test]
 async fn what_breaks_the_rules_is_cut_off() {
     let (_listener, port) = listening().await;
     let mut ways = ways(port, LIMITS);
