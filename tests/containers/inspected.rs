@@ -51,7 +51,7 @@ const EMPTY: [&str; 12] = [
 ];
 
 pub fn rows() -> Vec<Row> {
-    vec![row("C3::as_made", as_made), row("C13::as_made", hostile_as_made)]
+    vec![row("C3::as_made", as_made), row("C13::as_made", hostile_as_made), row("C3::own_directories", own_directories)]
 }
 
 fn as_made(ground: &Ground) -> Result<()> {
@@ -139,6 +139,38 @@ fn limits(ulimits: &Value) -> Vec<String> {
         !all.iter().any(|one| is(one, name) && one["Hard"] == json!(most) && one["Soft"] == json!(most))
     });
     wrong.map(|(name, most)| format!("{name} is not {most}: {ulimits}")).collect()
+}
+
+/// What the job's own directories are mounted with: no mount below them, and where the engine takes it, no set-user-id
+/// programs and no devices.
+fn own_directories(ground: &Ground) -> Result<()> {
+    let code = format!("print(open('/proc/self/mountinfo').read(), flush=True)\n{WAITING}");
+    let job = ground.run_granted().args(["--lang", "python", "-c", &code]);
+    let (ran, found) = during(ground, job, |id| ground.engine.inspect(id))?;
+    let report = ground.judge(&ran)?;
+    for place in ["/work", "/tmp"] {
+        let stdout = report.stdout();
+        let inside = stdout.lines().find(|line| line.split(' ').nth(4) == Some(place));
+        let options = inside.and_then(|line| line.split(' ').nth(5)).unwrap_or_default();
+        let has = |option: &str| options.split(',').any(|one| one == option);
+        ensure!(has("rw"), "{place} is mounted with {options}");
+        match ground.engine {
+            Engine::Podman => {
+                ensure!(has("nosuid") && has("nodev"), "{place} is mounted with {options}");
+                let mounts = found["Mounts"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let made = mounts.iter().find(|mount| mount["Destination"] == place).unwrap_or(&Value::Null);
+                let made = made["Options"].to_string();
+                ensure!(!made.contains("rbind"), "{place} was made with {made}");
+            }
+            Engine::Docker => {
+                let mounts = found.pointer("/HostConfig/Mounts").and_then(Value::as_array);
+                let mounts = mounts.map(Vec::as_slice).unwrap_or_default();
+                let made = mounts.iter().find(|mount| mount["Target"] == place).unwrap_or(&Value::Null);
+                ensure!(made["BindOptions"]["NonRecursive"] == true, "{place} was made with {made}");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Binds alone, private each, and writable only what is to be.

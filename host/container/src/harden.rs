@@ -126,6 +126,8 @@ fn host(
     if let Some(size) = disk.at() {
         ulimits.push(ulimit("fsize", Some(signed(size.get()))));
     }
+    let without_options = binds.iter().filter(|bind| bind.with_options(facts.flavour).is_none());
+    let lowered = without_options.map(|bind| bind.lower(facts.flavour));
     let shared = memory.map_or(SHARED_MEMORY, |most| SHARED_MEMORY.min(most.unsigned_abs()));
     Ok(HostConfig {
         cap_drop: Some(vec!["ALL".to_owned()]),
@@ -153,7 +155,8 @@ fn host(
         shm_size: Some(signed(shared)),
         // The engine keeps nothing of what a job prints.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-        mounts: Some(binds.iter().map(|bind| bind.lower(facts.flavour)).collect::<Result<_, _>>()?),
+        mounts: Some(lowered.collect::<Result<_, _>>()?),
+        binds: Some(binds.iter().filter_map(|bind| bind.with_options(facts.flavour)).collect()),
         tmpfs: Some(volumes(image, binds)),
         ..HostConfig::default()
     })

@@ -17,6 +17,9 @@ use crate::owners::{Mounted, Swap};
 /// Where a program that is in no granted directory is put when /work is the user's.
 pub(crate) const PROGRAM_DIR: &str = "/run/codebox";
 
+/// The places of a job's own directories.
+pub(crate) const PRIVATE_PLACES: [&str; 2] = ["/work", "/tmp"];
+
 /// A file or directory of the host in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bind {
@@ -26,6 +29,18 @@ pub(crate) struct Bind {
 }
 
 impl Bind {
+    /// As Podman takes it with options of a mount: no set-user-id programs, no devices. `None` where it cannot be said so.
+    ///
+    /// The interface that both engines have knows no such options, and Docker has no other. The text falls apart in a path
+    /// with a colon; those of codebox's own directories have none, unless the home's has.
+    pub(crate) fn with_options(&self, flavour: Flavour) -> Option<String> {
+        let is_private = self.access == Access::ReadWrite && PRIVATE_PLACES.contains(&self.guest.as_str());
+        let host =
+            self.host.to_str().filter(|host| !host.contains([':', ',', '"']) && !host.contains(char::is_control))?;
+        let guest = &self.guest;
+        (flavour == Flavour::Podman && is_private).then(|| format!("{host}:{guest}:rw,nosuid,nodev,rprivate,bind"))
+    }
+
     /// As the engines take it: never as a text of parts, which a name with a colon would fall apart in.
     ///
     /// Podman writes what it is given into a text of options all the same, in which a comma begins the next one.
@@ -44,6 +59,8 @@ impl Bind {
             read_only: Some(self.access == Access::ReadOnly),
             bind_options: Some(MountBindOptions {
                 propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+                // What is mounted below it on the host is not shown.
+                non_recursive: Some(true),
                 ..MountBindOptions::default()
             }),
             ..Mount::default()
