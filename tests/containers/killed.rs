@@ -21,6 +21,7 @@ pub fn rows() -> Vec<Row> {
         row("O2::job_ends_alone", job_ends_alone),
         row("O2::stopped_host", stopped_host),
         row("O3::others_stay", others_stay),
+        row("O3::labels_are_not_enough", labels_are_not_enough),
         row("O3::living_owner", living_owner),
     ]
 }
@@ -186,6 +187,65 @@ fn others_stay(ground: &Ground) -> Result<()> {
     })?;
     for (decoy, labels) in decoys.iter().zip(&labels) {
         ground.engine.inspect(&decoy.id).with_context(|| format!("the one with {labels:?} is gone"))?;
+    }
+    Ok(())
+}
+
+/// An image, removed when dropped.
+struct Image {
+    engine: Engine,
+    name: String,
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = self.engine.says(&["rmi", "--force", &self.name]);
+    }
+}
+
+/// Containers that have all of our labels are not ours: they took them over from an image that was made of a container of
+/// ours, or somebody copied them. The container itself is removed.
+fn labels_are_not_enough(ground: &Ground) -> Result<()> {
+    let engine = ground.engine;
+    let mut started = start(ground)?;
+    let found = engine.inspect(&started.id)?;
+    let name = found["Name"].as_str().context("it has no name")?.trim_start_matches('/').to_owned();
+    let image = Image { engine, name: format!("localhost/{name}:committed") };
+    engine.says(&["commit", "--pause=false", &started.id, &image.name])?;
+    let labels = found["Config"]["Labels"].as_object().context("it has no labels")?;
+    let labels: Vec<String> =
+        labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    ensure!(labels.iter().any(|label| label.starts_with("codebox.proof=")), "it has no proof: {labels:?}");
+    let owner = name.rsplit_once('-').context("its name has no number")?.0;
+    let create = |number: u32, image: &str, options: &[&str], words: &[&str]| -> Result<Decoy> {
+        let name = format!("{owner}-{number:08x}");
+        let mut args = vec!["create", "--name", &name, "--network", "none"];
+        args.extend(["--ulimit", "nofile=256:256", "--ulimit", "nproc=256:256"]);
+        args.extend(options);
+        args.push(image);
+        args.extend(words);
+        Ok(Decoy { engine, id: engine.says(&args)? })
+    };
+    let copied: Vec<&str> = labels.iter().flat_map(|label| ["--label", label]).collect();
+    let agent = [copied.as_slice(), &["--entrypoint", "/.codebox/agent"]].concat();
+    let mut decoys = vec![
+        create(1, &image.name, &[], &[])?,
+        create(2, &image.name, &["--entrypoint", "/bin/true"], &[])?,
+        create(3, BASE_IMAGE, &copied, &["true"])?,
+        create(4, BASE_IMAGE, &agent, &["serve"])?,
+    ];
+    started.kill()?;
+    gone(&started.id)?;
+    // The name is free again: all but the labels' being its own is as codebox makes it.
+    settle(|| {
+        gc(ground, &[])?;
+        Ok(engine.inspect(&started.id).is_ok().then(|| format!("container {}", started.id)).into_iter().collect())
+    })?;
+    let number = name.rsplit_once('-').and_then(|(_, number)| u32::from_str_radix(number, 16).ok());
+    decoys.push(create(number.context("its name has no number")?, &image.name, &[], &[])?);
+    gc(ground, &[])?;
+    for (at, decoy) in decoys.iter().enumerate() {
+        engine.inspect(&decoy.id).with_context(|| format!("decoy {at} is gone"))?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use crate::engine::{Engine, Flavour};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::gc::{self, Swept};
+use crate::home_secret::HomeSecret;
 use crate::images::{self, ImageFacts, ImageTable, LocalImage};
 use crate::instance::ContainerInstance;
 use crate::labels::Owner;
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     pub keeper: Option<StartKeeper>,
     folder: PathBuf,
     agent: OnceLock<ProgramFile>,
+    secret: OnceLock<HomeSecret>,
 }
 
 impl Shared {
@@ -63,6 +65,16 @@ impl Shared {
         }
         let agent = crate::agent_file::agent_program(&self.folder)?;
         Ok(self.agent.get_or_init(|| agent))
+    }
+
+    /// The secret of this home, by which its containers are known.
+    pub(crate) fn secret(&self) -> Result<&HomeSecret, ContainerError> {
+        if let Some(secret) = self.secret.get() {
+            return Ok(secret);
+        }
+        let secret =
+            HomeSecret::load_or_create(&self.folder).map_err(ContainerError::io("keep a secret in", &self.folder))?;
+        Ok(self.secret.get_or_init(|| secret))
     }
 
     /// Where the keepers of an engine's containers listen.
@@ -100,8 +112,8 @@ impl ContainerBackend {
     pub fn each(flavours: impl IntoIterator<Item = Flavour>, settings: Settings) -> Vec<Self> {
         let Settings { candidates, images, scratch, folder, authorities, keeper } = settings;
         let owner = Owner::at(scratch.path());
-        let (agent, notes) = (OnceLock::new(), Notes::below(folder.join("engines")));
-        let shared = Shared { candidates, images, scratch, owner, authorities, notes, keeper, folder, agent };
+        let (agent, secret, notes) = (OnceLock::new(), OnceLock::new(), Notes::below(folder.join("engines")));
+        let shared = Shared { candidates, images, scratch, owner, authorities, notes, keeper, folder, agent, secret };
         let shared = Arc::new(shared);
         let backend = |flavour| Self {
             flavour,
@@ -208,7 +220,8 @@ impl ContainerBackend {
     /// # Errors
     /// When the engine does not answer.
     pub async fn sweep(&self, how: Swept) -> Result<Vec<gc::Leftover>, ContainerError> {
-        gc::containers(&self.engine().await?.client, &self.shared.owner, self.shared.owners(), how).await
+        let Shared { owner, .. } = &*self.shared;
+        gc::containers(&self.engine().await?.client, owner, self.shared.secret()?, self.shared.owners(), how).await
     }
 
     /// Removes the mounts that dead owners left on this machine.
@@ -237,7 +250,8 @@ impl ContainerBackend {
             let shared = Arc::clone(&self.shared);
             instance.meanwhile(tokio::spawn(async move {
                 let _ = gc::mounts(&shared.points(), shared.owners(), Swept::Away);
-                let _ = gc::containers(&engine.client, &shared.owner, shared.owners(), Swept::Away).await;
+                let Ok(secret) = shared.secret() else { return };
+                let _ = gc::containers(&engine.client, &shared.owner, secret, shared.owners(), Swept::Away).await;
             }));
         }
         Ok(instance)

@@ -1,7 +1,8 @@
 //! Removing what dead owners left: only what is provably ours and provably ownerless.
 //!
-//! A thing is ours if its label names our home, the directory below which this user's codebox keeps private directories.
-//! Its owner is dead if it is of an earlier boot, or if nobody holds the lock in the owner's private directory any more.
+//! A container is ours if all of this holds: its labels name our home, the directory below which this user's codebox keeps
+//! private directories, and prove it by the home's secret; the proof is not its image's, because a container takes over the
+//! labels of its image; it has a name that codebox gives; and it starts our agent. Its owner is dead if it is of an earlier boot, or if nobody holds the lock in the owner's private directory any more.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,15 +11,17 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::ContainerSummary;
+use bollard::models::{ContainerInspectResponse, ContainerSummary};
 use bollard::query_parameters::{ListContainersOptions, ListContainersOptionsBuilder};
+use codebox_agent::AGENT_PLACE;
 use codebox_files::is_owned;
 use tokio::time::{Instant, sleep};
 
 use crate::engine::PATIENCE;
 use crate::error::ContainerError;
+use crate::home_secret::HomeSecret;
 use crate::instance::remove;
-use crate::labels::{BOOT, HOME, OWNER, Owner};
+use crate::labels::{BOOT, HOME, OWNER, Owner, PROOF, is_container_name};
 
 /// Whether leftovers are removed or only named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +47,7 @@ pub struct Leftover {
 pub(crate) async fn containers(
     client: &Docker,
     own: &Owner,
+    secret: &HomeSecret,
     scratch: &Path,
     how: Swept,
 ) -> Result<Vec<Leftover>, ContainerError> {
@@ -58,8 +62,8 @@ pub(crate) async fn containers(
         if labels.get(HOME) != Some(&own.home) || !is_ownerless(&labels, own, scratch) {
             continue;
         }
-        let name = container.names.and_then(|names| names.into_iter().next());
-        let name = name.map_or_else(|| id.clone(), |name| name.trim_start_matches('/').to_owned());
+        // What cannot be inspected is left to whoever looks next.
+        let Ok(Some(name)) = own_name(client, &id, secret).await else { continue };
         let kept = match how {
             Swept::NamedOnly => None,
             Swept::Away => remove(client, &id).await.err().map(|error| error.to_string()),
@@ -67,6 +71,39 @@ pub(crate) async fn containers(
         left.push(Leftover { kind: "container", name, kept });
     }
     Ok(left)
+}
+
+/// Returns the name of a container that this home made, and `None` for any other.
+async fn own_name(client: &Docker, id: &str, secret: &HomeSecret) -> Result<Option<String>, ContainerError> {
+    let Some(found) = inspected(client, id).await? else { return Ok(None) };
+    let is_agent = found.path.as_deref() == Some(AGENT_PLACE) && found.args.as_deref() == Some(&["serve".to_owned()][..]);
+    let name = found.name.unwrap_or_default().trim_start_matches('/').to_owned();
+    let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+    let Some(image) = found.image.filter(|_| is_agent && is_proven(&name, &labels, secret)) else { return Ok(None) };
+    let image = client.inspect_image(&image).await.map_err(ContainerError::call("inspect an image"))?;
+    let inherited = image.config.and_then(|config| config.labels).unwrap_or_default();
+    // An image that was made of a container of ours has that one's proof.
+    Ok((inherited.get(PROOF) != labels.get(PROOF)).then_some(name))
+}
+
+/// Returns true if the labels belong to a container of this name that was made with this secret.
+fn is_proven(name: &str, labels: &HashMap<String, String>, secret: &HomeSecret) -> bool {
+    let has_name = labels.get(OWNER).is_some_and(|owner| is_container_name(name, owner));
+    has_name && labels.get(PROOF) == Some(&secret.proof(name))
+}
+
+/// What the engine knows of a container; `None` if it is gone.
+async fn inspected(client: &Docker, id: &str) -> Result<Option<ContainerInspectResponse>, ContainerError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match client.inspect_container(id, None).await {
+            Ok(found) => return Ok(Some(found)),
+            Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(None),
+            // As for the list below.
+            Err(Error::JsonDataError { .. }) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
+            Err(error) => return Err(ContainerError::call("inspect a container")(error)),
+        }
+    }
 }
 
 /// The containers there are.
@@ -120,6 +157,27 @@ mod tests {
 
     fn labels(owner: &str, boot: &str) -> HashMap<String, String> {
         [(HOME, "h"), (OWNER, owner), (BOOT, boot)].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    }
+
+    #[test]
+    fn labels_prove_a_container_of_their_own_name_only() {
+        let [home, other] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+        let [secret, others] = [&home, &other].map(|dir| HomeSecret::load_or_create(dir.path()).expect("room"));
+        let owner = Owner { home: "h".into(), name: "run-me".into(), boot: "b".into() };
+        let name = "codebox-run-me-0123abcd";
+        let labels = owner.labels(name, &secret, None);
+        assert!(is_proven(name, &labels, &secret));
+        assert!(!is_proven("codebox-run-me-0123abce", &labels, &secret));
+        assert!(!is_proven(name, &labels, &others));
+        for name in ["codebox-run-me", "run-me-0123abcd", "codebox-run-me-0123abcdx", "codebox-run-you-0123abcd", "web"]
+        {
+            assert!(!is_proven(name, &owner.labels(name, &secret, None), &secret), "{name}");
+        }
+        for missing in [OWNER, PROOF] {
+            let mut labels = labels.clone();
+            labels.remove(missing);
+            assert!(!is_proven(name, &labels, &secret), "{missing}");
+        }
     }
 
     #[test]

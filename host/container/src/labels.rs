@@ -6,12 +6,16 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::home_secret::HomeSecret;
+
 /// The place below which its owner keeps private directories: another user's codebox has another.
 pub(crate) const HOME: &str = "codebox.home";
 /// The owner: the name of its private directory, whose lock it holds as long as it lives.
 pub(crate) const OWNER: &str = "codebox.owner";
 /// The boot in which it was made: an owner of an earlier one is dead.
 pub(crate) const BOOT: &str = "codebox.boot";
+/// The proof that this home made the container: see [`HomeSecret::proof`].
+pub(crate) const PROOF: &str = "codebox.proof";
 /// When it is over at the latest, in seconds since 1970, if ever.
 pub(crate) const DEADLINE: &str = "codebox.deadline";
 
@@ -30,17 +34,38 @@ impl Owner {
         Self { home: home_of(scratch.parent().unwrap_or(scratch)), name, boot: boot() }
     }
 
-    /// The labels of a container that lives for at most `life`.
-    pub(crate) fn labels(&self, life: Option<Duration>) -> HashMap<String, String> {
+    /// The labels of the container `container` that lives for at most `life`.
+    pub(crate) fn labels(
+        &self,
+        container: &str,
+        secret: &HomeSecret,
+        life: Option<Duration>,
+    ) -> HashMap<String, String> {
         let Self { home, name, boot } = self;
-        let mut labels: HashMap<String, String> =
-            [(HOME, home), (OWNER, name), (BOOT, boot)].map(|(key, value)| (key.to_owned(), value.clone())).into();
+        let proof = secret.proof(container);
+        let mut labels: HashMap<String, String> = [(HOME, home), (OWNER, name), (BOOT, boot), (PROOF, &proof)]
+            .map(|(key, value)| (key.to_owned(), value.clone()))
+            .into();
         let until = life.and_then(|life| SystemTime::now().checked_add(life));
         if let Some(since) = until.and_then(|until| until.duration_since(SystemTime::UNIX_EPOCH).ok()) {
             labels.insert(DEADLINE.to_owned(), since.as_secs().to_string());
         }
         labels
     }
+}
+
+/// Draws the name of a container of the owner `owner`.
+pub(crate) fn container_name(owner: &str) -> String {
+    format!("codebox-{owner}-{:08x}", rand::random::<u32>())
+}
+
+/// Returns true if a container of the owner `owner` could have this name.
+pub(crate) fn is_container_name(name: &str, owner: &str) -> bool {
+    let number =
+        name.strip_prefix("codebox-").and_then(|rest| rest.strip_prefix(owner)).and_then(|rest| rest.strip_prefix('-'));
+    number.is_some_and(|number| {
+        number.len() == 8 && number.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    })
 }
 
 /// A home's name in labels: no path of the host's is told to an engine.

@@ -22,6 +22,7 @@ mod exec;
 mod facts;
 mod gc;
 mod harden;
+mod home_secret;
 mod images;
 mod instance;
 mod labels;

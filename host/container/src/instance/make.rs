@@ -20,6 +20,7 @@ use crate::engine::{Engine, LONG};
 use crate::error::ContainerError;
 use crate::harden::{self, Wanted, life, own_binds};
 use crate::images::ImageFacts;
+use crate::labels::container_name;
 use crate::mounts::{Bind, Granted};
 use crate::talk::Talk;
 
@@ -39,8 +40,10 @@ impl ContainerInstance {
         let mut scratch = shared.scratch.instance().map_err(files)?;
         let user = JobUser::pick(&engine.facts, crate::caller::caller());
         let points = shared.points();
-        let name = format!("{}-{:08x}", shared.owner.name, rand::random::<u32>());
-        let granted = Granted::new(dirs, &user, (&points, &name), agent)?;
+        let name = container_name(&shared.owner.name);
+        // Mounts are named after their owner too, which is how they are found again.
+        let prefix = name.strip_prefix("codebox-").unwrap_or(&name);
+        let granted = Granted::new(dirs, &user, (&points, prefix), agent)?;
         let mut binds = own_binds(agent.path(), shared.authorities.as_deref());
         binds.extend(private(&mut scratch, &granted, &user)?);
         binds.push(hook(&mut scratch)?);
@@ -55,11 +58,11 @@ impl ContainerInstance {
         // The search for those of npm finds its place by itself, and what else is shown is nobody's to import.
         let packages = spec.layers.iter().map(|layer| &layer.guest).filter(|guest| guest.as_str() == PYTHON_PACKAGES);
         let packages = packages.cloned().collect();
-        let labels = shared.owner.labels(life(&spec.limits));
+        let labels = shared.owner.labels(&name, shared.secret()?, life(&spec.limits));
         let wanted = Wanted { image: &image, user: &user, limits: &spec.limits, binds: &binds, doors: &doors, labels };
         let body = harden::container(wanted, &engine.facts)?;
         let client = engine.client.clone();
-        let made = made(client.clone(), format!("codebox-{name}"), body).await;
+        let made = made(client.clone(), name, body).await;
         let container = made.map_err(|error| error.needing(image.name.as_str()))?;
         let talk = match begin(&client, container.id(), &image).await {
             Ok(talk) => talk,

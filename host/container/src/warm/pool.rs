@@ -117,7 +117,8 @@ impl Pool {
     pub(crate) async fn sweep(&self) {
         let Self { shared, engine, .. } = self;
         let _ = gc::mounts(&shared.points(), shared.owners(), Swept::Away);
-        let _ = gc::containers(&engine.client, &shared.owner, shared.owners(), Swept::Away).await;
+        let Ok(secret) = shared.secret() else { return };
+        let _ = gc::containers(&engine.client, &shared.owner, secret, shared.owners(), Swept::Away).await;
     }
 
     /// Gives up shapes that nobody asked for lately, and tells whether any is left.

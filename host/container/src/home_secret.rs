@@ -1,0 +1,90 @@
+//! The secret of a home, with which its containers are told from all others.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use codebox_files::{check_own_or_root, hex, open_itself, private_dir};
+use sha2::{Digest as _, Sha256};
+
+/// The name of the file that holds it.
+const FILE: &str = "home-secret";
+
+/// Characters of the secret: 256 bits in hexadecimal.
+const LENGTH: usize = 64;
+
+/// A random number that never leaves this machine's private files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HomeSecret(String);
+
+impl HomeSecret {
+    /// Reads the secret that is kept in `folder`; draws and keeps one if there is none.
+    ///
+    /// # Errors
+    /// When the folder is not private, or the file can be neither read nor written.
+    pub(crate) fn load_or_create(folder: &Path) -> io::Result<Self> {
+        private_dir(folder)?;
+        let path = folder.join(FILE);
+        match read(&path) {
+            Ok(Some(secret)) => return Ok(secret),
+            // Damaged: containers that were made with it are left alone from now on.
+            Ok(None) => fs::remove_file(&path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let secret = Self(format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>()));
+        // Made for this user alone to read.
+        let mut file = tempfile::Builder::new().prefix(".secret-").tempfile_in(folder)?;
+        file.write_all(secret.0.as_bytes())?;
+        match file.persist_noclobber(&path) {
+            Ok(_) => Ok(secret),
+            Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => {
+                read(&path)?.ok_or_else(|| io::Error::other(format!("{} is damaged", path.display())))
+            }
+            Err(failed) => Err(failed.error),
+        }
+    }
+
+    /// Computes the proof that this home made the container of this name.
+    ///
+    /// It is bound to the name, so that it proves nothing for a container that copies the labels of another.
+    pub(crate) fn proof(&self, name: &str) -> String {
+        let Self(secret) = self;
+        hex(&Sha256::digest(format!("codebox container\n{secret}\n{name}\n{secret}")))
+    }
+}
+
+/// Reads a secret; `None` if the file holds none.
+fn read(path: &Path) -> io::Result<Option<HomeSecret>> {
+    let file: File = open_itself(fs::OpenOptions::new().read(true)).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() || check_own_or_root(&meta).is_err() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    file.take(LENGTH as u64 + 1).read_to_string(&mut text)?;
+    let is_secret = text.len() == LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Ok(is_secret.then_some(HomeSecret(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_keeps_its_secret_and_shares_it_with_no_other() -> io::Result<()> {
+        let [first, second] = [tempfile::tempdir()?, tempfile::tempdir()?];
+        let secret = HomeSecret::load_or_create(first.path())?;
+        assert_eq!(HomeSecret::load_or_create(first.path())?, secret);
+        assert_ne!(HomeSecret::load_or_create(second.path())?, secret);
+        assert_ne!(secret.proof("codebox-run-a-00000000"), secret.proof("codebox-run-a-00000001"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            assert_eq!(fs::metadata(first.path().join(FILE))?.mode() & 0o777, 0o600);
+        }
+        fs::write(first.path().join(FILE), "damaged")?;
+        assert_ne!(HomeSecret::load_or_create(first.path())?, secret);
+        Ok(())
+    }
+}
