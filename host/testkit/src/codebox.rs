@@ -113,6 +113,8 @@ impl Codebox {
     /// The command that [`run`](Self::run) starts.
     #[must_use]
     pub fn command(&self) -> Command {
+        #[cfg(unix)]
+        crate::dispositions::reset_for_children();
         let mut command = Command::new(&self.binary);
         if self.keep_env == KeepEnv::No {
             command.env_clear();

@@ -10,6 +10,8 @@
 mod canary;
 mod child;
 mod codebox;
+#[cfg(unix)]
+mod dispositions;
 mod engine;
 #[cfg(unix)]
 mod fault_proxy;
