@@ -11,7 +11,7 @@ use wasmtime_wasi::p1::{self, wasi_snapshot_preview1 as wasi};
 use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::guest::errno;
-use crate::guest::memory::{Shortened, memory, range, split, vectors};
+use crate::guest::memory::{Shortened, memory, range, split, too_many_vectors, vectors};
 use crate::guest::{Guest, channel, listing, paths};
 
 /// The module that preview 1's functions are imported from.
@@ -156,6 +156,9 @@ fn streams(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "fd_write",
         |mut caller: Caller<'_, Guest>, (fd, iovs, count, out): (i32, i32, i32, i32)| {
             Box::new(async move {
+                if too_many_vectors(count) {
+                    return Ok(errno::INVAL);
+                }
                 if (fd == 1 || fd == 2) && caller.data().is_stream(fd) {
                     return write_stream(&mut caller, fd, iovs, count, out).await;
                 }
@@ -176,6 +179,9 @@ fn streams(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "fd_pwrite",
         |mut caller: Caller<'_, Guest>, (fd, iovs, count, offset, out): (i32, i32, i32, i64, i32)| {
             Box::new(async move {
+                if too_many_vectors(count) {
+                    return Ok(errno::INVAL);
+                }
                 let (mut memory, guest) = split(&mut caller)?;
                 let shortened = Shortened::new(&mut memory, iovs, count);
                 let result = if guest.quota.write(first_len(&memory, iovs, count)).is_err() {
@@ -193,6 +199,9 @@ fn streams(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "fd_read",
         |mut caller: Caller<'_, Guest>, (fd, iovs, count, out): (i32, i32, i32, i32)| {
             Box::new(async move {
+                if too_many_vectors(count) {
+                    return Ok(errno::INVAL);
+                }
                 if fd == 0 && caller.data().is_stream(fd) {
                     return read_stream(&mut caller, iovs, count, out).await;
                 }
@@ -209,6 +218,9 @@ fn streams(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "fd_pread",
         |mut caller: Caller<'_, Guest>, (fd, iovs, count, offset, out): (i32, i32, i32, i64, i32)| {
             Box::new(async move {
+                if too_many_vectors(count) {
+                    return Ok(errno::INVAL);
+                }
                 let (mut memory, guest) = split(&mut caller)?;
                 let shortened = Shortened::new(&mut memory, iovs, count);
                 let result = wasi::fd_pread(&mut guest.wasi, &mut memory, fd, iovs, count, offset, out).await;

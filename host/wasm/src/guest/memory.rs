@@ -39,6 +39,17 @@ pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
+/// Most buffers in one scatter or gather list: `IOV_MAX` of Linux.
+///
+/// The host copies the list before it looks at the buffers, so without a bound a guest could have it work for seconds, and
+/// allocate as much as the guest has memory, in one call.
+pub(crate) const MAX_VECTORS: u32 = 1024;
+
+/// Returns true if a list has more buffers than a system takes; the call then fails with `EINVAL`.
+pub(crate) fn too_many_vectors(count: i32) -> bool {
+    count as u32 > MAX_VECTORS
+}
+
 /// The buffers of a scatter or gather list: `count` pairs of address and length at `ptr`.
 pub(crate) fn vectors(bytes: &[u8], ptr: i32, count: i32) -> Option<Vec<std::ops::Range<usize>>> {
     let list = range(bytes, ptr, (count as u32).checked_mul(8)? as i32)?;
