@@ -3,6 +3,7 @@
 //! The short form runs with every change; `CODEBOX_SOAK=1` asks for the long one. The trials count what this process
 //! holds, so they run one after another, in one thread. Their names begin with the language.
 
+mod aborting;
 mod cancel;
 mod deadlines;
 mod flat;
@@ -16,9 +17,9 @@ mod unique;
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, LazyLock};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use codebox::Runner;
-use codebox_testkit::{Guest, Kit, is_required};
+use codebox_testkit::{Guest, Kit, Soak, is_required, soak};
 use libtest_mimic::{Arguments, Completion, Trial};
 
 /// What a trial does in one language, over the one runner of this process.
@@ -32,6 +33,7 @@ type Body = Box<dyn Fn(&Runner, &Kit) -> Result<()> + Send>;
 
 /// The trials that every language has.
 const IN_EACH: &[(&str, InOne)] = &[
+    ("A1::abort_spares_others", aborting::spares_others),
     ("L1::consecutive_jobs", flat::consecutive),
     ("L2::cancelled_by_dropping", cancel::by_dropping),
     ("L2::cancelled_by_token", cancel::by_token),
@@ -42,6 +44,9 @@ const IN_EACH: &[(&str, InOne)] = &[
     ("S7::planted_bytes_are_gone", residue::planted_bytes_are_gone),
     ("S7::after_every_end", residue::after_every_end),
 ];
+
+/// The trials whose resets are compared with the image in the long form only: they have thousands of jobs.
+const MANY_JOBS: &[&str] = &["consecutive_jobs", "planted_bytes_are_gone", "no_value_twice", "no_value_of_numpy_twice"];
 
 /// The trials beyond these, named with the languages they are in.
 const OTHERS: &[(&str, Other)] = &[
@@ -68,6 +73,15 @@ fn with_fixed_arenas() -> ExitCode {
     }
 }
 
+/// Runs a trial; if asked, every memory region that is reset meanwhile is compared with its image.
+fn verified(runner: &Runner, verify: bool, trial: impl FnOnce() -> Result<()>) -> Result<()> {
+    runner.backend().verify_resets(verify);
+    trial()?;
+    let checks = runner.backend().reset_checks();
+    ensure!(checks.failed == 0, "{} of {} resets left another memory than the image", checks.failed, checks.verified);
+    Ok(())
+}
+
 fn main() -> ExitCode {
     if std::env::var_os(ARENAS).is_none() {
         return with_fixed_arenas();
@@ -82,10 +96,11 @@ fn main() -> ExitCode {
     }));
     let trial = |name: String, run: Body| {
         let (runner, kit) = (Arc::clone(&runner), kit.clone());
+        let verify = soak() == Soak::Long || !MANY_JOBS.iter().any(|many| name.ends_with(many));
         Trial::ignorable_test(name, move || match &**runner {
             Err(reason) if is_required("wasm") => Err(reason.clone().into()),
             Err(reason) => Ok(Completion::ignored_with(reason)),
-            Ok(runner) => match run(runner, &kit) {
+            Ok(runner) => match verified(runner, verify, || run(runner, &kit)) {
                 Ok(()) => Ok(Completion::Completed),
                 Err(error) => Err(format!("{error:#}").into()),
             },

@@ -71,6 +71,8 @@ pub fn after_every_end(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> 
         let told = text(&hunted.stdout.bytes());
         ensure!(!told.contains("ESCAPE"), "after {end}: {told}");
     }
+    let checks = runner.backend().reset_checks();
+    ensure!(checks.verified > 0, "no reset was verified");
     Ok(())
 }
 

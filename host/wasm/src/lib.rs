@@ -16,6 +16,7 @@ mod sys;
 
 pub use engine::Engine;
 pub use error::WasmError;
+pub use region::ResetChecks;
 pub use run::{WasmBackend, Way, Ways};
 pub use store::{
     BuiltIn, ComponentFile, DataArchive, ImageEntry, ImageRecipe, Package, Registry, RuntimeParts, RuntimeSpec,

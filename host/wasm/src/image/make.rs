@@ -50,7 +50,7 @@ impl Maker<'_> {
     async fn run(&self, imports: &[String], path: &Path) -> Result<Made, WasmError> {
         let file = File::open(self.initial).map_err(WasmError::io("open", self.initial))?;
         let first = ImageFacts { globals: Vec::new(), entry: None, seeds: Vec::new(), imports: Vec::new() };
-        let pool = RegionPool::new(Arc::new(MemoryImage::open(self.initial, file, first)?), 0);
+        let pool = RegionPool::new(Arc::new(MemoryImage::open(self.initial, file, first)?), 0, Arc::default());
         // Imports may look at /work and /tmp, and matplotlib writes to the latter; both vanish with the image's maker.
         let scratch = tempfile::tempdir().map_err(WasmError::io("create a directory for", path))?;
         let mut mounts = self.store.library_mounts()?;

@@ -40,7 +40,7 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
     let code = CodeImage::load(&engine, &path, compiled)?;
     let (initial, path) = file("initial", &parts.memory);
     let facts = ImageFacts { globals: Vec::new(), entry: None, seeds: Vec::new(), imports: Vec::new() };
-    let pool = RegionPool::new(Arc::new(MemoryImage::open(&path, initial, facts)?), 0);
+    let pool = RegionPool::new(Arc::new(MemoryImage::open(&path, initial, facts)?), 0, Arc::default());
     let setup = Setup {
         root: dir.path(),
         mounts: &[],

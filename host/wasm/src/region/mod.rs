@@ -5,10 +5,13 @@ mod pool;
 #[cfg(target_os = "linux")]
 mod reset;
 mod stack;
+mod verify;
 
 pub(crate) use creator::{Lease, RegionCreator, with_lease};
 pub(crate) use pool::{Fate, RegionPool};
 pub(crate) use stack::StackPool;
+pub use verify::ResetChecks;
+pub(crate) use verify::ResetVerification;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::WasmError;
 use crate::image::MemoryImage;
-use crate::region::{Lease, Region};
+use crate::region::{Lease, Region, ResetVerification};
 
 /// Whether a guest ended in a way that lets its region be used again.
 ///
@@ -31,15 +31,16 @@ pub(crate) struct RegionPool {
     image: Arc<MemoryImage>,
     idle: Mutex<Vec<Region>>,
     capacity: usize,
+    verification: Arc<ResetVerification>,
     mapped: AtomicU64,
     reused: AtomicU64,
 }
 
 impl RegionPool {
     /// A pool that keeps at most `capacity` idle regions.
-    pub(crate) fn new(image: Arc<MemoryImage>, capacity: usize) -> Arc<Self> {
+    pub(crate) fn new(image: Arc<MemoryImage>, capacity: usize, verification: Arc<ResetVerification>) -> Arc<Self> {
         let idle = Mutex::new(Vec::with_capacity(capacity));
-        Arc::new(Self { image, idle, capacity, mapped: AtomicU64::new(0), reused: AtomicU64::new(0) })
+        Arc::new(Self { image, idle, capacity, verification, mapped: AtomicU64::new(0), reused: AtomicU64::new(0) })
     }
 
     /// The image that this pool's regions hold.
@@ -67,7 +68,8 @@ impl RegionPool {
     /// Resets a region and keeps it; one that cannot be reset whole, or is one too many, is unmapped.
     pub(crate) fn take_back(&self, mut region: Region) {
         debug_assert!(Arc::ptr_eq(region.image(), &self.image), "a region went back to another image's pool");
-        if self.idle().len() < self.capacity && region.reset().is_ok() {
+        let has_room = self.idle().len() < self.capacity;
+        if has_room && region.reset().is_ok() && self.verification.accepts(&mut region) {
             self.idle().push(region);
         }
     }

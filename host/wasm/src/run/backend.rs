@@ -13,7 +13,7 @@ use codebox_files::Scratch;
 use crate::code::CodeImage;
 use crate::component::ComponentCode;
 use crate::error::WasmError;
-use crate::region::RegionPool;
+use crate::region::{RegionPool, ResetChecks, ResetVerification};
 use crate::run::exec::WasmInstance;
 use crate::run::way::{Way, Ways};
 use crate::store::Store;
@@ -31,6 +31,7 @@ pub struct WasmBackend {
     /// By runtime and image.
     images: Mutex<BTreeMap<(String, String), Arc<Loaded>>>,
     idle_regions: usize,
+    verification: Arc<ResetVerification>,
     ways: Ways,
 }
 
@@ -79,13 +80,32 @@ impl WasmBackend {
         let _ = crate::sys::Pagemap::get();
         let runtime = |(language, store)| Runtime { language, store, code: OnceLock::new() };
         let runtimes = stores.into_iter().map(runtime).collect();
-        Self { runtimes, scratch, images: Mutex::default(), idle_regions, ways: Arc::new(|_, _| Ok(Way::default())) }
+        Self {
+            runtimes,
+            scratch,
+            images: Mutex::default(),
+            idle_regions,
+            verification: Arc::default(),
+            ways: Arc::new(|_, _| Ok(Way::default())),
+        }
     }
 
     /// The same, whose jobs reach the network in the way that `ways` gives for their rules.
     #[must_use]
     pub fn reaching(self, ways: Ways) -> Self {
         Self { ways, ..self }
+    }
+
+    /// Sets whether every memory region is compared with its image after it was reset, byte by byte; for tests.
+    #[doc(hidden)]
+    pub fn verify_resets(&self, verify: bool) {
+        self.verification.set(verify);
+    }
+
+    /// How many resets were verified so far, and how many of them failed.
+    #[doc(hidden)]
+    pub fn reset_checks(&self) -> ResetChecks {
+        self.verification.checks()
     }
 
     /// The directory that holds everything this backend writes while jobs run.
@@ -165,7 +185,7 @@ impl WasmBackend {
                 (runtime.code.get_or_init(|| code).clone(), memory, seal)
             }
         };
-        let pool = RegionPool::new(Arc::new(memory), self.idle_regions);
+        let pool = RegionPool::new(Arc::new(memory), self.idle_regions, Arc::clone(&self.verification));
         let start = Start::Image { code, pool };
         let loaded = Arc::new(Loaded { name: image.to_owned(), digest: Some(seal.sha256), start });
         images.insert(key, loaded.clone());

@@ -1,0 +1,120 @@
+//! A1: a job that ends in a way that could end a process ends itself alone.
+
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox::{ByteSize, ExecIo, Outcome, Runner, Stdin};
+use codebox_core::OutputSink;
+use codebox_testkit::{Guest, Kit};
+
+use crate::host::{hostile, job, printing, succeed, text, with_memory};
+
+/// How long the job may wait that runs beside all others.
+const BYSTANDING: Duration = Duration::from_secs(300);
+
+/// Programs that trap, abort, overflow the stack or use up their memory: Python's, JavaScript's.
+const ENDINGS: [[&str; 2]; 4] = [
+    ["import os\nos.abort()", "process.abort()"],
+    ["import sys\nsys.setrecursionlimit(10 ** 9)\ndef f(): f()\nf()", "function f() { f() }\nf()"],
+    ["x = []\nwhile True: x.append(bytearray(1 << 20))", "const x = []\nwhile (true) x.push(new Uint8Array(1 << 20))"],
+    ["x = 'x' * 1000\nwhile True: x += x", "let x = 'x'.repeat(1000)\nwhile (true) x += x"],
+];
+
+/// Reads a line, which comes when all others are done, and shows that its memory is what it was.
+const BYSTANDER: [&str; 2] = [
+    "import sys\nkept = [bytes([n % 256]) * 1000 for n in range(1000)]
+line = sys.stdin.readline().strip()
+assert all(kept[n] == bytes([n % 256]) * 1000 for n in range(1000))\nprint(line)",
+    "const fs = require('fs')\nconst kept = Array.from({ length: 1000 }, (_, n) => new Uint8Array(1000).fill(n % 256))
+const line = fs.readFileSync(0, 'utf8').trim()
+if (!kept.every((bytes, n) => bytes.every(byte => byte === n % 256))) throw new Error('changed')\nconsole.log(line)",
+];
+
+/// Input that comes when the other end of the channel sends it.
+struct Late {
+    from: Receiver<&'static [u8]>,
+}
+
+impl Read for Late {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Ok(bytes) = self.from.recv() else { return Ok(0) };
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        Ok(bytes.len())
+    }
+}
+
+/// A sink or source of an embedder's that panics.
+struct Panics;
+
+impl OutputSink for Panics {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<()> {
+        panic!("a sink that panics");
+    }
+}
+
+impl Read for Panics {
+    fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
+        panic!("a source that panics");
+    }
+}
+
+pub fn spares_others(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
+    let (send, from) = channel();
+    thread::scope(|scope| {
+        let bystander = scope.spawn(move || bystand(runner, guest, from));
+        let ended = end_others(runner, guest);
+        // Also where one of them failed: the bystander waits for it.
+        let told = tell(&send);
+        drop(send);
+        let bystood = bystander.join().map_err(|_| anyhow::anyhow!("the job beside them panicked"))?;
+        ended.and(told).and(bystood)
+    })
+}
+
+fn tell(send: &Sender<&'static [u8]>) -> Result<()> {
+    send.send(b"still here\n").context("the job beside them did not wait")
+}
+
+fn bystand(runner: &Runner, guest: Guest, from: Receiver<&'static [u8]>) -> Result<()> {
+    let mut waiting = job(guest, guest.choose(BYSTANDER[0], BYSTANDER[1]), BYSTANDING);
+    waiting.stdin = Stdin::Streamed;
+    let mut io = ExecIo { stdin: Some(Box::new(Late { from })), ..ExecIo::none() };
+    let report = runner.run_with(&waiting, &mut io)?;
+    let (out, error) = (text(&report.stdout.bytes()), text(&report.stderr.bytes()));
+    ensure!(report.outcome == Outcome::Exited(0) && out == "still here\n", "{:?}: {out}{error}", report.outcome);
+    Ok(())
+}
+
+fn end_others(runner: &Runner, guest: Guest) -> Result<()> {
+    for (at, [python, javascript]) in ENDINGS.into_iter().enumerate() {
+        let ending = with_memory(job(guest, guest.choose(python, javascript), BYSTANDING), ByteSize::mib(256));
+        let report = runner.run(ending)?;
+        ensure!(report.outcome != Outcome::Exited(0), "ending {at} is {:?}", report.outcome);
+        succeed(runner, printing(guest, at))?;
+    }
+    for name in ["r6_recursion", "r7_stack_hostcall", "h9_corrupt"] {
+        let ending = with_memory(hostile(guest, name, &[], Duration::from_secs(20))?, ByteSize::mib(384));
+        runner.run(ending)?;
+        succeed(runner, printing(guest, 1))?;
+    }
+    for io in [
+        ExecIo { stdout: Some(Box::new(Panics)), ..ExecIo::none() },
+        ExecIo { stdin: Some(Box::new(Panics)), ..ExecIo::none() },
+    ] {
+        thread::scope(|scope| {
+            let panicking = scope.spawn(move || {
+                let mut io = io;
+                let mut job = job(guest, guest.choose(BYSTANDER[0], BYSTANDER[1]), Duration::from_secs(20));
+                job.stdin = if io.stdin.is_some() { Stdin::Streamed } else { Stdin::Empty };
+                runner.run_with(&job, &mut io).map(drop)
+            });
+            // Whether the panic comes this far or is an error of that job's is no matter here.
+            let _ = panicking.join();
+        });
+        succeed(runner, printing(guest, 2))?;
+    }
+    Ok(())
+}
