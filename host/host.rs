@@ -64,7 +64,7 @@ impl Process {
         }
         let stores = self.shelf()?.stores().iter().cloned();
         // One process of the command line runs one job.
-        let wasm = WasmBackend::new(stores, self.scratch()?.clone(), 0).reaching(self.ways());
+        let wasm = WasmBackend::new(stores, self.scratch()?.clone(), 0).reaching(self.ways()).alone_in_process();
         Ok(self.wasm.get_or_init(|| wasm))
     }
 

@@ -11,9 +11,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use codebox_core::{CancelToken, LimitKind};
+use codebox_core::{CancelToken, Held, LimitKind};
 use codebox_egress::Egress;
 
+#[cfg(unix)]
+use crate::sys::process_cpu_time;
 use crate::sys::thread_cpu_time;
 
 /// How often a computing guest can be interrupted.
@@ -38,10 +40,51 @@ pub(crate) struct Interrupt {
     pub wall: Option<Duration>,
     /// Processor time allowed.
     pub cpu: Option<Duration>,
+    /// The clock that measures it.
+    pub clock: CpuClock,
     /// The caller's way to cancel.
     pub cancel: CancelToken,
     /// The job's way to the network, whose limits end it too.
     pub egress: Option<Egress>,
+}
+
+/// The clock that a job's processor time is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CpuClock {
+    /// Of the thread that polls the job, while it does. Work on files that other threads do is not in it.
+    Thread,
+    /// Of the whole process, which runs one job at a time.
+    #[cfg(unix)]
+    Process,
+}
+
+impl CpuClock {
+    /// The clock of the process, where the system has one.
+    pub(crate) fn of_process() -> Self {
+        #[cfg(unix)]
+        {
+            Self::Process
+        }
+        #[cfg(not(unix))]
+        Self::Thread
+    }
+
+    /// How well a limit on this clock's time holds.
+    pub(crate) fn held(self) -> Held {
+        match self {
+            Self::Thread => Held::BestEffort,
+            #[cfg(unix)]
+            Self::Process => Held::Enforced,
+        }
+    }
+
+    fn now(self) -> Duration {
+        match self {
+            Self::Thread => thread_cpu_time(),
+            #[cfg(unix)]
+            Self::Process => process_cpu_time(),
+        }
+    }
 }
 
 impl Interrupt {
@@ -49,7 +92,8 @@ impl Interrupt {
     pub(crate) async fn watch<F: Future>(&self, guest: F) -> (Result<F::Output, Stop>, Duration) {
         let mut used = Duration::ZERO;
         let deadline = self.wall.and_then(|wall| Instant::now().checked_add(wall));
-        let metered = Metered { future: pin!(guest), used: &mut used, limit: self.cpu };
+        let began = self.clock.now();
+        let metered = Metered { future: pin!(guest), clock: self.clock, began, used: &mut used, limit: self.cpu };
         let end = tokio::select! {
             biased;
             end = metered => end,
@@ -75,9 +119,13 @@ async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-/// Adds up the processor time of a future's polls, whatever thread each runs on, and ends it at a limit.
+/// Adds up the processor time of a future's polls, whatever thread each runs on, or reads what the process has used since it
+/// began, and ends it at a limit.
 struct Metered<'a, F> {
     future: Pin<&'a mut F>,
+    clock: CpuClock,
+    /// The clock's time at the beginning.
+    began: Duration,
     used: &'a mut Duration,
     limit: Option<Duration>,
 }
@@ -86,9 +134,15 @@ impl<F: Future> Future for Metered<'_, F> {
     type Output = Result<F::Output, Stop>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let before = thread_cpu_time();
+        let before = self.clock.now();
         let polled = self.future.as_mut().poll(cx);
-        *self.used += thread_cpu_time().saturating_sub(before);
+        let now = self.clock.now();
+        match self.clock {
+            CpuClock::Thread => *self.used += now.saturating_sub(before),
+            // Also what other threads did while nobody polled.
+            #[cfg(unix)]
+            CpuClock::Process => *self.used = now.saturating_sub(self.began),
+        }
         match polled {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
             Poll::Pending if self.limit.is_some_and(|limit| *self.used >= limit) => {
@@ -184,5 +238,47 @@ impl Drop for Ticker {
     fn drop(&mut self) {
         self.shared.state().closed = true;
         self.shared.changed.notify_one();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// Work that another thread does while the job waits for it, as work on files is.
+    async fn work_elsewhere(time: Duration) {
+        let work = tokio::task::spawn_blocking(move || {
+            let began = thread_cpu_time();
+            while thread_cpu_time().saturating_sub(began) < time {
+                std::hint::spin_loop();
+            }
+        });
+        work.await.expect("it does not panic");
+    }
+
+    fn interrupt(clock: CpuClock, cpu: Option<Duration>) -> Interrupt {
+        Interrupt { wall: None, cpu, clock, cancel: CancelToken::new(), egress: None }
+    }
+
+    #[tokio::test]
+    async fn work_of_other_threads_counts_by_the_clock_of_the_process() {
+        let worked = Duration::from_millis(100);
+        let (end, used) = interrupt(CpuClock::Process, None).watch(work_elsewhere(worked)).await;
+        assert!(end.is_ok() && used >= worked, "{used:?}");
+        let (end, used) = interrupt(CpuClock::Thread, None).watch(work_elsewhere(worked)).await;
+        assert!(end.is_ok() && used < worked, "{used:?}");
+        assert_eq!([CpuClock::Thread, CpuClock::Process].map(CpuClock::held), [Held::BestEffort, Held::Enforced]);
+    }
+
+    #[tokio::test]
+    async fn work_of_other_threads_meets_the_limit() {
+        let job = async {
+            loop {
+                work_elsewhere(Duration::from_millis(5)).await;
+            }
+        };
+        let (end, used) = interrupt(CpuClock::Process, Some(Duration::from_millis(50))).watch(job).await;
+        assert_eq!(end.err(), Some(Stop::Limit(LimitKind::Cpu)));
+        assert!(used >= Duration::from_millis(50), "{used:?}");
     }
 }

@@ -13,6 +13,7 @@ use codebox_files::Scratch;
 use crate::code::CodeImage;
 use crate::component::ComponentCode;
 use crate::error::WasmError;
+use crate::interrupt::CpuClock;
 use crate::region::{RegionPool, ResetChecks, ResetVerification};
 use crate::run::exec::WasmInstance;
 use crate::run::way::{Way, Ways};
@@ -32,6 +33,7 @@ pub struct WasmBackend {
     images: Mutex<BTreeMap<(String, String), Arc<Loaded>>>,
     idle_regions: usize,
     verification: Arc<ResetVerification>,
+    clock: CpuClock,
     ways: Ways,
 }
 
@@ -86,6 +88,7 @@ impl WasmBackend {
             images: Mutex::default(),
             idle_regions,
             verification: Arc::default(),
+            clock: CpuClock::Thread,
             ways: Arc::new(|_, _| Ok(Way::default())),
         }
     }
@@ -94,6 +97,14 @@ impl WasmBackend {
     #[must_use]
     pub fn reaching(self, ways: Ways) -> Self {
         Self { ways, ..self }
+    }
+
+    /// The same, in a process that runs one job at a time and nothing else meanwhile.
+    ///
+    /// All processor time of the process is then the job's, that of threads which work on its files included.
+    #[must_use]
+    pub fn alone_in_process(self) -> Self {
+        Self { clock: CpuClock::of_process(), ..self }
     }
 
     /// Sets whether every memory region is compared with its image after it was reset, byte by byte; for tests.
@@ -141,7 +152,7 @@ impl WasmBackend {
             languages: self.languages(),
             forbidden: BTreeMap::new(),
             isolation: Isolation::Wasm,
-            limits: held(),
+            limits: held(self.clock),
             snapshot: Support::No,
             fork: Support::No,
             network_filter: Support::Yes,
@@ -198,14 +209,13 @@ impl WasmBackend {
 }
 
 /// How well each limit is held; what is missing is not.
-pub(crate) fn held() -> BTreeMap<LimitKind, Held> {
+pub(crate) fn held(clock: CpuClock) -> BTreeMap<LimitKind, Held> {
     LimitKind::ALL
         .into_iter()
         .map(|kind| {
             let held = match kind {
                 // A guest has no processes at all.
                 LimitKind::Wall
-                | LimitKind::Cpu
                 | LimitKind::Memory
                 | LimitKind::Output
                 | LimitKind::Disk
@@ -214,6 +224,7 @@ pub(crate) fn held() -> BTreeMap<LimitKind, Held> {
                 | LimitKind::Processes
                 | LimitKind::NetBytes
                 | LimitKind::NetConnections => Held::Enforced,
+                LimitKind::Cpu => clock.held(),
                 LimitKind::Fuel => Held::Unsupported,
             };
             (kind, held)
@@ -256,7 +267,7 @@ impl Backend for WasmBackend {
                     Some((rules, way))
                 }
             };
-            let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone(), network);
+            let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone(), network, self.clock);
             Ok(Box::new(instance.map_err(failed)?) as Box<dyn Instance>)
         })();
         Box::pin(std::future::ready(opened))

@@ -18,7 +18,7 @@ use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
 use crate::guest::{Channel, Net, Quota, Told};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{CpuClock, Interrupt};
 use crate::launch::Setup;
 use crate::mounts::Mount;
 use crate::run::backend::{ENGINE, ID, Loaded, Start, backend_error, held};
@@ -44,6 +44,7 @@ pub(crate) struct WasmInstance {
     packages: Vec<GuestPath>,
     scratch: InstanceScratch,
     network: Option<(NetRules, Way)>,
+    clock: CpuClock,
 }
 
 impl WasmInstance {
@@ -53,6 +54,7 @@ impl WasmInstance {
         mut scratch: InstanceScratch,
         spec: InstanceSpec,
         network: Option<(NetRules, Way)>,
+        clock: CpuClock,
     ) -> Result<Self, WasmError> {
         // Neither environment nor tools are directories: the environment comes with each job as values, and tools are
         // granted by nobody yet, which the front end has refused before.
@@ -77,7 +79,7 @@ impl WasmInstance {
             host: layer.host,
             access: Access::ReadOnly,
         }));
-        Ok(Self { store, loaded, root, mounts, packages, scratch, network })
+        Ok(Self { store, loaded, root, mounts, packages, scratch, network, clock })
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, WasmError> {
@@ -118,7 +120,8 @@ impl WasmInstance {
                 .zip(self.network.as_ref())
                 .map(|(egress, (rules, _))| Net::new(egress.clone(), rules.clone())),
         };
-        let interrupt = Interrupt { wall: wall.at(), cpu: cpu.at(), cancel: io.cancel.clone(), egress };
+        let interrupt =
+            Interrupt { wall: wall.at(), cpu: cpu.at(), clock: self.clock, cancel: io.cancel.clone(), egress };
         let turn = match &self.loaded.start {
             Start::Image { code, pool } => turn::of_image(code, pool, setup, &interrupt).await?,
             Start::Component(code) => turn::of_component(code, setup, &interrupt, job).await?,
@@ -137,7 +140,7 @@ impl WasmInstance {
             disk_written: Some(guest.quota.written()),
             fuel: None,
         };
-        report.enforcement = Enforcement { limits: held(), ..Enforcement::default() };
+        report.enforcement = Enforcement { limits: held(self.clock), ..Enforcement::default() };
         let changed = guest.quota.touched_disk() || !end.sound;
         let shared = self.mounts.iter().any(|mount| mount.access == Access::ReadWrite && !self.is_private(&mount.host));
         if changed && shared {
