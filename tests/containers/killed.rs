@@ -210,7 +210,8 @@ fn labels_are_not_enough(ground: &Ground) -> Result<()> {
     let mut started = start(ground)?;
     let found = engine.inspect(&started.id)?;
     let name = found["Name"].as_str().context("it has no name")?.trim_start_matches('/').to_owned();
-    let image = Image { engine, name: format!("localhost/{name}:committed") };
+    // Names of images have no capital letters.
+    let image = Image { engine, name: format!("localhost/{}:committed", name.to_lowercase()) };
     engine.says(&["commit", "--pause=false", &started.id, &image.name])?;
     let labels = found["Config"]["Labels"].as_object().context("it has no labels")?;
     let labels: Vec<String> =

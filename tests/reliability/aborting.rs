@@ -107,7 +107,7 @@ fn end_others(runner: &Runner, guest: Guest) -> Result<()> {
         thread::scope(|scope| {
             let panicking = scope.spawn(move || {
                 let mut io = io;
-                let mut job = job(guest, guest.choose(BYSTANDER[0], BYSTANDER[1]), Duration::from_secs(20));
+                let mut job = job(guest, guest.choose(BYSTANDER[0], BYSTANDER[1]), Duration::from_secs(5));
                 job.stdin = if io.stdin.is_some() { Stdin::Streamed } else { Stdin::Empty };
                 runner.run_with(&job, &mut io).map(drop)
             });
