@@ -456,6 +456,7 @@ fn wasm_error(what: &str, error: WasmError) -> CatalogError {
         }
         WasmError::Damaged { .. } => CatalogError::Damaged { what: what.to_owned(), detail: error.to_string() },
         WasmError::Module { .. } => bad_package(what, error),
+        WasmError::Patch { .. } => CatalogError::Patch { runtime: what.to_owned(), detail: error.to_string() },
         other => CatalogError::Engine { action: format!("prepare {what}"), source: Box::new(other) },
     }
 }

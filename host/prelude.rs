@@ -8,14 +8,22 @@ pub(crate) const RUNTIMES: &[(Language, &str, RuntimeParts)] = &[
     (
         Language::Python,
         include_str!("../guest-runtimes/python/runtime.toml"),
-        RuntimeParts { prelude: PYTHON, module: None },
+        RuntimeParts { prelude: PYTHON, patches: PYTHON_PATCHES, module: None },
     ),
     (
         Language::JavaScript,
         include_str!("../guest-runtimes/javascript/runtime.toml"),
-        RuntimeParts { prelude: &[], module: Some(include_bytes!("../guest-runtimes/javascript/javascript.wasm")) },
+        RuntimeParts {
+            prelude: &[],
+            patches: &[],
+            module: Some(include_bytes!("../guest-runtimes/javascript/javascript.wasm")),
+        },
     ),
 ];
+
+/// The patches of Python's module.
+const PYTHON_PATCHES: &[(&str, &str)] =
+    &[("numpy-int64", include_str!("../guest-runtimes/python/patches/numpy-int64.toml"))];
 
 /// The modules of Python's prelude in the order they are loaded; the first is the text that loads the others.
 const PYTHON: &[(&str, &str)] = &[
@@ -27,6 +35,10 @@ const PYTHON: &[(&str, &str)] = &[
     ("tls", include_str!("../guest-runtimes/python/prelude/tls.py")),
     ("waiting", include_str!("../guest-runtimes/python/prelude/waiting.py")),
     ("mend", include_str!("../guest-runtimes/python/prelude/mend.py")),
+    ("hooks", include_str!("../guest-runtimes/python/prelude/hooks.py")),
+    ("pointers", include_str!("../guest-runtimes/python/prelude/pointers.py")),
+    ("randomstate", include_str!("../guest-runtimes/python/prelude/randomstate.py")),
+    ("integers", include_str!("../guest-runtimes/python/prelude/integers.py")),
     ("online", include_str!("../guest-runtimes/python/prelude/online.py")),
     ("headers", include_str!("../guest-runtimes/python/prelude/headers.py")),
     ("loop", include_str!("../guest-runtimes/python/prelude/loop.py")),
@@ -61,6 +73,8 @@ mod tests {
         for (language, described, parts) in RUNTIMES {
             let spec = RuntimeSpec::parse(described).expect("a description");
             assert_eq!(spec.language, language.as_str());
+            let patches: Vec<_> = parts.patches.iter().map(|(name, _)| *name).collect();
+            assert_eq!(spec.patches, patches, "{language}");
             assert_eq!(spec.built_in.is_some(), parts.module.is_some(), "{language}");
             if let Some(built_in) = spec.built_in {
                 let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest-runtimes").join(&spec.name);

@@ -6,7 +6,7 @@ import platform
 import sys
 import warnings
 
-from _codebox import door, errors, headers, loop, mend, missing, online, rehearse, seeds, start
+from _codebox import door, errors, headers, integers, loop, mend, missing, online, rehearse, seeds, start
 
 # Free memory that an image leaves in the guest's heap, so that a short program need not grow it.
 _HEADROOM = 4 << 20
@@ -20,6 +20,7 @@ def prepare(modules):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         online.hide()
+        integers.install()
         for name in modules:
             importlib.import_module(name)
     mend.install()

@@ -37,6 +37,16 @@ pub enum WasmError {
         /// What it lacks or has too much of.
         reason: String,
     },
+    /// A patch of `runtime.toml` cannot be applied to the runtime's module.
+    #[error("the patch {patch} does not fit {path}: {reason}")]
+    Patch {
+        /// The patch's name.
+        patch: String,
+        /// The module's file.
+        path: PathBuf,
+        /// The function and what was expected and found in it.
+        reason: String,
+    },
     /// A stored artefact is missing, cut short, changed or made by another version.
     #[error("{path} is damaged: {reason}")]
     Damaged {

@@ -104,6 +104,14 @@ pub enum CatalogError {
         #[source]
         source: Option<BoxedError>,
     },
+    /// A runtime's module is not one that this version of codebox can change as it has to.
+    #[error("cannot prepare {runtime}: {detail}")]
+    Patch {
+        /// The runtime.
+        runtime: String,
+        /// The function, and what was expected and found in it.
+        detail: String,
+    },
     /// What is installed is damaged.
     #[error("{what} is damaged: {detail}")]
     Damaged {
@@ -171,7 +179,9 @@ impl CatalogError {
             | Self::Added { .. }
             | Self::ImportFailed { .. } => ResultKind::InvalidRequest,
             Self::Fetch { .. } => ResultKind::EngineUnavailable,
-            Self::WrongDigest { .. } | Self::BadPackage { .. } | Self::Damaged { .. } => ResultKind::ImageError,
+            Self::WrongDigest { .. } | Self::BadPackage { .. } | Self::Patch { .. } | Self::Damaged { .. } => {
+                ResultKind::ImageError
+            }
             Self::Full { .. } => ResultKind::Busy,
             Self::Io { .. } | Self::Engine { .. } => ResultKind::InternalError,
             Self::Interrupted { .. } => ResultKind::Interrupted,
@@ -199,6 +209,9 @@ impl CatalogError {
                 .to_owned(),
             Self::WrongDigest { .. } | Self::BadPackage { .. } => {
                 "get the package again from a source you trust, and give its file's path".to_owned()
+            }
+            Self::Patch { runtime, .. } => {
+                format!("install it again: codebox runtime install {runtime}; if that does not help, update codebox")
             }
             Self::Damaged { what, .. } => format!("install it again: codebox runtime install {what}"),
             Self::Full { .. } => "free some space, or set CODEBOX_HOME to a folder on another disk".to_owned(),

@@ -2,7 +2,9 @@
 
 mod audit;
 mod load;
+mod patch;
 mod split;
 
 pub(crate) use load::{CodeImage, load_component};
+pub(crate) use patch::{PATCHER_VERSION, Patch, apply};
 pub(crate) use split::split;

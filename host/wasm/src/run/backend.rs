@@ -280,7 +280,7 @@ pub(crate) fn backend_error(runtime: &str, error: WasmError) -> BackendError {
         WasmError::Io { doing, path, source } => {
             BackendError::Io { action: format!("{doing} {}", path.display()), source }
         }
-        WasmError::Damaged { .. } | WasmError::Module { .. } => {
+        WasmError::Damaged { .. } | WasmError::Module { .. } | WasmError::Patch { .. } => {
             BackendError::RuntimeCorrupt { runtime: runtime.to_owned(), detail: error.to_string(), source: None }
         }
         WasmError::Limit(detail) => BackendError::Input { subject: "limits".to_owned(), detail, source: None },

@@ -10,7 +10,7 @@ use codebox_files::{hex, private_dir};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::code::CodeImage;
+use crate::code::{CodeImage, PATCHER_VERSION};
 use crate::component::ComponentCode;
 use crate::engine::Engine;
 use crate::error::WasmError;
@@ -48,6 +48,8 @@ pub struct RuntimeParts {
     /// The texts of a prelude that the host loads, in their order; the first is the text that loads the others. A
     /// module that has its prelude inside gets none.
     pub prelude: &'static [(&'static str, &'static str)],
+    /// The patches that `runtime.toml` may name, and their descriptions.
+    pub patches: &'static [(&'static str, &'static str)],
     /// The module itself, where it is not fetched.
     pub module: Option<&'static [u8]>,
 }
@@ -212,10 +214,17 @@ impl Store {
         vec![self.runtime_dir()]
     }
 
-    /// A change of the prelude or of the recipes makes other images.
+    /// The description of a patch that `runtime.toml` names.
+    pub(crate) fn patch_text(&self, name: &str) -> Option<&'static str> {
+        self.parts.patches.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
+    /// A change of the prelude, of the patches or of the recipes makes other code and images.
     fn prelude_digest(&self) -> String {
         let recipes = self.spec.image.iter().map(|recipe| (&recipe.name, &recipe.base, &recipe.imports));
-        let all = serde_json::to_vec(&(self.parts.prelude, recipes.collect::<Vec<_>>())).unwrap_or_default();
+        let patches = self.spec.patches.iter().map(|name| (PATCHER_VERSION, name, self.patch_text(name)));
+        let patches = patches.collect::<Vec<_>>();
+        let all = serde_json::to_vec(&(self.parts.prelude, recipes.collect::<Vec<_>>(), patches)).unwrap_or_default();
         let mut digest = hex(&Sha256::digest(all));
         digest.truncate(16);
         digest

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use codebox_files::private_dir;
 
-use crate::code::{CodeImage, split};
+use crate::code::{CodeImage, Patch, apply, split};
 use crate::component::ComponentCode;
 use crate::error::WasmError;
 use crate::image::{ImageFacts, Maker};
@@ -175,6 +175,7 @@ impl Store {
         let dir = temp.path();
         let module = self.runtime_dir().join(MODULE);
         let wasm = fs::read(&module).map_err(WasmError::io("read", &module))?;
+        let wasm = self.patched(&module, wasm)?;
         steps.step(&format!("compiling {}", self.spec.name));
         let mut manifest = Manifest::default();
         match self.spec.component {
@@ -189,6 +190,17 @@ impl Store {
             forget_older(kept, &format!("{}-", self.spec.name));
         }
         Ok(())
+    }
+
+    /// Applies the patches that `runtime.toml` names; what is installed stays as it was fetched.
+    fn patched(&self, module: &Path, mut wasm: Vec<u8>) -> Result<Vec<u8>, WasmError> {
+        for name in &self.spec.patches {
+            let refuse = |reason: String| WasmError::Patch { patch: name.clone(), path: module.to_owned(), reason };
+            let text = self.patch_text(name).ok_or_else(|| refuse("codebox has no patch of this name".into()))?;
+            let patch = Patch::parse(text).map_err(refuse)?;
+            wasm = apply(&patch, &wasm).map_err(|error| refuse(error.to_string()))?;
+        }
+        Ok(wasm)
     }
 
     fn compile_component(&self, dir: &Path, at: &Path, wasm: &[u8], manifest: &mut Manifest) -> Result<(), WasmError> {

@@ -37,6 +37,9 @@ pub struct RuntimeSpec {
     /// Archives inside the library that have to be files of their own.
     #[serde(default)]
     pub data: Vec<DataArchive>,
+    /// Patches of the module that are applied before it is compiled, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<String>,
     /// The memory images to make, each building on earlier ones; a component has none.
     #[serde(default)]
     pub image: Vec<ImageRecipe>,
@@ -108,7 +111,7 @@ impl RuntimeSpec {
         if spec.is_consistent() {
             return Ok(spec);
         }
-        let rule = "it comes from a package or is built in, and has images, or it is a component";
+        let rule = "it comes from a package or is built in, and has images, or it is a component, without patches";
         Err(WasmError::Prelude(format!("runtime.toml: {rule}")))
     }
 
@@ -116,7 +119,7 @@ impl RuntimeSpec {
     pub(crate) fn is_consistent(&self) -> bool {
         match (&self.package, &self.built_in, &self.component) {
             (Some(_), None, None) | (None, Some(_), None) => !self.image.is_empty(),
-            (None, None, Some(_)) => self.image.is_empty() && self.library.is_none(),
+            (None, None, Some(_)) => self.image.is_empty() && self.library.is_none() && self.patches.is_empty(),
             _ => false,
         }
     }
@@ -136,6 +139,7 @@ impl RuntimeSpec {
             packages: BTreeMap::new(),
             modules: BTreeMap::new(),
             data: Vec::new(),
+            patches: Vec::new(),
             image: Vec::new(),
         }
     }

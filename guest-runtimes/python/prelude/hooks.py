@@ -1,0 +1,41 @@
+"""Runs functions of the prelude when a module of the library has been loaded, whoever imports it and whenever."""
+import sys
+
+_bootstrap = sys.modules["_frozen_importlib"]
+
+# Where the interpreter's own library is.
+_LIBRARY = ("built-in", "frozen", "/usr/local/lib/python")
+
+# Functions by the names of modules; each runs once, with the module.
+_waiting = {}
+
+_load = _bootstrap._load_unlocked
+
+
+def _load_unlocked(spec):
+    module = _load(spec)
+    if spec.name in _waiting:
+        _loaded(spec, module)
+    return module
+
+
+def _loaded(spec, module):
+    # A program may have a module of its own of that name.
+    if isinstance(spec.origin, str) and spec.origin.startswith(_LIBRARY):
+        _waiting.pop(spec.name)(module)
+
+
+def after_import(name, function):
+    """Calls `function` with the module `name` of the library, now or when it has been loaded."""
+    module = sys.modules.get(name)
+    if module is None:
+        _waiting[name] = function
+    else:
+        function(module)
+
+
+def install():
+    # The interpreter leaves the import machinery's frames out of tracebacks, by the name of its file.
+    code = _load_unlocked.__code__.replace(co_filename=_load.__code__.co_filename)
+    _load_unlocked.__code__ = code
+    _bootstrap._load_unlocked = _load_unlocked

@@ -1,0 +1,57 @@
+"""Python's part of numpy's default integer being 64 bits wide; the patch `numpy-int64` of the module is the other.
+
+The width of a pointer, `numpy.intp`, stays 32 bits, for libraries are compiled against it. Counts that programs compute
+with are widened here; positions are not. Everything is done when a module is loaded, for an image or by a program.
+"""
+import functools
+
+from _codebox import hooks, pointers, randomstate
+
+
+def _type_names(module):
+    """Makes the names of the default integer mean its type, before anything else of numpy has read them."""
+    for names in (module.sctypeDict, module.allTypes):
+        for name, wide in (("int_", "int64"), ("uint", "uint64"), ("int", "int64")):
+            if name in names:
+                names[name] = names[wide]
+
+
+def _wide_bincount(multiarray):
+    """Replaces `bincount`, which is compiled, by a function that counts with it."""
+    umath, overrides = multiarray._multiarray_umath, multiarray.overrides
+    shown, count = multiarray.bincount, umath.bincount
+    pointer, wide = umath.dtype("p"), umath.dtype("q")
+
+    def dispatcher(x, /, weights=None, minlength=None):
+        return (x, weights)
+
+    def bincount(x, /, weights=None, minlength=0):
+        counts = count(x, weights, minlength)
+        return counts.astype(wide) if counts.dtype == pointer else counts
+
+    functools.update_wrapper(bincount, shown, assigned=("__module__", "__name__", "__qualname__", "__doc__"), updated=())
+    del bincount.__wrapped__
+    multiarray.bincount = overrides.array_function_dispatch(dispatcher, module="numpy", verify=False)(bincount)
+
+
+def _int64_for_intp(name):
+    """A function that makes another, of a module's, use `int64` where its text has `intp`."""
+
+    def widen(module):
+        function = getattr(module, name).__wrapped__
+        code = function.__code__
+        names = tuple("int64" if known == "intp" else known for known in code.co_names)
+        function.__code__ = code.replace(co_names=names)
+
+    return widen
+
+
+def install():
+    """Runs before an image's modules are imported."""
+    hooks.install()
+    hooks.after_import("numpy._core._type_aliases", _type_names)
+    hooks.after_import("numpy._core.multiarray", _wide_bincount)
+    hooks.after_import("numpy._core.numeric", _int64_for_intp("count_nonzero"))
+    hooks.after_import("numpy.lib._histograms_impl", _int64_for_intp("histogram"))
+    randomstate.install()
+    pointers.install()

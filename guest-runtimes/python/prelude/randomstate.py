@@ -1,0 +1,76 @@
+"""Integers of 64 bits from `numpy.random.RandomState`, which is compiled for C's `long`, and from `numpy.random`'s functions.
+
+Numbers are drawn as on a 64-bit system, so that a seed means the same there and here.
+"""
+import functools
+import gc
+import inspect
+import sys
+
+from _codebox import hooks
+
+# The largest C `long` of this interpreter.
+_LONG_MAX = (1 << 31) - 1
+
+# Methods whose arrays have the right values, in C longs.
+_NARROW = (
+    "choice", "geometric", "hypergeometric", "logseries", "multinomial", "negative_binomial", "permutation", "poisson",
+    "random_integers", "zipf",
+)
+
+
+def _wide_methods(numpy, methods):
+    """The methods that take the place of compiled ones, by name."""
+    ndarray, long, int64, uint64 = numpy.ndarray, numpy.dtype("l"), numpy.dtype("q"), numpy.dtype("Q")
+    kept = dict(methods)
+
+    def wide(drawn):
+        return drawn.astype(int64) if isinstance(drawn, ndarray) and drawn.dtype == long else drawn
+
+    def widened(method):
+        def draw(self, *args, **kwargs):
+            return wide(method(self, *args, **kwargs))
+
+        draw.__signature__ = inspect.signature(method)
+        return draw
+
+    def randint(self, low, high=None, size=None, dtype=int):
+        default = dtype is int
+        if default or type(dtype) is str and dtype == "l":
+            dtype = int64
+        drawn = kept["randint"](self, low, high, size, dtype)
+        return int(drawn) if default and size is None and not isinstance(drawn, ndarray) else drawn
+
+    def tomaxint(self, size=None):
+        drawn = kept["randint"](self, 0, 1 << 64, size, uint64)
+        return int(drawn) >> 1 if size is None else (drawn >> uint64.type(1)).astype(int64)
+
+    def binomial(self, n, p, size=None):
+        if not isinstance(n, (int, float)):
+            counts = numpy.asarray(n)
+            # What is too large for a C long is refused, as it was.
+            if counts.dtype.kind == "i" and counts.size and counts.max() <= _LONG_MAX:
+                n = counts.astype(long)
+        return wide(kept["binomial"](self, n, p, size))
+
+    new = {name: widened(kept[name]) for name in _NARROW}
+    new.update(randint=randint, tomaxint=tomaxint, binomial=binomial)
+    for name, method in new.items():
+        functools.update_wrapper(method, kept[name], assigned=("__module__", "__name__", "__qualname__", "__doc__"), updated=())
+        del method.__wrapped__
+    return new
+
+
+def _mend(mtrand):
+    # A compiled type takes no new attributes by assignment.
+    (methods,) = gc.get_referents(mtrand.RandomState.__dict__)
+    new = _wide_methods(sys.modules["numpy"], methods)
+    shown = [name for name in new if hasattr(mtrand, name)]
+    methods.update(new)
+    sys._clear_internal_caches()
+    for name in shown:
+        setattr(mtrand, name, getattr(mtrand._rand, name))
+
+
+def install():
+    hooks.after_import("numpy.random.mtrand", _mend)

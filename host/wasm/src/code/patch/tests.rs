@@ -1,0 +1,160 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+const NUMPY: &str = include_str!("../../../../../guest-runtimes/python/patches/numpy-int64.toml");
+
+/// Replaces the 7 that is given to `$describe`, and the load of one word.
+const PATCH: &str = r#"
+[addresses]
+function = "fill"
+count = 3
+names = { second = 1, third = 2 }
+
+[[edit]]
+function = "choose"
+find = ["i32.const 7", "call describe"]
+replace = ["i32.const 9", "call describe"]
+
+[[edit]]
+function = "choose"
+find = ["i32.load offset=second"]
+replace = ["i32.load offset=third"]
+
+[[edit]]
+function = "choose"
+find = ["i32.load8_u offset=*", "local.set 0"]
+replace = ["i32.load8_u offset=*", "i32.const 2", "i32.add", "local.set 0"]
+"#;
+
+fn module(fill: &str, choose: &str) -> Vec<u8> {
+    let text = format!(
+        r#"(module
+            (import "host" "describe" (func $describe (param i32) (result i32)))
+            (memory (export "memory") 40)
+            (func $fill {fill})
+            (func $choose (export "choose") (result i32) (local i32) {choose}))"#
+    );
+    wat::parse_str(text).expect("a module")
+}
+
+const FILL: &str = "(i32.store offset=2000000 (i32.const 0) (i32.const 1))
+    (i32.store offset=2000004 (i32.const 0) (i32.const 2))
+    (i32.store offset=2000008 (i32.const 0) (i32.const 3))
+    (i32.store offset=8 (i32.const 0) (i32.const 4))";
+
+const CHOOSE: &str = "(local.set 0 (i32.load8_u offset=77 (i32.const 3)))
+    (drop (call $describe (i32.const 5)))
+    (drop (i32.load offset=2000004 (i32.const 0)))
+    (call $describe (i32.const 7))";
+
+const CHOSEN: &str = "(local.set 0 (i32.add (i32.load8_u offset=77 (i32.const 3)) (i32.const 2)))
+    (drop (call $describe (i32.const 5)))
+    (drop (i32.load offset=2000008 (i32.const 0)))
+    (call $describe (i32.const 9))";
+
+fn patched(patch: &str, wasm: &[u8]) -> Result<Vec<u8>, PatchError> {
+    apply(&Patch::parse(patch).expect("a patch"), wasm)
+}
+
+#[test]
+fn replaces_operators_and_keeps_everything_else() {
+    let found = patched(PATCH, &module(FILL, CHOOSE)).expect("it fits");
+    assert_eq!(canonical(&found), canonical(&module(FILL, CHOSEN)));
+}
+
+/// The module as the encoder writes it, so that two encodings of one module compare equal.
+fn canonical(wasm: &[u8]) -> Vec<u8> {
+    use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
+
+    let mut module = wasm_encoder::Module::new();
+    RoundtripReencoder.parse_core_module(&mut module, wasmparser::Parser::new(0), wasm).expect("a module");
+    module.finish()
+}
+
+#[test]
+fn refuses_a_module_in_which_a_count_differs() {
+    let twice = format!("{CHOOSE} drop (call $describe (i32.const 7))");
+    for (choose, found) in [(twice.as_str(), 2), ("(i32.const 0)", 0)] {
+        let error = patched(PATCH, &module(FILL, choose)).expect_err("a count differs");
+        assert_eq!(
+            error.to_string(),
+            format!("expected 1 of `i32.const 7, call describe` in function choose, found {found}")
+        );
+    }
+}
+
+#[test]
+fn refuses_a_name_that_stands_for_no_function_or_for_two() {
+    let missing = PATCH.replace("\"choose\"", "\"chosen\"");
+    let error = patched(&missing, &module(FILL, CHOOSE)).expect_err("there is no such function");
+    assert_eq!(error, PatchError::Function { name: "chosen".into(), found: 0 });
+    let imported = PATCH.replace("\"choose\"", "\"describe\"");
+    assert!(patched(&imported, &module(FILL, CHOOSE)).is_err(), "an imported function has no body");
+
+    let two = wat::parse_str(
+        r#"(module (func $choose (@name "one") (i32.const 7) drop) (func (@name "one") (i32.const 7) drop))"#,
+    );
+    let patch = "[[edit]]\nfunction = \"one\"\nfind = [\"i32.const 7\"]\nreplace = [\"i32.const 9\"]";
+    let error = patched(patch, &two.expect("a module")).expect_err("the name is ambiguous");
+    assert_eq!(error.to_string(), "expected 1 function named one, found 2");
+}
+
+#[test]
+fn refuses_words_that_are_not_consecutive_or_not_as_many() {
+    for (from, to, found) in [("2000008", "2000012", 2), ("offset=8 ", "offset=2000012 ", 4)] {
+        let error = patched(PATCH, &module(&FILL.replace(from, to), CHOOSE)).expect_err("the words differ");
+        assert_eq!(error, PatchError::Words { function: "fill".into(), expected: 3, found });
+    }
+}
+
+#[test]
+fn refuses_edits_that_overlap() {
+    let edit =
+        "\n[[edit]]\nfunction = \"choose\"\nfind = [\"i32.const 5\", \"call describe\", \"i32.const 7\"]\nreplace = []";
+    let more = "\n[[edit]]\nfunction = \"choose\"\nfind = [\"i32.const 7\", \"call describe\"]\nreplace = []";
+    let choose = "(call $describe (i32.const 5)) (call $describe (i32.const 7)) drop";
+    let error = patched(&format!("{edit}{more}"), &module(FILL, choose)).expect_err("they overlap");
+    assert_eq!(error, PatchError::Overlap("choose".into()));
+}
+
+#[test]
+fn refuses_descriptions_with_unknown_operators_or_without_edits() {
+    for text in ["", "[[edit]]\nfunction = \"f\"\nfind = []\nreplace = []"] {
+        assert!(Patch::parse(text).is_err(), "{text}");
+    }
+    for operator in ["i32.mul", "i32.const x", "i32.load", "i32.load offset=", "call", "i32.add 1"] {
+        let text = format!("[[edit]]\nfunction = \"f\"\nfind = [\"{operator}\"]\nreplace = []");
+        let error = Patch::parse(&text).expect_err(operator);
+        assert!(error.contains("unknown operator"), "{error}");
+    }
+}
+
+#[test]
+fn the_patch_of_numpy_can_be_read_and_names_sixteen_functions() {
+    let patch = Patch::parse(NUMPY).expect("a patch");
+    let functions: std::collections::BTreeSet<_> = patch.edits.iter().map(|edit| &edit.function).collect();
+    assert_eq!(functions.len(), 16);
+}
+
+/// The runtime's module in the home that the tests share, where it has been installed.
+fn installed_module() -> Option<PathBuf> {
+    let home = std::env::var_os("CODEBOX_TEST_HOME").map(PathBuf::from);
+    let home = home.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/codebox-home"));
+    let spec = include_str!("../../../../../guest-runtimes/python/runtime.toml");
+    let spec = crate::RuntimeSpec::parse(spec).expect("a description");
+    let module = home.join("data/runtimes").join(spec.folder()).join("module.wasm");
+    module.is_file().then_some(module)
+}
+
+#[test]
+fn the_patch_of_numpy_fits_the_pinned_module_and_fits_it_once() {
+    let Some(module) = installed_module() else {
+        eprintln!("skipped: the Python runtime is not installed in the tests' home");
+        return;
+    };
+    let wasm = std::fs::read(module).expect("the module");
+    let found = patched(NUMPY, &wasm).expect("it fits the pinned module");
+    assert_ne!(found, wasm);
+    assert!(matches!(patched(NUMPY, &found), Err(PatchError::Count { .. })), "it was applied already");
+}
