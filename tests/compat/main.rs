@@ -1,6 +1,7 @@
 //! Real programs print in the guest what they print natively.
 //!
-//! `programs::NAME` are the programs of `tests/fixtures/python/compat`, `javascript::NAME` and `lua::NAME`
+//! `numbers::NAME` are integers of numpy and what is built on it, with their values on a 64-bit system. `programs::NAME`
+//! are the programs of `tests/fixtures/python/compat`, `javascript::NAME` and `lua::NAME`
 //! those of `tests/fixtures/javascript` and `lua`, with what Node and `lua` printed; `quickjs::NAME` are QuickJS-NG's own tests, from the locked
 //! crate with its sources; `pyperformance::NAME` are benchmark programs of that package, which is fetched with pip when
 //! the tests run and checked against its pinned digest. Where something cannot be had its tests are ignored with the
@@ -8,6 +9,7 @@
 
 mod benchmarks;
 mod corpus;
+mod numbers;
 mod programs;
 mod quickjs;
 mod wheel;
@@ -39,6 +41,7 @@ fn main() -> anyhow::Result<()> {
     let preparing = kit.clone();
     let ready = shared(move || preparing.prepare());
     let mut trials = programs::trials(&kit, &ready)?;
+    trials.extend(numbers::trials(&kit, &ready));
     trials.extend(corpus::trials(&kit, &ready)?);
     trials.extend(quickjs::trials(&kit, &ready)?);
     trials.extend(benchmarks::trials(&kit, &ready)?);

@@ -4,6 +4,7 @@ The width of a pointer, `numpy.intp`, stays 32 bits, for libraries are compiled 
 with are widened here; positions are not. Everything is done when a module is loaded, for an image or by a program.
 """
 import functools
+import inspect
 
 from _codebox import hooks, pointers, randomstate
 
@@ -31,14 +32,32 @@ def _wide_bincount(multiarray):
 
     functools.update_wrapper(bincount, shown, assigned=("__module__", "__name__", "__qualname__", "__doc__"), updated=())
     del bincount.__wrapped__
+    signature = inspect.signature(shown)
     multiarray.bincount = overrides.array_function_dispatch(dispatcher, module="numpy", verify=False)(bincount)
+    multiarray.bincount.__signature__ = signature
 
 
-def _int64_for_intp(name):
-    """A function that makes another, of a module's, use `int64` where its text has `intp`."""
+def _wide_count_nonzero(multiarray):
+    """Replaces the compiled part of `count_nonzero`, which counts along no axis."""
+    count, wide = multiarray.count_nonzero, multiarray._multiarray_umath.dtype("q").type
+
+    def count_nonzero(a):
+        return wide(count(a))
+
+    multiarray.count_nonzero = count_nonzero
+
+
+def _multiarray(module):
+    _wide_bincount(module)
+    _wide_count_nonzero(module)
+
+
+def _int64_for_intp(*path):
+    """A function that makes another one, of a module or of its class, use `int64` where its text has `intp`."""
 
     def widen(module):
-        function = getattr(module, name).__wrapped__
+        function = functools.reduce(getattr, path, module)
+        function = getattr(function, "__wrapped__", function)
         code = function.__code__
         names = tuple("int64" if known == "intp" else known for known in code.co_names)
         function.__code__ = code.replace(co_names=names)
@@ -50,8 +69,9 @@ def install():
     """Runs before an image's modules are imported."""
     hooks.install()
     hooks.after_import("numpy._core._type_aliases", _type_names)
-    hooks.after_import("numpy._core.multiarray", _wide_bincount)
+    hooks.after_import("numpy._core.multiarray", _multiarray)
     hooks.after_import("numpy._core.numeric", _int64_for_intp("count_nonzero"))
     hooks.after_import("numpy.lib._histograms_impl", _int64_for_intp("histogram"))
+    hooks.after_import("numpy.ma.core", _int64_for_intp("MaskedArray", "count"))
     randomstate.install()
     pointers.install()

@@ -14,7 +14,7 @@ _LONG_MAX = (1 << 31) - 1
 
 # Methods whose arrays have the right values, in C longs.
 _NARROW = (
-    "choice", "geometric", "hypergeometric", "logseries", "multinomial", "negative_binomial", "permutation", "poisson",
+    "choice", "hypergeometric", "logseries", "multinomial", "negative_binomial", "permutation", "poisson",
     "random_integers", "zipf",
 )
 
@@ -31,31 +31,45 @@ def _wide_methods(numpy, methods):
         def draw(self, *args, **kwargs):
             return wide(method(self, *args, **kwargs))
 
-        draw.__signature__ = inspect.signature(method)
         return draw
 
-    def randint(self, low, high=None, size=None, dtype=int):
-        default = dtype is int
-        if default or type(dtype) is str and dtype == "l":
-            dtype = int64
-        drawn = kept["randint"](self, low, high, size, dtype)
-        return int(drawn) if default and size is None and not isinstance(drawn, ndarray) else drawn
+    # Arguments are left to the original, which says what is wrong with them.
+    def randint(self, *args, **kwargs):
+        dtype = args[3] if len(args) > 3 else kwargs.get("dtype", int)
+        if dtype is not int and not (type(dtype) is str and dtype == "l"):
+            return kept["randint"](self, *args, **kwargs)
+        if len(args) > 3:
+            args = (*args[:3], int64, *args[4:])
+        else:
+            kwargs["dtype"] = int64
+        drawn = kept["randint"](self, *args, **kwargs)
+        return drawn if isinstance(drawn, ndarray) or dtype is not int else int(drawn)
 
     def tomaxint(self, size=None):
         drawn = kept["randint"](self, 0, 1 << 64, size, uint64)
         return int(drawn) >> 1 if size is None else (drawn >> uint64.type(1)).astype(int64)
 
-    def binomial(self, n, p, size=None):
-        if not isinstance(n, (int, float)):
-            counts = numpy.asarray(n)
-            # What is too large for a C long is refused, as it was.
-            if counts.dtype.kind == "i" and counts.size and counts.max() <= _LONG_MAX:
-                n = counts.astype(long)
-        return wide(kept["binomial"](self, n, p, size))
+    def binomial(self, *args, **kwargs):
+        n = args[0] if args else kwargs.get("n")
+        counts = numpy.asarray(n)
+        # What is too large for a C long is refused by the original.
+        if counts.dtype == int64 and type(n) is not int and counts.max(initial=0) <= _LONG_MAX:
+            if args:
+                args = (counts.astype(long), *args[1:])
+            else:
+                kwargs["n"] = counts.astype(long)
+        return wide(kept["binomial"](self, *args, **kwargs))
+
+    def geometric(self, *args, **kwargs):
+        drawn = wide(kept["geometric"](self, *args, **kwargs))
+        if drawn.max(initial=0) == _LONG_MAX if isinstance(drawn, ndarray) else drawn == _LONG_MAX:
+            raise OverflowError("a number was drawn that is too large for C long")
+        return drawn
 
     new = {name: widened(kept[name]) for name in _NARROW}
-    new.update(randint=randint, tomaxint=tomaxint, binomial=binomial)
+    new.update(randint=randint, tomaxint=tomaxint, binomial=binomial, geometric=geometric)
     for name, method in new.items():
+        method.__signature__ = inspect.signature(kept[name])
         functools.update_wrapper(method, kept[name], assigned=("__module__", "__name__", "__qualname__", "__doc__"), updated=())
         del method.__wrapped__
     return new

@@ -1,0 +1,130 @@
+//! Integers of numpy, pandas, scipy and scikit-learn are what they are on 64-bit systems.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::{Codebox, Input, Kit, Ran, fixtures};
+use libtest_mimic::Trial;
+
+use crate::programs::difference;
+use crate::{Shared, completed, without};
+
+/// Far more than the longest of these programs takes.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// Fewest expressions that the fixture has to have.
+const LEAST: usize = 900;
+
+pub fn trials(kit: &Kit, ready: &Shared<()>) -> Vec<Trial> {
+    type Check = fn(&Kit) -> Result<()>;
+    let checks: [(&str, Check); 4] = [
+        ("expressions", expressions),
+        ("files_of_other_widths", files),
+        ("imported_late", imported_late),
+        ("errors_name_no_file_of_codebox", errors),
+    ];
+    let trial = |(name, check): (&str, Check)| {
+        let (kit, ready) = (kit.clone(), ready.clone());
+        Trial::ignorable_test(format!("numbers::{name}"), move || match &**ready {
+            Ok(()) => completed(check(&kit)),
+            Err(reason) => without("wasm", reason),
+        })
+    };
+    checks.into_iter().map(trial).collect()
+}
+
+fn folder() -> Result<PathBuf> {
+    let folder = fixtures().join("python/numbers");
+    folder.canonicalize().with_context(|| format!("find {}", folder.display()))
+}
+
+fn run(kit: &Kit) -> Codebox {
+    kit.codebox().args(["run", "--isolation", "wasm", "--timeout", "300s"]).deadline(DEADLINE)
+}
+
+fn lines(ran: &Ran) -> Result<Vec<String>> {
+    ensure!(ran.code == Some(0), "its status is {:?}\n{}", ran.code, ran.stderr_text());
+    Ok(String::from_utf8(ran.stdout.clone())?.lines().map(str::to_owned).collect())
+}
+
+/// Evaluates every expression of the fixture, and compares value and type.
+fn expressions(kit: &Kit) -> Result<()> {
+    let read = |name: &str| Ok::<_, anyhow::Error>(fs::read_to_string(folder()?.join(name))?);
+    let (table, narrow) = (read("expressions.tsv")?, read("narrow.txt")?);
+    let mut narrow: BTreeSet<&str> = narrow.lines().collect();
+    let expected: Vec<(&str, &str)> = table.lines().filter_map(|line| line.split_once('\t')).collect();
+    ensure!(expected.len() >= LEAST, "only {} expressions", expected.len());
+    let input: String = expected.iter().map(|(expression, _)| format!("{expression}\n")).collect();
+    let program = folder()?.join("evaluate.py");
+    let found = lines(&run(kit).arg(program).input(Input::Bytes(input.into_bytes())).run()?)?;
+    ensure!(found.len() == expected.len(), "{} values were printed and not {}", found.len(), expected.len());
+    let mut wrong = Vec::new();
+    for ((expression, value), line) in expected.iter().zip(&found) {
+        let printed = line.split_once('\t').map_or("", |(_, value)| value);
+        let is_right = match narrow.take(expression) {
+            // One that is no longer narrow has to leave the list.
+            Some(_) => printed != *value && widened(printed) == widened(value),
+            None => printed == *value,
+        };
+        if !is_right {
+            wrong.push(format!("{expression}\n  is  {printed}\n  not {value}"));
+        }
+    }
+    ensure!(wrong.is_empty(), "{} values are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    ensure!(narrow.is_empty(), "narrow.txt has expressions that are not in the table: {narrow:?}");
+    Ok(())
+}
+
+/// A value as it would be if every integer type in it were 64 bits wide.
+fn widened(value: &str) -> String {
+    value.replace("int32", "int64").replace("<i4", "<i8").replace("<u4", "<u8")
+}
+
+/// Loads pickles and arrays that were written where default integers had 64 bits, and where they had 32.
+fn files(kit: &Kit) -> Result<()> {
+    let expected = fs::read(folder()?.join("load.out"))?;
+    let command = run(kit).grant(&folder()?.join("files"), "/files", "ro").arg(folder()?.join("load.py"));
+    let ran = command.arg("/files").run()?;
+    ensure!(ran.code == Some(0), "its status is {:?}\n{}", ran.code, ran.stderr_text());
+    ensure!(ran.stdout == expected, "{}\n{}", difference(&expected, &ran.stdout), ran.stderr_text());
+    Ok(())
+}
+
+/// Imports libraries in a program that shows no need for them, and so starts from an image without them.
+fn imported_late(kit: &Kit) -> Result<()> {
+    let program = r#"
+import sys
+print("numpy" in sys.modules)
+np = __import__("num" + "py")
+pd = __import__("pan" + "das")
+print(np.arange(100000).sum(), np.bincount([1, 1]).dtype, np.random.RandomState(1).randint(10**12))
+print(pd.Series([2.5e9]).astype(int)[0], pd.Series([2.5e9]).dtype)
+frame = pd.DataFrame({"cents": [70000.0]})
+frame["square"] = frame.cents.astype(int) ** 2
+print(frame.square[0])
+"#;
+    let found = lines(&run(kit).args(["-c", program]).run()?)?;
+    let expected = ["False", "4999950000 int64 163196666091", "2500000000 float64", "4900000000"];
+    ensure!(found == expected, "{found:?}");
+    Ok(())
+}
+
+/// Ends a program by an error of a function that the prelude replaces.
+fn errors(kit: &Kit) -> Result<()> {
+    let program = "import numpy as np, inspect\n\
+        print(np.random.randint.__qualname__, inspect.signature(np.random.randint), np.bincount.__module__)\n\
+        print(inspect.signature(np.bincount), np.random.RandomState.poisson.__doc__.strip()[:8])\n\
+        np.random.randint(5, 1)";
+    let ran = run(kit).args(["-c", program]).run()?;
+    let shown = String::from_utf8(ran.stdout.clone())?;
+    let expected = "RandomState.randint (low, high=None, size=None, dtype=<class 'int'>) numpy\n\
+        (x, /, weights=None, minlength=0) poisson(\n";
+    ensure!(shown == expected, "{shown}");
+    let error = ran.stderr_text();
+    ensure!(error.contains("ValueError: low >= high"), "{error}");
+    ensure!(!error.contains("<codebox>"), "{error}");
+    Ok(())
+}
