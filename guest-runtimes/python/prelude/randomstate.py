@@ -14,9 +14,11 @@ _LONG_MAX = (1 << 31) - 1
 
 # Methods whose arrays have the right values, in C longs.
 _NARROW = (
-    "choice", "hypergeometric", "logseries", "multinomial", "negative_binomial", "permutation", "poisson",
-    "random_integers", "zipf",
+    "choice", "hypergeometric", "multinomial", "permutation", "poisson", "random_integers", "zipf",
 )
+
+# Methods that give the largest C long for what is larger.
+_CUT = ("geometric", "logseries", "negative_binomial")
 
 
 def _wide_methods(numpy, methods):
@@ -30,6 +32,15 @@ def _wide_methods(numpy, methods):
     def widened(method):
         def draw(self, *args, **kwargs):
             return wide(method(self, *args, **kwargs))
+
+        return draw
+
+    def checked(method):
+        def draw(self, *args, **kwargs):
+            drawn = wide(method(self, *args, **kwargs))
+            if drawn.max(initial=0) == _LONG_MAX if isinstance(drawn, ndarray) else drawn == _LONG_MAX:
+                raise OverflowError("a number was drawn that is too large for C long")
+            return drawn
 
         return draw
 
@@ -60,14 +71,9 @@ def _wide_methods(numpy, methods):
                 kwargs["n"] = counts.astype(long)
         return wide(kept["binomial"](self, *args, **kwargs))
 
-    def geometric(self, *args, **kwargs):
-        drawn = wide(kept["geometric"](self, *args, **kwargs))
-        if drawn.max(initial=0) == _LONG_MAX if isinstance(drawn, ndarray) else drawn == _LONG_MAX:
-            raise OverflowError("a number was drawn that is too large for C long")
-        return drawn
-
     new = {name: widened(kept[name]) for name in _NARROW}
-    new.update(randint=randint, tomaxint=tomaxint, binomial=binomial, geometric=geometric)
+    new.update({name: checked(kept[name]) for name in _CUT})
+    new.update(randint=randint, tomaxint=tomaxint, binomial=binomial)
     for name, method in new.items():
         method.__signature__ = inspect.signature(kept[name])
         functools.update_wrapper(method, kept[name], assigned=("__module__", "__name__", "__qualname__", "__doc__"), updated=())
