@@ -52,12 +52,11 @@ def _multiarray(module):
     _wide_count_nonzero(module)
 
 
-def _int64_for_intp(*path):
-    """A function that makes another one, of a module or of its class, use `int64` where its text has `intp`."""
+def _int64_for_intp(name):
+    """A function that makes another one, of a module, use `int64` where its text has `intp`."""
 
     def widen(module):
-        function = functools.reduce(getattr, path, module)
-        function = getattr(function, "__wrapped__", function)
+        function = getattr(module, name).__wrapped__
         code = function.__code__
         names = tuple("int64" if known == "intp" else known for known in code.co_names)
         function.__code__ = code.replace(co_names=names)
@@ -72,6 +71,5 @@ def install():
     hooks.after_import("numpy._core.multiarray", _multiarray)
     hooks.after_import("numpy._core.numeric", _int64_for_intp("count_nonzero"))
     hooks.after_import("numpy.lib._histograms_impl", _int64_for_intp("histogram"))
-    hooks.after_import("numpy.ma.core", _int64_for_intp("MaskedArray", "count"))
     randomstate.install()
     pointers.install()

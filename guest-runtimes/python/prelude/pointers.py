@@ -37,6 +37,13 @@ def _peaks(module):
         for const in code.co_consts
     )
     module._arg_peaks_as_expected.__code__ = code.replace(co_consts=casts)
+    widths, intp, int64 = module._peak_widths, module.np.intp, module.np.int64
+
+    def _peak_widths(x, peaks, rel_height, prominences, *bases):
+        bases = [base.astype(intp) if getattr(base, "dtype", None) == int64 else base for base in bases]
+        return widths(x, peaks, rel_height, prominences, *bases)
+
+    module._peak_widths = _peak_widths
 
 
 class _LongForInt:
