@@ -1,5 +1,5 @@
 //! Programs of the kind people and models write, each a folder with its main file and what the language's own
-//! interpreter prints: Node, and Lua's `lua`.
+//! interpreter prints: Node, and Lua's `lua`; for TypeScript, Node after npm's `typescript`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,13 +25,14 @@ struct Corpus {
     unlike: &'static [(&'static str, &'static str)],
 }
 
-const CORPORA: [Corpus; 2] = [
+const CORPORA: [Corpus; 3] = [
     Corpus {
         name: "javascript",
         mains: &["main.js", "main.mjs", "main.cjs", "main.ts", "main.mts", "main.cts"],
         least: 140,
         unlike: &[("dynamic-import", "the promise of importing one of Node's modules is settled a turn earlier")],
     },
+    Corpus { name: "typescript", mains: &["main.ts", "main.cts"], least: 16, unlike: &[] },
     Corpus { name: "lua", mains: &["main.lua"], least: 25, unlike: &[] },
 ];
 

@@ -2,7 +2,8 @@
 //!
 //! `numbers::NAME` are integers of numpy and what is built on it, with their values on a 64-bit system. `programs::NAME`
 //! are the programs of `tests/fixtures/python/compat`, `javascript::NAME` and `lua::NAME`
-//! those of `tests/fixtures/javascript` and `lua`, with what Node and `lua` printed; `quickjs::NAME` are QuickJS-NG's own tests, from the locked
+//! those of `tests/fixtures/javascript` and `lua`, with what Node and `lua` printed; `typescript::NAME` those of
+//! `tests/fixtures/typescript`, with what they print compiled by npm's `typescript` and run by Node; `quickjs::NAME` are QuickJS-NG's own tests, from the locked
 //! crate with its sources; `pyperformance::NAME` are benchmark programs of that package, which is fetched with pip when
 //! the tests run and checked against its pinned digest. Where something cannot be had its tests are ignored with the
 //! reason; `CODEBOX_REQUIRE=pyperformance,quickjs` makes that a failure.

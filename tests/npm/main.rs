@@ -5,7 +5,8 @@
 //! user's own registry, each with a program of `tests/fixtures/npm`; `table::written` holds docs/packages-npm.md against what
 //! came of them, and writes it where `CODEBOX_WRITE` names `packages-npm`. Where Node or the registry is missing the tests are
 //! ignored with the reason; `CODEBOX_REQUIRE=node,npm` makes that a failure. `command::NAME` are runs of the command line with a
-//! registry on the loopback interface.
+//! registry on the loopback interface. `typescript::expectations` compares the expectations of
+//! `tests/fixtures/typescript` with what npm's TypeScript compiler and Node give.
 
 mod command;
 mod ground;
@@ -13,6 +14,7 @@ mod loader;
 mod real;
 mod served;
 mod table;
+mod typescript;
 
 use std::sync::{Arc, LazyLock};
 
@@ -45,6 +47,7 @@ fn main() -> anyhow::Result<()> {
     let args = Arguments::from_args();
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let mut trials = command::trials(&kit);
+    trials.extend(typescript::trials(&kit));
     let ground = shared(move || Ground::new(&kit));
     trials.extend(loader::trials(&ground)?);
     trials.extend(real::trials(&ground)?);

@@ -18,7 +18,7 @@
 #[expect(unsafe_code, reason = "an arena that cannot grow is made of raw memory")]
 mod arena;
 mod error;
-mod merged;
+mod lower;
 mod place;
 mod question;
 mod room;

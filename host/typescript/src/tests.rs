@@ -34,8 +34,57 @@ fn parts_of_a_namespace_see_each_other() {
 namespace A { export const y = x + 1; const z = { x, y: x }; B.f(); function g(x: number) { return x } }
 namespace A.B { f(); x; unknown }";
     let lines = code(text);
-    for part in ["A.x + 1", "x: A.x", "y: A.x", "A.B.f()", "return x;", "unknown"] {
+    for part in ["_A.x + 1", "x: _A.x", "y: _A.x", "_A.B.f()", "return x;", "unknown"] {
         assert!(lines.contains(part), "{part}: {lines}");
+    }
+}
+
+#[test]
+fn exported_variables_of_a_namespace_are_its_properties() {
+    let text = "namespace N { export let n: number = 0, m; export const { a, b: [c = n] } = o; export function f() { n++; [m] = [a]; return { n }; } }";
+    let lines = code(text);
+    let parts = [
+        "_N.n = 0;",
+        "{a: _N.a, b: [_N.c = _N.n]} = o",
+        "_N.n++",
+        "[_N.m] = [_N.a]",
+        "return { n: _N.n };",
+        "_N.f = f;",
+    ];
+    for part in parts {
+        assert!(lines.replace("{ a", "{a").replace(" } = o", "} = o").contains(part), "{part}: {lines}");
+    }
+    assert!(!lines.contains("let n"), "{lines}");
+}
+
+#[test]
+fn parameters_of_namespaces_have_names_of_their_own() {
+    let lines = code("let _N = 1; namespace N { export let x = _N; export function f(_N2: number) { x = _N2 } }");
+    assert!(lines.contains("function(_N3)") && lines.contains("_N3.x = _N2"), "{lines}");
+}
+
+#[test]
+fn members_with_strings_have_no_reverse_mapping() {
+    let lines = code("const s = 'x'; enum E { A = 'a', B = `${A}b`, C = s, D = 1, F = D << 2, G, H = D + 'n' }");
+    for part in [
+        "_E[\"A\"] = \"a\";",
+        "_E[\"B\"] = `",
+        "_E[\"C\"] = s;",
+        "_E[_E[\"F\"] = _E.D << 2] = \"F\";",
+        "_E[_E[\"G\"] = 5] = \"G\";",
+        "_E[\"H\"] =",
+    ] {
+        assert!(lines.contains(part) && !lines.contains(&format!("[{part}")), "{part}: {lines}");
+    }
+}
+
+#[test]
+fn parts_that_only_declare_make_way() {
+    for text in [
+        "declare namespace G { let v: number }\nnamespace G { export const w = 1 }",
+        "declare enum G { A }\nenum G { B = 1 }",
+    ] {
+        assert!(code(text).contains("var G"), "{text}");
     }
 }
 
@@ -57,7 +106,20 @@ fn syntax_errors_have_a_place() {
     assert_eq!(syntax("let a = 1;\nlet b: = 2;").1, 2);
     let (message, line, column) = syntax("const x = 1;\nfunction f( {\n");
     assert!(line >= 2 && column >= 1 && !message.contains('\n'), "{message} {line}:{column}");
-    assert_eq!(syntax("@log class A {}").2, 1);
+    for (text, line, column, part) in [
+        ("@log class A {}", 1, 1, "Decorators"),
+        ("class A {\n  m(@log x: string) {}\n}", 2, 5, "Decorators"),
+        ("class A {\n  static accessor x = 1;\n}", 2, 3, "accessor"),
+        ("namespace N {\n  export { a };\n}", 2, 3, "Export"),
+        ("namespace N {\n  export * from 'a';\n}", 2, 3, "Export"),
+        ("function f() {\n  namespace N { export let a = 1 }\n}", 2, 3, "namespace"),
+        ("namespace N { import fs = require('fs') }", 1, 15, "namespace"),
+        ("enum E { A, [b] = 1 }", 1, 14, "Computed"),
+    ] {
+        let found = syntax(text);
+        assert_eq!((found.1, found.2), (line, column), "{found:?}: {text}");
+        assert!(found.0.contains(part), "{found:?}: {text}");
+    }
     let jsx = strip("a.tsx", "const a = <b>text</b>;").expect_err("JSX is refused").to_string();
     assert!(jsx.contains("JSX"), "{jsx}");
 }
@@ -68,6 +130,12 @@ fn mappings_lead_back() {
     assert_eq!(stripped.code, "throw new Error(\"x\");\n");
     // The first segment: column 0 of line 1 is column 0 of line 4 of the only source.
     assert!(stripped.mappings.starts_with("AAGA"), "{}", stripped.mappings);
+    let lowered = strip("main.ts", "namespace N { export let n = 1; n.x; }").expect("it is TypeScript");
+    let map = format!(r#"{{"version":3,"sources":["main.ts"],"names":[],"mappings":"{}"}}"#, lowered.mappings);
+    let map = oxc_sourcemap::SourceMap::from_json_string(&map).expect("it is a source map");
+    let line = lowered.code.lines().position(|line| line == "_N.n.x;").expect("the line is there");
+    let token = map.get_tokens().find(|token| token.get_dst_line() as usize == line).expect("it is mapped");
+    assert_eq!((token.get_src_line(), token.get_src_col()), (0, 32), "{lowered:?}");
 }
 
 #[test]
@@ -90,7 +158,9 @@ fn what_would_cost_too_much_is_refused() {
     assert!(syntax(&format!("namespace {} {{}} namespace b {{}}", vec!["a"; 20_000].join("."))).0.contains("deeply"));
     let path = vec!["a"; 400].join(".");
     let names = format!("namespace {path} {{ export const b = 1 }}\nnamespace {path} {{ {} }}", "b;".repeat(1_000));
-    assert!(matches!(strip("a.ts", &names), Err(StripError::Long { .. })));
+    assert!(strip("a.ts", &names).is_ok());
+    let members = format!("enum {} {{ {} }}", "名".repeat(1_000), "a,".repeat(50_000));
+    assert!(matches!(strip("a.ts", &members), Err(StripError::Long { .. })));
 }
 
 /// The deepest that is let through, and all that is let through because it has no depth of its own.

@@ -2,18 +2,21 @@
 
 use std::path::Path;
 
+use oxc::ast::ast::{Program, Statement};
 use oxc::codegen::{Codegen, CodegenOptions, IndentChar};
 use oxc::diagnostics::OxcDiagnostic;
 use oxc::parser::Parser;
 use oxc::semantic::SemanticBuilder;
 use oxc::span::SourceType;
 use oxc::transformer::{TransformOptions, Transformer};
+use oxc_sourcemap::{SourceMap, Token};
 
 use crate::Stripped;
 use crate::arena;
 use crate::error::StripError;
-use crate::merged::qualified;
+use crate::lower::{Columns, Lowered, lowered};
 use crate::place::Place;
+use crate::room::LONGEST;
 use crate::unsupported::unsupported;
 
 /// The kind of source that a file is. JSX is in none of them, so that its text never hides anything.
@@ -28,26 +31,27 @@ pub(crate) fn parse_only(file: &str, text: &str) -> bool {
 }
 
 pub(crate) fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
-    match once(file, text)? {
+    match once(file, text, None)? {
         Once::Stripped(stripped) => Ok(stripped),
-        // Nothing is left to qualify in it.
-        Once::Qualified(text) => match once(file, &text)? {
+        Once::Lowered(lowered) => match once(file, &lowered.text, Some(&lowered.columns))? {
             Once::Stripped(stripped) => Ok(stripped),
-            Once::Qualified(_) => Err(StripError::NoRoom { length: text.len() }),
+            // Nothing is left to lower in it.
+            Once::Lowered(_) => Err(StripError::NoRoom { length: text.len() }),
         },
     }
 }
 
-/// What came of one look at a text.
+/// The result of one pass over a text.
 enum Once {
     Stripped(Stripped),
-    /// A text to take instead, whose lines are the same.
-    Qualified(String),
+    /// A text to take instead.
+    Lowered(Lowered),
 }
 
-fn once(file: &str, text: &str) -> Result<Once, StripError> {
+/// Passes over a text, which is a lowered one where `columns` lead back to the original.
+fn once(file: &str, text: &str, columns: Option<&Columns>) -> Result<Once, StripError> {
     let failed = |diagnostics: oxc::diagnostics::Diagnostics| {
-        let first = diagnostics.errors().next().map(|error| syntax(file, text, error));
+        let first = diagnostics.errors().next().map(|error| syntax(file, text, columns, error));
         first.map_or(Ok(()), Err)
     };
     let allocator = arena::for_text(text.len()).ok_or(StripError::NoRoom { length: text.len() })?;
@@ -55,13 +59,20 @@ fn once(file: &str, text: &str) -> Result<Once, StripError> {
     failed(parsed.diagnostics)?;
     let mut program = parsed.program;
     unsupported(text, &program)?;
-    // Enums are not evaluated here: a short one can have values of any length.
+    // Enums are not evaluated here: a short one can have values of any length. All that are not `declare`d are lowered.
     let analysed = SemanticBuilder::new().with_check_syntax_error(true).build(&program);
     failed(analysed.diagnostics)?;
     let scoping = analysed.semantic.into_scoping();
-    if let Some(text) = qualified(text, &program, &scoping)? {
-        return Ok(Once::Qualified(text));
+    if columns.is_none()
+        && let Some(lowered) = lowered(text, &program, &scoping)
+    {
+        let (length, most) = (lowered.text.len(), 2 * LONGEST);
+        if length > most {
+            return Err(StripError::Long { length, most });
+        }
+        return Ok(Once::Lowered(lowered));
     }
+    export_last(&mut program);
     let path = Path::new(file);
     let options = TransformOptions::default();
     let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
@@ -74,12 +85,33 @@ fn once(file: &str, text: &str) -> Result<Once, StripError> {
         ..CodegenOptions::default()
     };
     let printed = Codegen::new().with_options(options).build(&program);
-    let mappings = printed.map.map(|map| map.to_json().mappings).unwrap_or_default();
+    let mappings = printed.map.map(|map| mappings(map, columns)).unwrap_or_default();
     Ok(Once::Stripped(Stripped { code: printed.code, mappings }))
 }
 
+/// Moves `export = a` to the end, where the TypeScript compiler assigns it.
+fn export_last(program: &mut Program<'_>) {
+    let is_export = |statement: &Statement<'_>| matches!(statement, Statement::TSExportAssignment(_));
+    if let Some(at) = program.body.iter().position(is_export) {
+        let export = program.body.remove(at);
+        program.body.push(export);
+    }
+}
+
+/// The mappings of a source map, to the original text.
+fn mappings(map: SourceMap<'_>, columns: Option<&Columns>) -> String {
+    let Some(columns) = columns else { return map.to_json().mappings };
+    let token = |token: Token| {
+        let (line, column) = (token.get_src_line(), token.get_src_col());
+        let column = columns.original(line, column);
+        Token::new(token.get_dst_line(), token.get_dst_col(), line, column, token.get_source_id(), token.get_name_id())
+    };
+    let tokens = map.get_tokens().map(token).collect();
+    SourceMap::new(None, Vec::new(), None, Vec::new(), Vec::new(), tokens, None).to_json().mappings
+}
+
 /// An error of the parser's in one line, with its place.
-fn syntax(file: &str, text: &str, error: &OxcDiagnostic) -> StripError {
+fn syntax(file: &str, text: &str, columns: Option<&Columns>, error: &OxcDiagnostic) -> StripError {
     let label = error.labels.first();
     let offset = label.map_or(0, |label| label.offset() as usize);
     let mut message = error.message.lines().collect::<Vec<_>>().join(" ");
@@ -89,5 +121,9 @@ fn syntax(file: &str, text: &str, error: &OxcDiagnostic) -> StripError {
     if file.ends_with("x") {
         message.push_str(" (JSX is not supported: only types are taken out)");
     }
-    StripError::Syntax { message, place: Place::of(text, offset) }
+    let mut place = Place::of(text, offset);
+    if let Some(columns) = columns {
+        place.column = columns.original(place.line - 1, place.column - 1) + 1;
+    }
+    StripError::Syntax { message, place }
 }

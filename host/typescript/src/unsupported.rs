@@ -1,29 +1,66 @@
 //! TypeScript that would become code which no engine here runs.
 
-use oxc::ast::ast::{Decorator, Program};
-use oxc::ast_visit::Visit;
+use oxc::ast::ast::{
+    AccessorProperty, AccessorPropertyType, Decorator, Program, Statement, TSNamespaceDeclaration,
+    TSNamespaceDeclarationBody,
+};
+use oxc::ast_visit::{Visit, walk};
+use oxc::span::GetSpan;
 
 use crate::error::StripError;
 use crate::place::Place;
 
-/// Refuses decorators, which JavaScript does not have yet.
+const DECORATOR: &str = "Decorators are not supported: call the function on the class, or compile the file before";
+const ACCESSOR: &str = "`accessor` is not supported: write a getter and a setter, or compile the file before";
+const EXPORT: &str = "Export declarations are not permitted in a namespace";
+
+/// The signs without one of which there is nothing to refuse.
+const SIGNS: [&str; 4] = ["@", "accessor", "namespace", "module"];
+
+/// Refuses decorators and `accessor` fields, which JavaScript does not have yet, and exports that a namespace cannot have.
 pub(crate) fn unsupported(text: &str, program: &Program<'_>) -> Result<(), StripError> {
-    if !text.contains('@') {
+    if !SIGNS.iter().any(|sign| text.contains(sign)) {
         return Ok(());
     }
     let mut first = First(None);
     first.visit_program(program);
-    first.0.map_or(Ok(()), |offset| {
-        let message = "Decorators are not supported: call the function on the class, or compile the file before";
-        Err(StripError::Syntax { message: message.to_owned(), place: Place::of(text, offset) })
+    first.0.map_or(Ok(()), |(offset, message)| {
+        Err(StripError::Syntax { message: message.to_owned(), place: Place::of(text, offset as usize) })
     })
 }
 
-/// The offset of the first decorator.
-struct First(Option<usize>);
+/// The first of them: its offset and the message.
+struct First(Option<(u32, &'static str)>);
 
 impl<'a> Visit<'a> for First {
     fn visit_decorator(&mut self, decorator: &Decorator<'a>) {
-        self.0.get_or_insert(decorator.span.start as usize);
+        self.0.get_or_insert((decorator.span.start, DECORATOR));
+    }
+
+    fn visit_accessor_property(&mut self, property: &AccessorProperty<'a>) {
+        if property.r#type == AccessorPropertyType::AccessorProperty {
+            self.0.get_or_insert((property.span.start, ACCESSOR));
+        }
+        walk::walk_accessor_property(self, property);
+    }
+
+    fn visit_ts_namespace_declaration(&mut self, namespace: &TSNamespaceDeclaration<'a>) {
+        if namespace.declare {
+            return;
+        }
+        if let TSNamespaceDeclarationBody::TSModuleBlock(block) = &namespace.body {
+            let mut exports = block.body.iter().filter(|statement| {
+                matches!(
+                    statement,
+                    Statement::ExportNamedDeclaration(_)
+                        | Statement::ExportFromDeclaration(_)
+                        | Statement::ExportAllDeclaration(_)
+                )
+            });
+            if let Some(export) = exports.next() {
+                self.0.get_or_insert((export.span().start, EXPORT));
+            }
+        }
+        walk::walk_ts_namespace_declaration(self, namespace);
     }
 }

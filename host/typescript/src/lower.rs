@@ -1,0 +1,51 @@
+//! Lowering of namespaces, enums and `import a = b.c` to JavaScript, by edits of the text.
+//!
+//! oxc looks at one part of a namespace at a time and copies exported variables, so an assignment in the namespace is not
+//! seen outside of it. This pass does what the TypeScript compiler does: an exported variable is a property of the
+//! namespace's object and nothing else, every reference to it is qualified, and the parts of a merged namespace or enum
+//! share one object. Types are left to oxc, which parses the edited text. Lines stay the same; [`Columns`] leads back to
+//! the columns.
+
+use oxc::ast::ast::Program;
+use oxc::ast_visit::Visit;
+use oxc::semantic::Scoping;
+
+pub(crate) use edits::Columns;
+use rewrite::Rewriter;
+use table::Table;
+
+mod aliases;
+mod edits;
+mod enums;
+mod evaluate;
+mod exports;
+mod namespaces;
+mod rewrite;
+mod table;
+
+/// A text without namespaces, enums and aliases of their members.
+#[derive(Debug)]
+pub(crate) struct Lowered {
+    /// The edited text.
+    pub(crate) text: String,
+    /// The columns of the original text.
+    pub(crate) columns: Columns,
+}
+
+/// The words without one of which there is nothing to lower.
+const KEYWORDS: [&str; 4] = ["enum", "namespace", "module", "import"];
+
+/// Lowers a program; `None` if it has nothing to lower.
+pub(crate) fn lowered(text: &str, program: &Program<'_>, scoping: &Scoping) -> Option<Lowered> {
+    if !KEYWORDS.iter().any(|word| text.contains(word)) {
+        return None;
+    }
+    let table = Table::new(program, scoping);
+    if table.is_empty() {
+        return None;
+    }
+    let mut rewriter = Rewriter::new(text, &table);
+    rewriter.visit_program(program);
+    let (text, columns) = rewriter.finish();
+    Some(Lowered { text, columns })
+}

@@ -1,0 +1,176 @@
+//! What a dotted name stands for, and which `import a = b.c` are there when the program runs.
+
+use std::collections::HashSet;
+
+use oxc::ast::ast::{Expression, IdentifierReference, TSModuleReference, TSTypeName};
+use oxc::semantic::SymbolId;
+use oxc::syntax::reference::ReferenceId;
+
+use super::table::{Alias, EntityId, Table, Target};
+
+/// The most aliases of aliases that are followed.
+const DEEPEST: u32 = 32;
+
+/// What a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// A namespace or an enum.
+    Entity(EntityId),
+    /// A member of an enum.
+    Member(EntityId, String),
+    /// Something else.
+    Symbol(SymbolId),
+    /// A type.
+    Type,
+}
+
+impl<'a> Alias<'a> {
+    /// The alias of a reference to something inside of namespaces; `None` for `require`.
+    pub(super) fn new(reference: &TSModuleReference<'a>, exported: bool) -> Option<Self> {
+        let mut path = Vec::new();
+        let root = match reference {
+            TSModuleReference::ExternalModuleReference(_) => return None,
+            TSModuleReference::IdentifierReference(root) => root,
+            TSModuleReference::QualifiedName(name) => {
+                path.push(name.right.name.as_str());
+                let mut left = &name.left;
+                loop {
+                    match left {
+                        TSTypeName::IdentifierReference(root) => break root,
+                        TSTypeName::QualifiedName(name) => {
+                            path.push(name.right.name.as_str());
+                            left = &name.left;
+                        }
+                        TSTypeName::ThisExpression(_) => return None,
+                    }
+                }
+            }
+        };
+        path.reverse();
+        Some(Self { root: root.reference_id.get()?, root_name: root.name.as_str(), path, exported })
+    }
+}
+
+impl Table<'_, '_> {
+    /// The meaning of `a`, `a.b` and `a["b"]`, if the program declares it.
+    pub(super) fn meaning_of(&self, expression: &Expression<'_>) -> Option<Meaning> {
+        match expression {
+            Expression::Identifier(name) => self.meaning_of_name(name),
+            Expression::StaticMemberExpression(member) if !member.optional => {
+                let object = self.meaning_of(&member.object)?;
+                self.member(&object, member.property.name.as_str())
+            }
+            Expression::ComputedMemberExpression(member) if !member.optional => {
+                let object = self.meaning_of(&member.object)?;
+                let name = match &member.expression {
+                    Expression::StringLiteral(name) => name.value.as_str(),
+                    Expression::TemplateLiteral(name) => name.single_quasi()?.as_str(),
+                    _ => return None,
+                };
+                // Only members of enums are found like this.
+                self.member(&object, name).filter(|found| matches!(found, Meaning::Member(..)))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn meaning_of_name(&self, name: &IdentifierReference<'_>) -> Option<Meaning> {
+        self.meaning_of_target(self.target(name), name.name.as_str(), 0)
+    }
+
+    fn meaning_of_target(&self, target: Target, name: &str, depth: u32) -> Option<Meaning> {
+        match target {
+            Target::Unknown => None,
+            Target::Property(entity) => self.member_at(&Meaning::Entity(entity), name, depth),
+            Target::Symbol(symbol) => self.meaning_of_symbol(symbol, depth),
+        }
+    }
+
+    fn meaning_of_symbol(&self, symbol: SymbolId, depth: u32) -> Option<Meaning> {
+        if let Some(alias) = self.aliases.get(&symbol) {
+            return self.meaning_of_alias(alias, depth + 1);
+        }
+        if let Some(entity) = self.by_symbol.get(&symbol) {
+            return Some(Meaning::Entity(*entity));
+        }
+        if self.scoping.symbol_flags(symbol).is_enum_member()
+            && let Some(super::table::Part::Enum(entity)) = self.parts.get(&self.scoping.symbol_scope_id(symbol))
+        {
+            return Some(Meaning::Member(*entity, self.scoping.symbol_name(symbol).to_owned()));
+        }
+        Some(Meaning::Symbol(symbol))
+    }
+
+    fn meaning_of_alias(&self, alias: &Alias<'_>, depth: u32) -> Option<Meaning> {
+        if depth > DEEPEST {
+            return None;
+        }
+        let mut found = self.meaning_of_target(self.target_of(alias.root, alias.root_name), alias.root_name, depth)?;
+        for name in &alias.path {
+            found = self.member_at(&found, name, depth)?;
+        }
+        Some(found)
+    }
+
+    fn member(&self, object: &Meaning, name: &str) -> Option<Meaning> {
+        self.member_at(object, name, 0)
+    }
+
+    fn member_at(&self, object: &Meaning, name: &str, depth: u32) -> Option<Meaning> {
+        let Meaning::Entity(id) = object else { return None };
+        let entity = &self.entities[*id];
+        if entity.members.contains_key(name) {
+            return Some(Meaning::Member(*id, name.to_owned()));
+        }
+        let export = entity.exports.get(name)?;
+        match (export.entity, export.symbol) {
+            (Some(entity), _) => Some(Meaning::Entity(entity)),
+            (None, Some(symbol)) if export.is_value => self.meaning_of_symbol(symbol, depth),
+            (None, _) => Some(Meaning::Type),
+        }
+    }
+
+    /// Returns true if an alias is known to name a type and nothing else.
+    fn is_type(&self, alias: &Alias<'_>) -> bool {
+        match self.meaning_of_alias(alias, 0) {
+            Some(Meaning::Type) => true,
+            Some(Meaning::Entity(entity)) => {
+                let entity = &self.entities[entity];
+                !entity.is_value && entity.symbol.is_none_or(|symbol| !self.scoping.symbol_flags(symbol).is_value())
+            }
+            Some(Meaning::Symbol(symbol)) => {
+                let flags = self.scoping.symbol_flags(symbol);
+                !flags.is_value() && !flags.is_import()
+            }
+            _ => false,
+        }
+    }
+
+    /// Decides which aliases are there when the program runs: exported ones of values, and those that a value is taken from.
+    pub(super) fn decide_aliases(&mut self) {
+        let mut unused: HashSet<ReferenceId> = HashSet::new();
+        for symbol in self.alias_order.clone().into_iter().rev() {
+            let Some(alias) = self.aliases.get(&symbol) else { continue };
+            let is_used = || {
+                let references = self.scoping.get_resolved_reference_ids(symbol).iter();
+                references.filter(|id| !unused.contains(id)).any(|id| self.scoping.get_reference(*id).is_value())
+            };
+            // A name in another part of the namespace is not resolved to the alias, but it is exported then.
+            if !self.is_type(alias) && (alias.exported || is_used()) {
+                self.kept_aliases.insert(symbol);
+            } else {
+                unused.insert(alias.root);
+            }
+        }
+        // An alias of a type is no value of its namespace.
+        let kept = &self.kept_aliases;
+        let aliases = &self.aliases;
+        for export in self.entities.iter_mut().flat_map(|entity| entity.exports.values_mut()) {
+            if let Some(symbol) = export.symbol
+                && aliases.contains_key(&symbol)
+            {
+                export.is_value = kept.contains(&symbol);
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The values of enum members, as far as the text tells them.
+//!
+//! A member with a string has no reverse mapping, and a member without an initializer follows the number before it. The
+//! rules are those of the TypeScript compiler's `createEvaluator`. Strings are known to be strings and not kept: a short
+//! text could make them of any length.
+
+use oxc::ast::ast::{BinaryOperator, Expression, IdentifierReference, UnaryOperator};
+use oxc::semantic::SymbolId;
+use oxc::syntax::scope::ScopeId;
+
+use super::aliases::Meaning;
+use super::table::{EntityId, Table};
+
+/// What is known about the value of an expression.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Value {
+    Number(f64),
+    Text,
+    /// Not known, though it is a string where `is_text` holds.
+    Unknown {
+        is_text: bool,
+    },
+}
+
+/// A value, and how it is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Evaluated {
+    pub(super) value: Value,
+    /// True if the expression names something that is not there when the program runs.
+    pub(super) is_absent: bool,
+}
+
+impl Evaluated {
+    pub(super) const UNKNOWN: Self = Self { value: Value::Unknown { is_text: false }, is_absent: false };
+
+    fn known(value: Value) -> Self {
+        Self { value, is_absent: false }
+    }
+
+    /// Returns true if it is a string, which has no reverse mapping.
+    pub(super) fn is_text(self) -> bool {
+        matches!(self.value, Value::Text | Value::Unknown { is_text: true })
+    }
+}
+
+/// Where an expression is evaluated.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Site {
+    /// The offset of the declaration that it belongs to.
+    pub(super) at: u32,
+    /// The scope around it.
+    pub(super) scope: ScopeId,
+}
+
+impl Table<'_, '_> {
+    pub(super) fn evaluate(&self, expression: &Expression<'_>, site: Site) -> Evaluated {
+        match expression {
+            Expression::ParenthesizedExpression(inner) => self.evaluate(&inner.expression, site),
+            Expression::NumericLiteral(number) => Evaluated::known(Value::Number(number.value)),
+            Expression::StringLiteral(_) => Evaluated::known(Value::Text),
+            Expression::TemplateLiteral(template) => {
+                let parts = template.expressions.iter().map(|part| self.evaluate(part, site));
+                let mut whole = Evaluated::known(Value::Text);
+                for part in parts {
+                    if matches!(part.value, Value::Unknown { .. }) {
+                        whole.value = Value::Unknown { is_text: true };
+                    }
+                    whole.is_absent |= part.is_absent;
+                }
+                whole
+            }
+            Expression::UnaryExpression(unary) => {
+                let operand = self.evaluate(&unary.argument, site);
+                let value = match (unary.operator, operand.value) {
+                    (UnaryOperator::UnaryPlus, Value::Number(number)) => Value::Number(number),
+                    (UnaryOperator::UnaryNegation, Value::Number(number)) => Value::Number(-number),
+                    (UnaryOperator::BitwiseNot, Value::Number(number)) => Value::Number(f64::from(!int32(number))),
+                    _ => Value::Unknown { is_text: false },
+                };
+                Evaluated { value, is_absent: operand.is_absent }
+            }
+            Expression::BinaryExpression(binary) => {
+                let left = self.evaluate(&binary.left, site);
+                let right = self.evaluate(&binary.right, site);
+                let value = binary_value(binary.operator, left, right);
+                Evaluated { value, is_absent: left.is_absent || right.is_absent }
+            }
+            Expression::Identifier(name) => self.evaluate_name(name, site),
+            Expression::StaticMemberExpression(_) | Expression::ComputedMemberExpression(_) => {
+                self.meaning_of(expression).map_or(Evaluated::UNKNOWN, |meaning| self.evaluate_meaning(&meaning, site))
+            }
+            _ => Evaluated::UNKNOWN,
+        }
+    }
+
+    fn evaluate_name(&self, name: &IdentifierReference<'_>, site: Site) -> Evaluated {
+        match self.meaning_of_name(name) {
+            Some(meaning) => self.evaluate_meaning(&meaning, site),
+            None => match name.name.as_str() {
+                "Infinity" => Evaluated::known(Value::Number(f64::INFINITY)),
+                "NaN" => Evaluated::known(Value::Number(f64::NAN)),
+                _ => Evaluated::UNKNOWN,
+            },
+        }
+    }
+
+    fn evaluate_meaning(&self, meaning: &Meaning, site: Site) -> Evaluated {
+        match meaning {
+            Meaning::Member(entity, name) => self.evaluate_member(*entity, name, site),
+            Meaning::Symbol(symbol) => self.evaluate_constant(*symbol, site),
+            Meaning::Entity(_) | Meaning::Type => Evaluated::UNKNOWN,
+        }
+    }
+
+    fn evaluate_member(&self, entity: EntityId, name: &str, site: Site) -> Evaluated {
+        let Some(member) = self.entities[entity].members.get(name) else { return Evaluated::UNKNOWN };
+        match member.value {
+            // A member that is declared later counts as 0, and itself as nothing.
+            _ if member.at == site.at => Evaluated::UNKNOWN,
+            _ if member.at > site.at => Evaluated { value: Value::Number(0.0), is_absent: true },
+            Some(value) => value,
+            None => Evaluated::UNKNOWN,
+        }
+    }
+
+    fn evaluate_constant(&self, symbol: SymbolId, site: Site) -> Evaluated {
+        let Some(constant) = self.constants.get(&symbol) else { return Evaluated::UNKNOWN };
+        if constant.at < site.at || self.is_deferred(symbol, site.scope) {
+            Evaluated { is_absent: false, ..constant.value }
+        } else {
+            Evaluated::UNKNOWN
+        }
+    }
+
+    /// Returns true if a function lies between a scope and that of a symbol, so that the symbol's value is there when it runs.
+    fn is_deferred(&self, symbol: SymbolId, scope: ScopeId) -> bool {
+        let home = self.scoping.symbol_scope_id(symbol);
+        let between = self.scoping.scope_ancestors(scope).take_while(|scope| *scope != home);
+        between.into_iter().any(|scope| self.scoping.scope_flags(scope).is_function())
+    }
+}
+
+fn binary_value(operator: BinaryOperator, left: Evaluated, right: Evaluated) -> Value {
+    let is_plus = operator == BinaryOperator::Addition;
+    let (a, b) = match (left.value, right.value) {
+        (Value::Number(a), Value::Number(b)) => (a, b),
+        (Value::Number(_) | Value::Text, Value::Number(_) | Value::Text) if is_plus => return Value::Text,
+        _ => return Value::Unknown { is_text: is_plus && (left.is_text() || right.is_text()) },
+    };
+    let shift = uint32(b) & 31;
+    Value::Number(match operator {
+        BinaryOperator::Addition => a + b,
+        BinaryOperator::Subtraction => a - b,
+        BinaryOperator::Multiplication => a * b,
+        BinaryOperator::Division => a / b,
+        BinaryOperator::Remainder => a % b,
+        // 1 to the power of something infinite is no number in JavaScript.
+        BinaryOperator::Exponential if a.abs() == 1.0 && !b.is_finite() => f64::NAN,
+        BinaryOperator::Exponential => a.powf(b),
+        BinaryOperator::BitwiseOR => f64::from(int32(a) | int32(b)),
+        BinaryOperator::BitwiseAnd => f64::from(int32(a) & int32(b)),
+        BinaryOperator::BitwiseXOR => f64::from(int32(a) ^ int32(b)),
+        BinaryOperator::ShiftLeft => f64::from(int32(a) << shift),
+        BinaryOperator::ShiftRight => f64::from(int32(a) >> shift),
+        BinaryOperator::ShiftRightZeroFill => f64::from(uint32(a) >> shift),
+        _ => return Value::Unknown { is_text: false },
+    })
+}
+
+/// ECMAScript's ToUint32.
+fn uint32(number: f64) -> u32 {
+    const MODULUS: f64 = 4_294_967_296.0;
+    if !number.is_finite() {
+        return 0;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the remainder is in range")]
+    let bits = number.trunc().rem_euclid(MODULUS) as u32;
+    bits
+}
+
+/// ECMAScript's ToInt32.
+fn int32(number: f64) -> i32 {
+    uint32(number).cast_signed()
+}
+
+/// A number as JavaScript reads it.
+pub(super) fn written(number: f64) -> String {
+    if number.is_nan() {
+        "NaN".to_owned()
+    } else if number.is_infinite() {
+        if number > 0.0 { "Infinity".to_owned() } else { "-Infinity".to_owned() }
+    } else {
+        format!("{number:?}").trim_end_matches(".0").to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_wrap_and_are_written_as_in_javascript() {
+        for (number, wrapped) in
+            [(-1.5, -1), (4_294_967_295.0, -1), (2_147_483_648.0, i32::MIN), (1e300, 0), (f64::NAN, 0)]
+        {
+            assert_eq!(int32(number), wrapped, "{number}");
+        }
+        for (number, text) in [(1.0, "1"), (-0.0, "-0"), (0.1, "0.1"), (1e21, "1e21"), (f64::NEG_INFINITY, "-Infinity")]
+        {
+            assert_eq!(written(number), text);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The second look at a program: the edits.
+
+use oxc::ast::ast::{
+    AssignmentTargetPropertyIdentifier, ExportDeclaration, IdentifierReference, ObjectProperty, TSClassImplements,
+    TSEnumDeclaration, TSExternalModuleDeclaration, TSGlobalDeclaration, TSImportEqualsDeclaration,
+    TSInterfaceDeclaration, TSNamespaceDeclaration, TSType, TSTypeAliasDeclaration,
+};
+use oxc::ast_visit::{Visit, walk};
+use oxc::semantic::SymbolId;
+use oxc::span::Span;
+use std::collections::HashSet;
+
+use super::edits::{Columns, Edits};
+use super::table::{EntityId, Table};
+
+/// Writes the edits of a program.
+pub(super) struct Rewriter<'p, 's, 'a> {
+    pub(super) text: &'p str,
+    pub(super) table: &'p Table<'s, 'a>,
+    pub(super) edits: Edits,
+    /// Namespaces and enums that have a variable already.
+    pub(super) declared: HashSet<SymbolId>,
+    /// The offset of a property that is its own value, as in `{ a }`.
+    shorthand: Option<u32>,
+}
+
+/// The way in which a declaration is exported.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Exported {
+    No,
+    /// By the module.
+    Module,
+    /// By a namespace.
+    Namespace(EntityId),
+}
+
+/// The declaration of a namespace or an enum.
+pub(super) struct Head<'n> {
+    pub(super) name: &'n str,
+    pub(super) symbol: SymbolId,
+    pub(super) entity: EntityId,
+    pub(super) exported: Exported,
+}
+
+impl<'p, 's, 'a> Rewriter<'p, 's, 'a> {
+    pub(super) fn new(text: &'p str, table: &'p Table<'s, 'a>) -> Self {
+        Self { text, table, edits: Edits::default(), declared: HashSet::new(), shorthand: None }
+    }
+
+    pub(super) fn finish(self) -> (String, Columns) {
+        self.edits.apply(self.text)
+    }
+
+    /// The parameter of the functions of a namespace or an enum.
+    pub(super) fn parameter(&self, entity: EntityId) -> &'p str {
+        &self.table.entities[entity].parameter
+    }
+
+    /// Removes a statement. The semicolon keeps the statements around it apart.
+    pub(super) fn remove(&mut self, span: Span) {
+        self.edits.replace(span.start, span.end, ";");
+    }
+
+    /// Removes a part that is not there when the program runs, if another part is. oxc leaves out the others.
+    pub(super) fn remove_type(&mut self, symbol: SymbolId, statement: Span) {
+        let entity = self.table.by_symbol.get(&symbol);
+        if entity.is_some_and(|entity| self.table.entities[*entity].is_lowered) {
+            self.remove(statement);
+        }
+    }
+
+    /// The text that begins a part: its variable, if it is the first, and its function.
+    pub(super) fn opening(&mut self, head: &Head<'_>) -> String {
+        let Head { name, symbol, entity, exported } = *head;
+        let parameter = self.parameter(entity);
+        let is_first = !self.table.functions.contains(&symbol) && self.declared.insert(symbol);
+        let scoping = self.table.scoping;
+        let keyword = if scoping.symbol_scope_id(symbol) == scoping.root_scope_id() { "var" } else { "let" };
+        let export = if matches!(exported, Exported::Module) { "export " } else { "" };
+        let variable = if is_first { format!("{export}{keyword} {name}") } else { String::new() };
+        format!("{variable};(function ({parameter}) {{")
+    }
+
+    /// The text that ends a part: it calls the function with the object of the namespace or the enum.
+    pub(super) fn closing(&self, head: &Head<'_>) -> String {
+        let name = head.name;
+        match head.exported {
+            Exported::Namespace(container) => {
+                let container = self.parameter(container);
+                format!("}})({name} = {container}.{name} || ({container}.{name} = {{}}));")
+            }
+            Exported::No | Exported::Module => format!("}})({name} || ({name} = {{}}));"),
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Rewriter<'_, '_, 'a> {
+    fn visit_export_declaration(&mut self, export: &ExportDeclaration<'a>) {
+        self.export(export, Exported::Module);
+    }
+
+    fn visit_ts_namespace_declaration(&mut self, namespace: &TSNamespaceDeclaration<'a>) {
+        self.namespace(namespace, namespace.span, Exported::No);
+    }
+
+    fn visit_ts_enum_declaration(&mut self, declaration: &TSEnumDeclaration<'a>) {
+        self.enumeration(declaration, declaration.span, Exported::No);
+    }
+
+    fn visit_ts_import_equals_declaration(&mut self, import: &TSImportEqualsDeclaration<'a>) {
+        self.alias(import, import.span, Exported::No);
+    }
+
+    fn visit_object_property(&mut self, property: &ObjectProperty<'a>) {
+        self.shorthand = property.shorthand.then_some(property.span.start);
+        walk::walk_object_property(self, property);
+        self.shorthand = None;
+    }
+
+    fn visit_assignment_target_property_identifier(&mut self, property: &AssignmentTargetPropertyIdentifier<'a>) {
+        self.shorthand = Some(property.span.start);
+        self.visit_identifier_reference(&property.binding);
+        self.shorthand = None;
+        if let Some(init) = &property.init {
+            self.visit_expression(init);
+        }
+    }
+
+    fn visit_identifier_reference(&mut self, name: &IdentifierReference<'a>) {
+        if let Some(parameter) = self.table.qualifier(name) {
+            let qualifier = match self.shorthand == Some(name.span.start) {
+                true => format!("{}: {parameter}.", name.name),
+                false => format!("{parameter}."),
+            };
+            self.edits.insert(name.span.start, qualifier);
+        }
+    }
+
+    // Types name nothing that is there when the program runs.
+    fn visit_ts_type(&mut self, _: &TSType<'a>) {}
+
+    fn visit_ts_class_implements(&mut self, _: &TSClassImplements<'a>) {}
+
+    fn visit_ts_interface_declaration(&mut self, _: &TSInterfaceDeclaration<'a>) {}
+
+    fn visit_ts_type_alias_declaration(&mut self, _: &TSTypeAliasDeclaration<'a>) {}
+
+    fn visit_ts_global_declaration(&mut self, _: &TSGlobalDeclaration<'a>) {}
+
+    fn visit_ts_external_module_declaration(&mut self, _: &TSExternalModuleDeclaration<'a>) {}
+}

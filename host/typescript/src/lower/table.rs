@@ -1,0 +1,258 @@
+//! The namespaces and enums of a program, and the names that each gives to the code inside of it.
+
+use std::collections::{HashMap, HashSet};
+
+use oxc::ast::ast::{IdentifierReference, Program};
+use oxc::ast_visit::Visit;
+use oxc::semantic::{Scoping, SymbolId};
+use oxc::syntax::reference::ReferenceId;
+use oxc::syntax::scope::ScopeId;
+
+use super::evaluate::Evaluated;
+use super::exports::Collector;
+
+/// The most characters of a namespace's name that the name of its parameter has, so that a reference grows by a constant.
+const LONGEST_PARAMETER: usize = 16;
+
+/// The index of an [`Entity`].
+pub(super) type EntityId = usize;
+
+/// A namespace or an enum with all of its parts, and what is merged with them.
+#[derive(Debug)]
+pub(super) struct Entity<'a> {
+    /// The name of the parameter of its functions, which nothing else in the program has.
+    pub(super) parameter: String,
+    /// The symbol of one of its declarations.
+    pub(super) symbol: Option<SymbolId>,
+    /// The exports of the namespace's parts.
+    pub(super) exports: HashMap<&'a str, Export>,
+    /// The members of the enum's parts.
+    pub(super) members: HashMap<&'a str, Member>,
+    /// True if a part of it is there when the program runs.
+    pub(super) is_value: bool,
+    /// True if a part of it becomes a variable here.
+    pub(super) is_lowered: bool,
+}
+
+/// An export of a namespace.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Export {
+    /// False for an interface and other types.
+    pub(super) is_value: bool,
+    /// The symbol in the part that declares it last.
+    pub(super) symbol: Option<SymbolId>,
+    /// The namespace or the enum that it is.
+    pub(super) entity: Option<EntityId>,
+}
+
+/// A member of an enum.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    /// The offset of its declaration.
+    pub(super) at: u32,
+    /// Its value, once the look at the text has come to it.
+    pub(super) value: Option<Evaluated>,
+}
+
+/// A part of a namespace or of an enum, by its scope.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    Namespace(EntityId),
+    Enum(EntityId),
+}
+
+/// The target of `import a = b.c`.
+#[derive(Debug)]
+pub(super) struct Alias<'a> {
+    /// The reference to `b`.
+    pub(super) root: ReferenceId,
+    /// The name `b`.
+    pub(super) root_name: &'a str,
+    /// The names after it.
+    pub(super) path: Vec<&'a str>,
+    /// True for `export import`.
+    pub(super) exported: bool,
+}
+
+/// A variable whose value is known from the text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Constant {
+    /// The offset of its declaration.
+    pub(super) at: u32,
+    /// Its value.
+    pub(super) value: Evaluated,
+}
+
+/// The namespaces and enums of a program.
+#[derive(Debug)]
+pub(super) struct Table<'s, 'a> {
+    pub(super) scoping: &'s Scoping,
+    pub(super) entities: Vec<Entity<'a>>,
+    pub(super) by_symbol: HashMap<SymbolId, EntityId>,
+    pub(super) parts: HashMap<ScopeId, Part>,
+    /// Exported variables and aliases: properties of the namespace's object that have no variable.
+    pub(super) properties: HashSet<SymbolId>,
+    /// Functions and classes, with which a namespace merges without a declaration of its own.
+    pub(super) functions: HashSet<SymbolId>,
+    pub(super) aliases: HashMap<SymbolId, Alias<'a>>,
+    /// Aliases in the order of the text.
+    pub(super) alias_order: Vec<SymbolId>,
+    /// Aliases that become variables or properties.
+    pub(super) kept_aliases: HashSet<SymbolId>,
+    pub(super) constants: HashMap<SymbolId, Constant>,
+    /// The names of all exports and members.
+    pub(super) names: HashSet<&'a str>,
+    parameters: HashSet<String>,
+}
+
+/// The declaration that a name leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A declaration in a scope around the name.
+    Symbol(SymbolId),
+    /// An export of a namespace, or a member of an enum, that another part declares.
+    Property(EntityId),
+    /// Nothing in the program.
+    Unknown,
+}
+
+impl<'s, 'a> Table<'s, 'a> {
+    pub(super) fn new(program: &Program<'a>, scoping: &'s Scoping) -> Self {
+        let mut table = Self {
+            scoping,
+            entities: Vec::new(),
+            by_symbol: HashMap::new(),
+            parts: HashMap::new(),
+            properties: HashSet::new(),
+            functions: HashSet::new(),
+            aliases: HashMap::new(),
+            alias_order: Vec::new(),
+            kept_aliases: HashSet::new(),
+            constants: HashMap::new(),
+            names: HashSet::new(),
+            parameters: HashSet::new(),
+        };
+        Collector::new(&mut table).visit_program(program);
+        if table.entities.iter().any(|entity| !entity.members.is_empty()) {
+            // Once more: now the constants are known that are declared after a function that uses them.
+            Collector::new(&mut table).visit_program(program);
+        }
+        table.decide_aliases();
+        table
+    }
+
+    /// Returns true if there is nothing to lower.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entities.is_empty() && self.aliases.is_empty()
+    }
+
+    /// Makes an entity for a declaration of this name.
+    fn add_entity(&mut self, symbol: SymbolId, name: &str) -> EntityId {
+        if self.parameters.is_empty() {
+            let unresolved = self.scoping.root_unresolved_references().keys().map(|name| name.as_str());
+            let taken = self.scoping.symbol_names().chain(unresolved).filter(|name| name.starts_with('_'));
+            self.parameters = taken.map(str::to_owned).collect();
+            self.parameters.insert(String::new());
+        }
+        let base: String = "_".chars().chain(name.chars().take(LONGEST_PARAMETER)).collect();
+        let mut parameter = base.clone();
+        // Numbers from the count of entities on are free at once, whatever names a hostile text has.
+        let mut number = 2;
+        while !self.parameters.insert(parameter.clone()) {
+            parameter = format!("{base}{number}");
+            number = if number < 16 { number + 1 } else { number.max(self.parameters.len()) + 1 };
+        }
+        let (exports, members) = (HashMap::new(), HashMap::new());
+        self.entities.push(Entity {
+            parameter,
+            symbol: Some(symbol),
+            exports,
+            members,
+            is_value: false,
+            is_lowered: false,
+        });
+        self.entities.len() - 1
+    }
+
+    /// The entity of a declaration that its namespace does not export.
+    pub(super) fn entity_of_symbol(&mut self, symbol: SymbolId, name: &str) -> EntityId {
+        if let Some(known) = self.by_symbol.get(&symbol) {
+            return *known;
+        }
+        let made = self.add_entity(symbol, name);
+        self.by_symbol.insert(symbol, made);
+        made
+    }
+
+    /// The entity of a declaration that `container` exports.
+    pub(super) fn entity_of_export(&mut self, container: EntityId, symbol: SymbolId, name: &'a str) -> EntityId {
+        let known = self.entities[container].exports.get(name).and_then(|export| export.entity);
+        let entity =
+            known.or_else(|| self.by_symbol.get(&symbol).copied()).unwrap_or_else(|| self.add_entity(symbol, name));
+        self.by_symbol.insert(symbol, entity);
+        self.add_export(container, name, Export { is_value: false, symbol: Some(symbol), entity: Some(entity) });
+        entity
+    }
+
+    pub(super) fn add_export(&mut self, container: EntityId, name: &'a str, export: Export) {
+        self.names.insert(name);
+        let known = self.entities[container].exports.entry(name).or_default();
+        known.is_value |= export.is_value;
+        known.symbol = export.symbol.or(known.symbol);
+        known.entity = export.entity.or(known.entity);
+    }
+
+    /// Returns true if a part gives the code inside of it a value of this name.
+    fn gives(&self, part: Part, name: &str) -> Option<EntityId> {
+        let (entity, found) = match part {
+            Part::Namespace(entity) => {
+                (entity, self.entities[entity].exports.get(name).is_some_and(|export| self.is_value(export)))
+            }
+            Part::Enum(entity) => (entity, self.entities[entity].members.contains_key(name)),
+        };
+        found.then_some(entity)
+    }
+
+    pub(super) fn is_value(&self, export: &Export) -> bool {
+        export.is_value || export.entity.is_some_and(|entity| self.entities[entity].is_value)
+    }
+
+    /// The declaration that a value's name leads to, by TypeScript's rules.
+    pub(super) fn target(&self, name: &IdentifierReference<'_>) -> Target {
+        name.reference_id.get().map_or(Target::Unknown, |id| self.target_of(id, name.name.as_str()))
+    }
+
+    pub(super) fn target_of(&self, reference: ReferenceId, name: &str) -> Target {
+        let reference = self.scoping.get_reference(reference);
+        let symbol = reference.symbol_id();
+        if self.names.contains(name) {
+            let is_value = |symbol: &SymbolId| self.scoping.symbol_flags(*symbol).can_be_referenced_by_value();
+            let home = symbol.filter(is_value).map(|symbol| self.scoping.symbol_scope_id(symbol));
+            for scope in self.scoping.scope_ancestors(reference.scope_id()) {
+                if Some(scope) == home {
+                    break;
+                }
+                if let Some(entity) = self.parts.get(&scope).and_then(|part| self.gives(*part, name)) {
+                    return Target::Property(entity);
+                }
+            }
+        }
+        symbol.map_or(Target::Unknown, Target::Symbol)
+    }
+
+    /// The parameter whose property a name is, if it is one.
+    pub(super) fn qualifier(&self, name: &IdentifierReference<'_>) -> Option<&str> {
+        let entity = match self.target(name) {
+            Target::Property(entity) => entity,
+            Target::Symbol(symbol)
+                if self.properties.contains(&symbol) || self.scoping.symbol_flags(symbol).is_enum_member() =>
+            {
+                match self.parts.get(&self.scoping.symbol_scope_id(symbol))? {
+                    Part::Namespace(entity) | Part::Enum(entity) => *entity,
+                }
+            }
+            _ => return None,
+        };
+        Some(&self.entities[entity].parameter)
+    }
+}
