@@ -131,13 +131,6 @@ impl Table<'_, '_> {
             Evaluated::UNKNOWN
         }
     }
-
-    /// Returns true if a function lies between a scope and that of a symbol, so that the symbol's value is there when it runs.
-    fn is_deferred(&self, symbol: SymbolId, scope: ScopeId) -> bool {
-        let home = self.scoping.symbol_scope_id(symbol);
-        let between = self.scoping.scope_ancestors(scope).take_while(|scope| *scope != home);
-        between.into_iter().any(|scope| self.scoping.scope_flags(scope).is_function())
-    }
 }
 
 fn binary_value(operator: BinaryOperator, left: Evaluated, right: Evaluated) -> Value {

@@ -7,6 +7,7 @@ use oxc::ast::ast::{
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::semantic::{ScopeFlags, SymbolId};
+use oxc::syntax::scope::ScopeId;
 
 use super::evaluate::{Evaluated, Site, Value};
 use super::table::{Alias, Constant, EntityId, Export, Member, Part, Table};
@@ -18,6 +19,8 @@ pub(super) struct Collector<'t, 's, 'a> {
     namespace: Option<EntityId>,
     /// True for a declaration after `export`.
     exported: bool,
+    /// False for the first time, when names cannot be looked up.
+    evaluates: bool,
 }
 
 /// Returns true if a namespace is there when the program runs: it has anything but types.
@@ -57,8 +60,8 @@ pub(super) fn bound<'a>(pattern: &BindingPattern<'a>, found: &mut dyn FnMut(&'a 
 }
 
 impl<'t, 's, 'a> Collector<'t, 's, 'a> {
-    pub(super) fn new(table: &'t mut Table<'s, 'a>) -> Self {
-        Self { table, namespace: None, exported: false }
+    pub(super) fn new(table: &'t mut Table<'s, 'a>, evaluates: bool) -> Self {
+        Self { table, namespace: None, exported: false, evaluates }
     }
 
     /// The namespace that exports the declaration.
@@ -92,19 +95,22 @@ impl<'t, 's, 'a> Collector<'t, 's, 'a> {
         (self.namespace, self.exported) = outside;
     }
 
-    fn member(&mut self, id: EntityId, member: &TSEnumMember<'a>, before: Option<Evaluated>, site: Site) -> Evaluated {
-        let value = match (&member.initializer, before) {
-            (Some(initializer), _) => self.table.evaluate(initializer, site),
-            (None, None) => Evaluated { value: Value::Number(0.0), is_absent: false },
-            (None, Some(Evaluated { value: Value::Number(number), .. })) => {
-                Evaluated { value: Value::Number(number + 1.0), is_absent: false }
-            }
-            (None, Some(_)) => Evaluated::UNKNOWN,
-        };
-        let name = static_name(member);
-        self.table.names.insert(name);
-        self.table.entities[id].members.insert(name, Member { at: site.at, value: Some(value) });
-        value
+    /// Evaluates the members of a part of an enum.
+    fn members(&mut self, id: EntityId, declaration: &TSEnumDeclaration<'a>, scope: ScopeId) {
+        let mut next = Evaluated { value: Value::Number(0.0), is_absent: false };
+        for member in &declaration.body.members {
+            let at = member.span.start;
+            let value = match &member.initializer {
+                Some(initializer) => self.table.evaluate(initializer, Site { at, scope }),
+                None => next,
+            };
+            let kept = Evaluated { is_absent: value.is_absent || declaration.declare, ..value };
+            self.table.entities[id].members.insert(static_name(member), Member { at, value: Some(kept) });
+            next = match value.value {
+                Value::Number(number) => Evaluated { value: Value::Number(number + 1.0), is_absent: false },
+                _ => Evaluated::UNKNOWN,
+            };
+        }
     }
 }
 
@@ -158,15 +164,8 @@ impl<'a> Visit<'a> for Collector<'_, '_, 'a> {
             self.table.names.insert(static_name(member));
             self.table.entities[entity].members.entry(static_name(member)).or_insert(Member { at, value: None });
         }
-        let mut before = None;
-        for member in &declaration.body.members {
-            let value = self.member(entity, member, before, Site { at: member.span.start, scope });
-            before = Some(value);
-            if declaration.declare
-                && let Some(known) = self.table.entities[entity].members.get_mut(static_name(member))
-            {
-                known.value = Some(Evaluated { is_absent: true, ..value });
-            }
+        if self.evaluates {
+            self.members(entity, declaration, scope);
         }
         self.inside(None, false, |inner| walk::walk_ts_enum_body(inner, &declaration.body));
     }
@@ -197,6 +196,7 @@ impl<'a> Visit<'a> for Collector<'_, '_, 'a> {
                 && let (Some(symbol), Some(init)) = (name.symbol_id.get(), &variable.init)
                 && variables.kind.is_const()
                 && variable.type_annotation.is_none()
+                && self.evaluates
             {
                 let site = Site { at: variable.span.start, scope: self.table.scoping.symbol_scope_id(symbol) };
                 let value = self.table.evaluate(init, site);

@@ -100,9 +100,21 @@ pub(super) struct Table<'s, 'a> {
     /// Aliases that become variables or properties.
     pub(super) kept_aliases: HashSet<SymbolId>,
     pub(super) constants: HashMap<SymbolId, Constant>,
+    /// Where each scope is, so that no name has to be looked for scope by scope.
+    places: HashMap<ScopeId, Place>,
     /// The names of all exports and members.
     pub(super) names: HashSet<&'a str>,
     parameters: HashSet<String>,
+}
+
+/// Where a scope is among the others.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    depth: u32,
+    /// The depth of the innermost function around it.
+    function: u32,
+    /// The innermost part around it.
+    part: Option<ScopeId>,
 }
 
 /// The declaration that a name leads to.
@@ -129,13 +141,18 @@ impl<'s, 'a> Table<'s, 'a> {
             alias_order: Vec::new(),
             kept_aliases: HashSet::new(),
             constants: HashMap::new(),
+            places: HashMap::new(),
             names: HashSet::new(),
             parameters: HashSet::new(),
         };
-        Collector::new(&mut table).visit_program(program);
+        Collector::new(&mut table, false).visit_program(program);
+        if !table.is_empty() {
+            table.places = places(scoping, &table.parts);
+        }
         if table.entities.iter().any(|entity| !entity.members.is_empty()) {
-            // Once more: now the constants are known that are declared after a function that uses them.
-            Collector::new(&mut table).visit_program(program);
+            // Twice, as a function may use a constant that is declared after it.
+            Collector::new(&mut table, true).visit_program(program);
+            Collector::new(&mut table, true).visit_program(program);
         }
         table.decide_aliases();
         table
@@ -228,16 +245,26 @@ impl<'s, 'a> Table<'s, 'a> {
         if self.names.contains(name) {
             let is_value = |symbol: &SymbolId| self.scoping.symbol_flags(*symbol).can_be_referenced_by_value();
             let home = symbol.filter(is_value).map(|symbol| self.scoping.symbol_scope_id(symbol));
-            for scope in self.scoping.scope_ancestors(reference.scope_id()) {
-                if Some(scope) == home {
+            let home = home.and_then(|home| self.places.get(&home));
+            let part_of = |scope: ScopeId| self.places.get(&scope).and_then(|place| place.part);
+            let mut around = part_of(reference.scope_id());
+            while let Some((scope, place)) = around.and_then(|scope| Some((scope, self.places.get(&scope)?))) {
+                if home.is_some_and(|home| home.depth >= place.depth) {
                     break;
                 }
                 if let Some(entity) = self.parts.get(&scope).and_then(|part| self.gives(*part, name)) {
                     return Target::Property(entity);
                 }
+                around = self.scoping.scope_parent_id(scope).and_then(part_of);
             }
         }
         symbol.map_or(Target::Unknown, Target::Symbol)
+    }
+
+    /// Returns true if a function lies between a scope and that of a symbol, so that the symbol's value is there when it runs.
+    pub(super) fn is_deferred(&self, symbol: SymbolId, scope: ScopeId) -> bool {
+        let home = self.places.get(&self.scoping.symbol_scope_id(symbol));
+        home.zip(self.places.get(&scope)).is_some_and(|(home, place)| place.function > home.depth)
     }
 
     /// The parameter whose property a name is, if it is one.
@@ -255,4 +282,18 @@ impl<'s, 'a> Table<'s, 'a> {
         };
         Some(&self.entities[entity].parameter)
     }
+}
+
+/// Looks through the scopes, outer ones first.
+fn places(scoping: &Scoping, parts: &HashMap<ScopeId, Part>) -> HashMap<ScopeId, Place> {
+    let mut places: HashMap<ScopeId, Place> = HashMap::new();
+    for scope in scoping.scope_descendants_from_root() {
+        let outer = scoping.scope_parent_id(scope).and_then(|outer| places.get(&outer).copied());
+        let depth = outer.map_or(0, |outer| outer.depth + 1);
+        let is_function = scoping.scope_flags(scope).is_function();
+        let function = if is_function { depth } else { outer.map_or(0, |outer| outer.function) };
+        let part = if parts.contains_key(&scope) { Some(scope) } else { outer.and_then(|outer| outer.part) };
+        places.insert(scope, Place { depth, function, part });
+    }
+    places
 }
