@@ -3,11 +3,13 @@
 //! `numbers::NAME` are integers of numpy and what is built on it, with their values on a 64-bit system. `programs::NAME`
 //! are the programs of `tests/fixtures/python/compat`, `javascript::NAME` and `lua::NAME`
 //! those of `tests/fixtures/javascript` and `lua`, with what Node and `lua` printed; `typescript::NAME` those of
-//! `tests/fixtures/typescript`, with what they print compiled by npm's `typescript` and run by Node; `quickjs::NAME` are QuickJS-NG's own tests, from the locked
+//! `tests/fixtures/typescript`, with what they print compiled by npm's `typescript` and run by Node; `absent::NAME` use what Node
+//! has and the JavaScript runtime does not; `quickjs::NAME` are QuickJS-NG's own tests, from the locked
 //! crate with its sources; `pyperformance::NAME` are benchmark programs of that package, which is fetched with pip when
 //! the tests run and checked against its pinned digest. Where something cannot be had its tests are ignored with the
 //! reason; `CODEBOX_REQUIRE=pyperformance,quickjs` makes that a failure.
 
+mod absent;
 mod benchmarks;
 mod corpus;
 mod numbers;
@@ -44,6 +46,7 @@ fn main() -> anyhow::Result<()> {
     let mut trials = programs::trials(&kit, &ready)?;
     trials.extend(numbers::trials(&kit, &ready));
     trials.extend(corpus::trials(&kit, &ready)?);
+    trials.extend(absent::trials(&kit, &ready)?);
     trials.extend(quickjs::trials(&kit, &ready)?);
     trials.extend(benchmarks::trials(&kit, &ready)?);
     trials.push(Trial::test("list::enough_benchmarks", || Ok(benchmarks::enough()?)));

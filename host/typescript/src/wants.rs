@@ -57,8 +57,8 @@ pub struct Want {
 const MOST: usize = 32;
 
 /// Without any of these words a program has only the language itself.
-const WORDS: [&str; 9] =
-    ["import", "require", "fetch", "WebSocket", "EventSource", "Worker", "WebAssembly", "Stream(", " from "];
+const WORDS: [&str; 10] =
+    ["import", "require", "fetch", "WebSocket", "EventSource", "Worker", "WebAssembly", "Stream(", " from ", "subtle"];
 
 pub(crate) fn can_want(text: &str) -> bool {
     WORDS.iter().any(|word| text.contains(word))

@@ -82,6 +82,10 @@ fn powers() -> Vec<Case> {
             .prints("on\n")
             .python("import os, signal\ntry:\n    os.kill(1, signal.SIGKILL)\nexcept PermissionError:\n    pass\nprint('on')")
             .scripts("try { process.kill(1, 'SIGKILL') } catch {}\nsetTimeout(() => console.log('on'), 50)"),
+        code("missing::cipher")
+            .wasm(expected().exits(1).misses("Node's crypto.createCipheriv").complains("crypto.createCipheriv is not available in this sandbox"))
+            .containers(expected().prints("16\n"))
+            .scripts("const name = 'createCipheriv'\nconst cipher = require('crypto')[name]('aes-128-cbc', '0123456789abcdef', '0123456789abcdef')\nconsole.log(cipher.update('text').length + cipher.final().length)"),
         code("missing::pipe")
             .wasm(expected().prints("pipes are not available in this sandbox\n"))
             .containers(expected().prints("through\n"))

@@ -1,6 +1,8 @@
 // Powers that this sandbox lacks: the error a program expects of Node, and a line to the host that says what it was after.
 import { native } from './native.js';
 import { SafeWeakMap, getOwnPropertyDescriptor } from './engine/uncurry.js';
+import { coded } from './node/errors.js';
+import { globals } from './absent.json';
 
 const { stringify } = JSON;
 
@@ -23,6 +25,19 @@ export function lackOf(error) {
     if (what !== undefined) return what;
     error = getOwnPropertyDescriptor(error, 'cause')?.value;
   }
+  return undefined;
+}
+
+// Reports a function or class of Node that is not there, and returns the error to throw.
+export function unavailable(name) {
+  tell(`api:${name}`);
+  return coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', `${name} is not available in this sandbox`);
+}
+
+// What Node has under a global name that is not defined here, given the message of a ReferenceError.
+export function globalOf(message) {
+  const ending = ' is not defined';
+  for (let i = 0; i < globals.length; i++) if (message === globals[i] + ending) return `api:${globals[i]}`;
   return undefined;
 }
 

@@ -150,6 +150,9 @@ Object.assign(process, {
     if (pid === process.pid && signal === 0) return true;
     throw refuse('processes', 'ENOSYS', 'kill');
   },
+  ref() {},
+  unref() {},
+  openStdin: () => process.stdin,
   emitWarning,
   getActiveResourcesInfo: () => [],
   setUncaughtExceptionCaptureCallback(fn) {

@@ -10,7 +10,7 @@ import { headerOf, messageOf, titleOf } from './engine/titles.js';
 import { isNative } from './engine/sites.js';
 import { defineProperty, uncurry } from './engine/uncurry.js';
 import { surely } from './engine/pristine.js';
-import { tell as tellMissing, lackOf } from './missing.js';
+import { globalOf, lackOf, tell as tellMissing } from './missing.js';
 import * as processPart from './process.js';
 
 const { process } = processPart;
@@ -117,9 +117,9 @@ function lineInMain(error) {
 }
 
 function tell(error, text) {
-  const lack = lackOf(error);
-  if (lack !== undefined) tellMissing(lack);
   const { name, value } = whatIs(error);
+  const lack = lackOf(error) ?? (name === 'ReferenceError' ? globalOf(value) : undefined);
+  if (lack !== undefined) tellMissing(lack);
   const line = surely(() => lineInMain(error), () => null);
   native.host(stringify({ __proto__: null, op: 'error', name: slice(name, 0, MOST), value: slice(value, 0, MOST), traceback: slice(text, -MOST), line }));
 }

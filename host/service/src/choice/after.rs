@@ -103,7 +103,7 @@ fn serves(what: &str) -> bool {
     ];
     match what.strip_prefix("the module ") {
         Some(module) => MODULES.contains(&module),
-        None => matches!(what, "threads" | "processes" | "network sockets"),
+        None => what.starts_with("Node's ") || matches!(what, "threads" | "processes" | "network sockets"),
     }
 }
 
@@ -127,7 +127,9 @@ mod tests {
         let after = |report: &RunReport| after(report, &job, Escalation::Allowed);
         let failed = Outcome::Exited(1);
         assert_eq!(after(&report(failed.clone(), &["threads"])), After::Escalate("threads".to_owned()));
-        assert_eq!(after(&report(failed.clone(), &["the module ssl"])), After::Escalate("the module ssl".to_owned()));
+        for served in ["the module ssl", "Node's crypto.createCipheriv"] {
+            assert_eq!(after(&report(failed.clone(), &[served])), After::Escalate(served.to_owned()));
+        }
         for (outcome, missing) in [
             (Outcome::Exited(0), &["threads"][..]),
             (failed.clone(), &[]),

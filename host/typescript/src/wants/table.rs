@@ -2,7 +2,32 @@
 //!
 //! The runtime's modules for processes, threads and the network load and fail when they are used, so they count by calls.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
 use super::Lack;
+
+/// The table of what the runtime stands in for.
+#[derive(Default, Deserialize)]
+struct Absent {
+    modules: BTreeMap<String, BTreeSet<String>>,
+    subtle: BTreeSet<String>,
+}
+
+/// Functions and classes of Node that the runtime does not have, as `module.name`. Their use fails.
+static ABSENT: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let text = include_str!("../../../../guest-runtimes/javascript/prelude/src/absent.json");
+    // The tests read it too, so that it has the right form.
+    let Absent { modules, subtle } = serde_json::from_str(text).unwrap_or_default();
+    let of_modules =
+        modules.iter().flat_map(|(module, names)| names.iter().map(move |name| format!("{module}.{name}")));
+    let of_subtle = subtle
+        .iter()
+        .flat_map(|name| ["crypto.subtle", "crypto.webcrypto.subtle"].map(|object| format!("{object}.{name}")));
+    of_modules.chain(of_subtle).chain(["fs.watch".to_owned(), "fs.watchFile".to_owned()]).collect()
+});
 
 /// What a call of this function or class takes.
 pub(super) fn of_call(path: &str) -> Option<Lack> {
@@ -19,7 +44,7 @@ pub(super) fn of_call(path: &str) -> Option<Lack> {
         | ("dgram", "createSocket" | "Socket")
         | ("inspector", "open") => Lack::Sockets,
         ("dns" | "dns.promises" | "dns/promises", name) if is_lookup(name) => Lack::Sockets,
-        _ => return None,
+        _ => return ABSENT.get(path).map(|path| Lack::Module(path)),
     })
 }
 
@@ -29,7 +54,7 @@ fn is_lookup(name: &str) -> bool {
 
 /// Whether a name that no program binds is looked at.
 pub(super) fn is_global(name: &str) -> bool {
-    of_call(name).is_some() || matches!(name, "globalThis" | "global" | "window" | "self")
+    of_call(name).is_some() || matches!(name, "globalThis" | "global" | "window" | "self" | "crypto")
 }
 
 /// What an import takes, and the name of what is imported; nothing if the runtime has it, or it is not known.

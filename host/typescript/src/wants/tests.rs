@@ -50,6 +50,17 @@ fn calls_show_what_a_program_wants() {
         ("require('dgram').createSocket('udp4')", "sockets 1: dgram.createSocket"),
         ("const m = await WebAssembly.compile(b)", "module 1: WebAssembly"),
         (
+            "import crypto from 'node:crypto';\ncrypto.createCipheriv('aes-256-cbc', k, v)",
+            "module 2: crypto.createCipheriv",
+        ),
+        (
+            "const { brotliCompressSync } = require('zlib');\nbrotliCompressSync('x')",
+            "module 2: zlib.brotliCompressSync",
+        ),
+        ("import { Session } from 'inspector/promises';\nnew Session()", "module 2: inspector/promises.Session"),
+        ("await crypto.subtle.importKey('raw', k)", "module 1: crypto.subtle.importKey"),
+        ("import fs from 'fs';\nfs.watch('.')", "module 2: fs.watch"),
+        (
             "import { createRequire } from 'module'; const require = createRequire(import.meta.url);\nrequire('child_process').exec('x')",
             "processes 2: child_process.exec",
         ),

@@ -314,7 +314,13 @@ fn lacking(what: &str) -> Missing {
         ),
         other => match other.strip_prefix("module:") {
             Some(module) => return Missing::module(module),
-            None => (other.to_owned(), "this tier does not have it"),
+            None => match other.strip_prefix("api:") {
+                Some(api) => (
+                    format!("Node's {api}"),
+                    "the JavaScript runtime does not have it: run it in a container (--isolation container), where Node has",
+                ),
+                None => (other.to_owned(), "this tier does not have it"),
+            },
         },
     };
     Missing { what: name, hint: hint.to_owned() }

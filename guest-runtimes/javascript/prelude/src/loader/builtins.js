@@ -1,5 +1,6 @@
 // Node's own modules by name. Those that most programs use are made with the image, the others when they are first asked for.
 import { coded } from '../node/errors.js';
+import { complete } from '../node/absent.js';
 import { SafeMap, SafeSet } from '../engine/uncurry.js';
 
 const made = new SafeMap();
@@ -30,6 +31,7 @@ export function builtin(name) {
   const make = makers.get(name);
   if (make === undefined) throw coded(Error, 'ERR_UNKNOWN_BUILTIN_MODULE', `No such built-in module: node:${name}`);
   const exports = make();
+  complete(name, exports);
   tidy(exports);
   made.set(name, exports);
   return exports;

@@ -238,7 +238,7 @@ Module._extensions['.json'] = function (module, filename) {
   }
 };
 Module._extensions['.node'] = function (module, filename) {
-  throw coded(Error, 'ERR_DLOPEN_FAILED', `${filename}: native addons cannot be loaded in this sandbox`);
+  throw lacking('api:native addons', coded(Error, 'ERR_DLOPEN_FAILED', `${filename}: native addons cannot be loaded in this sandbox`));
 };
 
 // An ES module, which has to be one that needs no waiting.

@@ -11,6 +11,8 @@ import { Buffer, wrap } from './buffer.js';
 import { Transform } from './stream.js';
 import { enqueue } from '../loop/loop.js';
 import { coded, invalidArgType, outOfRange, validateFunction, validateInteger, validateString } from './errors.js';
+import { tell } from '../missing.js';
+import { isHash } from './absent.js';
 import { crypto as webcrypto, randomUUID } from '../web/crypto.js';
 
 const HASHES = {
@@ -22,7 +24,10 @@ const NAMES = ['md5', 'ripemd160', 'sha1', 'sha224', 'sha256', 'sha3-224', 'sha3
 function hashOf(name, missing) {
   validateString(name, 'algorithm');
   const found = HASHES[name.toLowerCase().replace(/^rsa-/, '').replace(/^sha-(?=\d)/, 'sha')];
-  if (found === undefined) throw missing(name);
+  if (found === undefined) {
+    if (isHash(name.toLowerCase())) tell(`api:hash ${name}`);
+    throw missing(name);
+  }
   return found;
 }
 const unsupported = () => new Error('Digest method not supported');
@@ -156,13 +161,6 @@ const hkdfSync = (digest, key, salt, info, length) => {
   return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
 };
 
-// Ciphers, keys and certificates are not there; saying so at use lets programs load that import them in passing.
-const lacking = (name) => {
-  const fail = () => {
-    throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', `crypto.${name} is not available in this sandbox`);
-  };
-  return Object.defineProperty(fail, 'name', { value: name });
-};
 const crypto = {
   createHash: (algorithm, options) => new Hash(algorithm, options),
   createHmac: (algorithm, key, options) => new Hmac(algorithm, key, options),
@@ -181,10 +179,6 @@ const crypto = {
   Hash, Hmac, KeyObject,
   getRandomValues: (array) => webcrypto.getRandomValues(array),
   webcrypto, subtle: webcrypto.subtle,
-  constants: {},
+  constants: {}, getFips: () => 0, secureHeapUsed: () => undefined,
 };
-for (const name of [
-  'createCipheriv', 'createDecipheriv', 'createSign', 'createVerify', 'createDiffieHellman', 'createECDH', 'generateKeyPair', 'generateKeyPairSync', 'generateKeySync',
-  'createPrivateKey', 'createPublicKey', 'publicEncrypt', 'privateDecrypt', 'sign', 'verify', 'diffieHellman', 'getDiffieHellman', 'generateKey', 'generatePrime', 'generatePrimeSync',
-]) crypto[name] = lacking(name);
 export default crypto;

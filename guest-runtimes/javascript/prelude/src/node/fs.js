@@ -7,6 +7,7 @@ import { cwd } from '../process.js';
 import { customPromisifyArgs } from './util.js';
 import { EventEmitter } from './events.js';
 import { matchesGlob } from './path-posix.js';
+import { tell } from '../missing.js';
 
 const { constants, Stats, Dirent } = core;
 
@@ -416,6 +417,7 @@ promises.glob = async function* glob(pattern, options) {
 
 function cannotWatch(path) {
   core.given(path);
+  tell('api:fs.watch');
   const error = new Error(`ENOSYS: function not implemented, watch '${path}': files cannot be watched in this sandbox`);
   return Object.assign(error, { errno: -38, code: 'ENOSYS', syscall: 'watch', path });
 }

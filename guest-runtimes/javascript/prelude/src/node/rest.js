@@ -1,5 +1,6 @@
 // Smaller modules of Node, a few lines each.
 import { native } from '../native.js';
+import { tell } from '../missing.js';
 import { coded } from './errors.js';
 import { Buffer } from './buffer.js';
 import { structuredClone } from '../web/clone.js';
@@ -30,16 +31,13 @@ export function v8() {
       return bytes;
     },
     deserialize(bytes) {
-      if (!(kData in bytes)) throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', "V8's serialization format cannot be read in this sandbox");
+      if (!(kData in bytes)) {
+        tell('api:v8.deserialize');
+        throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', "V8's serialization format cannot be read in this sandbox");
+      }
       return structuredClone(bytes[kData]);
     },
     startupSnapshot: { isBuildingSnapshot: () => false },
-    writeHeapSnapshot() {
-      throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', 'heap snapshots are not available in this sandbox');
-    },
-    getHeapSnapshot() {
-      throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', 'heap snapshots are not available in this sandbox');
-    },
   };
 }
 
@@ -134,18 +132,10 @@ export function punycode() {
   return { toASCII: encodeLabel, toUnicode: (text) => text, version: '2.1.0', ucs2: { decode: (text) => [...text].map((c) => c.codePointAt(0)), encode: (codes) => String.fromCodePoint(...codes) } };
 }
 
-const lacking = (module, names) => () =>
-  Object.fromEntries(
-    names.map((name) => [
-      name,
-      { [name]() {
-        throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', `${module}.${name} is not available in this sandbox`);
-      } }[name],
-    ]),
-  );
-export const inspector = lacking('inspector', ['open', 'close', 'url', 'waitForDebugger', 'Session']);
-export const repl = lacking('repl', ['start', 'REPLServer']);
-export const wasi = lacking('wasi', ['WASI']);
+// All of these are in the table of what is absent.
+export const inspector = () => ({});
+export const repl = () => ({});
+export const wasi = () => ({});
 export const traceEvents = () => ({ createTracing: () => ({ enable() {}, disable() {}, enabled: false, categories: '' }), getEnabledCategories: () => undefined });
 
 export function domain() {

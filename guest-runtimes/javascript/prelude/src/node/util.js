@@ -209,7 +209,7 @@ export default {
   format, formatWithOptions, inspect, stripVTControlCharacters, promisify, callbackify, deprecate, inherits, debuglog, debug: debuglog, types, TextDecoder, TextEncoder,
   isDeepStrictEqual, parseArgs, styleText, toUSVString, parseEnv, getSystemErrorName, getSystemErrorMessage, getSystemErrorMap, MIMEType, aborted, getCallSites,
   getCallSite: getCallSites,
-  isArray, isError,
+  isArray, isBuffer: (value) => globalThis.Buffer.isBuffer(value), isError,
   isBoolean: kindOf('boolean'), isNull: (value) => value === null, isNullOrUndefined: (value) => value === null || value === undefined, isNumber: kindOf('number'),
   isString: kindOf('string'), isSymbol: kindOf('symbol'), isUndefined: kindOf('undefined'), isRegExp: typeTests.isRegExp,
   isObject: (value) => value !== null && typeof value === 'object', isDate: typeTests.isDate, isFunction: kindOf('function'),

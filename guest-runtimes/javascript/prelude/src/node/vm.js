@@ -1,6 +1,6 @@
 // node:vm, as far as one context goes: code runs in the program's own.
 import { native } from '../native.js';
-import { coded, invalidArgType, validateString } from './errors.js';
+import { invalidArgType, validateString } from './errors.js';
 import { remember } from '../engine/sources.js';
 
 const nameOf = (options) => (typeof options === 'string' ? options : options?.filename ?? 'evalmachine.<anonymous>');
@@ -71,12 +71,7 @@ export class Script {
 }
 
 export const compileFunction = (code, parameters = [], options) => native.compileFunction(code, nameOf(options), parameters);
-const lacking = class {
-  constructor() {
-    throw coded(Error, 'ERR_VM_MODULE_NOT_MODULE', 'vm modules are not available in this sandbox');
-  }
-};
 export default {
-  Script, createContext, isContext, runInThisContext, runInContext, runInNewContext, compileFunction, Module: lacking, SourceTextModule: lacking, SyntheticModule: lacking,
+  Script, createContext, isContext, runInThisContext, runInContext, runInNewContext, compileFunction,
   createScript: (code, options) => new Script(code, options), measureMemory: async () => ({}), constants: { USE_MAIN_CONTEXT_DEFAULT_LOADER: Symbol('main loader'), DONT_CONTEXTIFY: Symbol('dont contextify') },
 };

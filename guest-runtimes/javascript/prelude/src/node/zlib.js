@@ -1,7 +1,7 @@
 // node:zlib by a package that does deflate in JavaScript: at once, by callback, and as streams that work when all is there.
 import { deflateSync, gunzipSync, gzipSync, inflateSync, unzlibSync, zlibSync } from 'fflate/browser';
 import { Buffer, wrap } from './buffer.js';
-import { coded, validateFunction } from './errors.js';
+import { validateFunction } from './errors.js';
 import { enqueue } from '../loop/loop.js';
 import { crc32 } from './checksums.js';
 import { Transform } from './stream.js';
@@ -111,12 +111,4 @@ for (const [name, way] of Object.entries(WAYS)) {
 
 zlib.crc32 = (data, value = 0) => crc32(bytesOf(data), value);
 
-for (const name of ['brotliCompress', 'brotliDecompress', 'zstdCompress', 'zstdDecompress']) {
-  const fail = () => {
-    throw coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', `zlib.${name} is not available in this sandbox`);
-  };
-  zlib[name] = fail;
-  zlib[`${name}Sync`] = fail;
-  zlib[`create${name[0].toUpperCase()}${name.slice(1)}`] = fail;
-}
 export default zlib;

@@ -1,5 +1,7 @@
 // The web's crypto: random values, and subtle.digest by the hashes of node:crypto.
 import { native } from '../native.js';
+import { tell } from '../missing.js';
+import { subtle as subtleAbsent } from '../absent.json';
 import { enqueue } from '../loop/loop.js';
 
 const INTEGERS = new Set(['Int8Array', 'Uint8Array', 'Uint8ClampedArray', 'Int16Array', 'Uint16Array', 'Int32Array', 'Uint32Array', 'BigInt64Array', 'BigUint64Array']);
@@ -30,8 +32,9 @@ export class SubtleCrypto {
     return digest.buffer.slice(digest.byteOffset, digest.byteOffset + digest.length);
   }
 }
-for (const name of ['encrypt', 'decrypt', 'sign', 'verify', 'deriveBits', 'deriveKey', 'generateKey', 'importKey', 'exportKey', 'wrapKey', 'unwrapKey']) {
+for (const name of subtleAbsent) {
   SubtleCrypto.prototype[name] = async () => {
+    tell(`api:crypto.subtle.${name}`);
     throw new DOMException(`crypto.subtle.${name} is not available in this sandbox`, 'NotSupportedError');
   };
 }

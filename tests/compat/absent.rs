@@ -1,0 +1,122 @@
+//! Functions of Node that the JavaScript runtime does not have.
+//!
+//! `absent::every_function_of_node_has_a_name` holds the runtime against `node-22-functions.json`, the functions and classes of
+//! Node 22's modules. `absent::MODULE` uses all that the prelude's table lists for a module: each fails with the same error,
+//! and the report names it and tells how to get it.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox_testkit::Kit;
+use libtest_mimic::Trial;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{Shared, completed, without};
+
+/// The table of the prelude.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    modules: BTreeMap<String, Vec<String>>,
+    globals: Vec<String>,
+    subtle: Vec<String>,
+    hashes: Vec<String>,
+}
+
+const TABLE: &str = include_str!("../../guest-runtimes/javascript/prelude/src/absent.json");
+const NODE: &str = include_str!("node-22-functions.json");
+
+pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
+    let table: Table = serde_json::from_str(TABLE).context("read absent.json")?;
+    let mut trials = Vec::new();
+    let mut add = |name: &str, case: Box<dyn Fn(&Kit) -> Result<()> + Send>| {
+        let (kit, ready) = (kit.clone(), ready.clone());
+        trials.push(Trial::ignorable_test(format!("absent::{name}"), move || match &**ready {
+            Ok(()) => completed(case(&kit)),
+            Err(reason) => without("wasm", reason),
+        }));
+    };
+    add("every_function_of_node_has_a_name", Box::new(every_function));
+    for (module, names) in &table.modules {
+        let (module, names) = (module.clone(), names.clone());
+        add(&module.clone(), Box::new(move |kit| uses(kit, &module, &names)));
+    }
+    for global in table.globals {
+        add(
+            &format!("global_{global}"),
+            Box::new(move |kit| fails(kit, &format!("new {global}()"), &[global.clone()])),
+        );
+    }
+    add("subtle", Box::new(move |kit| subtle(kit, &table.subtle)));
+    add("hashes", Box::new(move |kit| hashes(kit, &table.hashes)));
+    add("files_cannot_be_watched", Box::new(|kit| fails(kit, "require('fs').watch('.')", &["fs.watch".to_owned()])));
+    add("the_command_line_tells", Box::new(told));
+    Ok(trials)
+}
+
+/// Prints those functions of Node that are not there.
+fn every_function(kit: &Kit) -> Result<()> {
+    let program = format!(
+        "const node = {NODE};\nconst absent = [];\nfor (const module in node) {{\n  const exports = require(module);\n  for (const name of node[module]) if (typeof exports[name] !== 'function') absent.push(module + '.' + name);\n}}\nconsole.log(absent.join(' '));"
+    );
+    let folder = kit.folder()?;
+    std::fs::write(folder.path().join("main.cjs"), program)?;
+    let ran = kit.codebox().args(["run", "--isolation", "wasm", "main.cjs"]).folder(folder.path()).run()?;
+    ensure!(ran.code == Some(0), "{}", ran.stderr_text());
+    ensure!(ran.stdout_text() == "\n", "not there and not in the table: {}", ran.stdout_text());
+    Ok(())
+}
+
+/// Calls or makes each, and lets the last failure end the program.
+fn uses(kit: &Kit, module: &str, names: &[String]) -> Result<()> {
+    let list = serde_json::to_string(names)?;
+    let program = format!(
+        "const exports = require('node:{module}');\nfor (const name of {list}) {{\n  for (const use of [() => exports[name](), () => new exports[name]()]) {{\n    try {{ use(); console.log(name, 'works'); }} catch (error) {{ if (error.code !== 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM') console.log(name, error); }}\n  }}\n}}\nexports['{}']();",
+        names.last().context("a module without names is in the table")?
+    );
+    let full: Vec<String> = names.iter().map(|name| format!("{module}.{name}")).collect();
+    fails(kit, &program, &full)
+}
+
+fn subtle(kit: &Kit, names: &[String]) -> Result<()> {
+    let program = format!(
+        "(async () => {{ for (const name of {}) await crypto.subtle[name]().catch((error) => {{ if (error.name !== 'NotSupportedError') console.log(error); }}); throw new Error('end'); }})()",
+        serde_json::to_string(names)?
+    );
+    let full: Vec<String> = names.iter().map(|name| format!("crypto.subtle.{name}")).collect();
+    fails(kit, &program, &full)
+}
+
+fn hashes(kit: &Kit, names: &[String]) -> Result<()> {
+    let program = format!(
+        "const {{ createHash }} = require('crypto');\nfor (const name of {}) {{ try {{ createHash(name); console.log(name, 'works'); }} catch {{}} }}\nthrow new Error('end');",
+        serde_json::to_string(names)?
+    );
+    let full: Vec<String> = names.iter().map(|name| format!("hash {name}")).collect();
+    fails(kit, &program, &full)
+}
+
+/// Runs a program that prints nothing and fails, and compares what its report says was missing.
+fn fails(kit: &Kit, program: &str, missing: &[String]) -> Result<()> {
+    let ran = kit.run_json().args(["--isolation", "wasm", "--lang", "js", "-c"]).arg(program).run()?;
+    let report = ran.report()?;
+    ensure!(report.exit_code() == Some(1), "{}\n{}", report.outcome(), report.stderr());
+    ensure!(report.stdout().is_empty(), "{}", report.stdout());
+    let expected: Vec<String> = missing.iter().map(|name| format!("Node's {name}")).collect();
+    ensure!(report.missing() == expected, "{:?} is missing, and not {expected:?}", report.missing());
+    for entry in report.at("/missing").as_array().into_iter().flatten() {
+        ensure!(entry["hint"].as_str().is_some_and(|hint| hint.contains("container")), "{entry}");
+    }
+    ensure!(*report.at("/needs_escalation/reason") != Value::Null, "it does not say that a container serves");
+    Ok(())
+}
+
+fn told(kit: &Kit) -> Result<()> {
+    let program =
+        "const crypto = require('crypto'); const name = 'createCipheriv'; crypto[name]('aes-256-cbc', 'k', 'v')";
+    let ran = kit.codebox().args(["run", "--isolation", "wasm", "--lang", "js", "-c", program]).run()?;
+    let text = ran.stderr_text();
+    ensure!(text.contains("codebox: not available here: Node's crypto.createCipheriv"), "{text}");
+    Ok(())
+}
