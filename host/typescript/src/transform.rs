@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use oxc::ast::ast::{Program, Statement};
+use oxc::ast::ast::{ImportOrExportKind, Program, Statement};
 use oxc::codegen::{Codegen, CodegenOptions, IndentChar};
 use oxc::diagnostics::OxcDiagnostic;
 use oxc::parser::Parser;
@@ -73,6 +73,7 @@ fn once(file: &str, text: &str, columns: Option<&Columns>) -> Result<Once, Strip
         return Ok(Once::Lowered(lowered));
     }
     export_last(&mut program);
+    empty_imports_are_types(&mut program);
     let path = Path::new(file);
     let options = TransformOptions::default();
     let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
@@ -95,6 +96,17 @@ fn export_last(program: &mut Program<'_>) {
     if let Some(at) = program.body.iter().position(is_export) {
         let export = program.body.remove(at);
         program.body.push(export);
+    }
+}
+
+/// Makes `import {} from 'a'` an import of types, which the TypeScript compiler leaves out.
+fn empty_imports_are_types(program: &mut Program<'_>) {
+    for statement in &mut program.body {
+        if let Statement::ImportDeclaration(import) = statement
+            && import.specifiers.as_ref().is_some_and(|specifiers| specifiers.is_empty())
+        {
+            import.import_kind = ImportOrExportKind::Type;
+        }
     }
 }
 
