@@ -26,6 +26,7 @@ pub fn attacks() -> Vec<Attack> {
             .look(read_only_is_unchanged),
         attack("f4_planted").canary_arg(CanaryArg::Prefix).options(patient).setup(plant::links).mounts(data),
         attack("f5_fifo").arg("3").options(&["--timeout", "10s"]).setup(plant::specials).mounts(data).look(quick),
+        attack("f5_devices").options(&["--timeout", "30s", "--max-open-files", "200", "--max-disk", "1M"]),
         attack("f7_names").options(patient),
         attack("f8_nonutf8").setup(plant::names).mounts(data).look(|_, _, report| {
             ensure!(report.stdout().contains("good.txt"), "the good names are not seen");

@@ -39,9 +39,13 @@ pub fn attacks() -> Vec<Attack> {
         let filling = attack("r3_objects").with(way).only(Guest::JavaScript);
         attacks.push(filling.options(&["--timeout", "20s", "--memory", "256M"]).look(within_memory));
     }
-    for (fixture, timeout) in
-        [("r3_bytearray", "30s"), ("r3_growth", "10s"), ("r3_objects", "10s"), ("r3_stubborn", "10s")]
-    {
+    for (fixture, timeout) in [
+        ("r3_bytearray", "30s"),
+        ("r3_growth", "10s"),
+        ("r3_objects", "10s"),
+        ("r3_stubborn", "10s"),
+        ("r3_zero", "10s"),
+    ] {
         attacks.push(attack(fixture).options(&["--timeout", timeout, "--memory", "256M"]).look(within_memory));
     }
     for fixture in [

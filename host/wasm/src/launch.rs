@@ -14,7 +14,7 @@ use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiView};
 
 use crate::code::CodeImage;
 use crate::error::WasmError;
-use crate::guest::{Channel, Guest, Listings, MemoryLimiter, Net, Quota};
+use crate::guest::{Channel, DescriptorTable, Guest, Listings, MemoryLimiter, Net, Quota};
 use crate::image::{GlobalValue, ImageFacts};
 use crate::interrupt::Running;
 use crate::mounts::{Mount, MountTable};
@@ -197,7 +197,7 @@ fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
         stdout,
         stderr,
         delivery: Delivery::new(sinks),
-        streams: [true; 3],
+        descriptors: DescriptorTable::new(),
         listings: Listings::default(),
         channel,
         net,

@@ -2,6 +2,7 @@
 
 mod code;
 mod component;
+mod devices;
 mod engine;
 mod error;
 mod guest;

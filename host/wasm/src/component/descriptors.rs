@@ -6,6 +6,7 @@ use codebox_core::Access;
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
+use crate::component::devices::{self, VirtualFile};
 use crate::mounts::{Guard, Last, Mount};
 
 /// Directories that may be listed at the same time. A program that walks down a tree has one for each level.
@@ -18,6 +19,8 @@ pub(crate) struct Opened {
     pub mount: Option<usize>,
     /// Whether it is the mount's own directory, and not one that the guest opened below.
     pub own: bool,
+    /// The virtual file that it is, if it is one.
+    pub virtual_file: Option<VirtualFile>,
 }
 
 /// The open files and directories of one guest, by their handles.
@@ -58,6 +61,17 @@ impl Descriptors {
     /// Hears that a listing is over.
     pub(crate) fn end_listing(&mut self) {
         self.listings = self.listings.saturating_sub(1);
+    }
+
+    /// The virtual file that a handle is, if it is one.
+    pub(crate) fn virtual_file(&self, handle: u32) -> Option<VirtualFile> {
+        self.opened.get(&handle).and_then(|opened| opened.virtual_file)
+    }
+
+    /// Finds what a path relative to a handle names, if it leads to where the devices are.
+    pub(crate) fn find_virtual(&self, handle: u32, path: &str) -> Option<Result<VirtualFile, ErrorCode>> {
+        let opened = self.opened.get(&handle)?;
+        devices::find(opened.virtual_file, opened.own && opened.mount.is_none(), path)
     }
 
     /// The mount that a handle is in.

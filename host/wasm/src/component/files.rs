@@ -13,6 +13,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, ReaddirIterator};
 
 use crate::component::descriptors::Opened;
+use crate::component::devices::{self, Placeholder, VirtualFile};
 use crate::component::state::Files;
 use crate::component::writes::{Counted, ask};
 use crate::guest::Quota;
@@ -51,6 +52,28 @@ impl Files<'_> {
             true => Ok(()),
             false => Err(ErrorCode::CrossDevice.into()),
         }
+    }
+
+    /// Refuses to rename or link what is a device, or to where devices are.
+    fn not_virtual(&self, fd: &Fd, old: &str, to: &Fd, new: &str) -> FsResult<()> {
+        let from = self.descriptors.find_virtual(fd.rep(), old);
+        match (from, self.descriptors.find_virtual(to.rep(), new)) {
+            (None, None) => Ok(()),
+            (Some(from), Some(_)) => Err(from.err().unwrap_or(ErrorCode::Access).into()),
+            _ => Err(ErrorCode::CrossDevice.into()),
+        }
+    }
+
+    fn open_virtual(
+        &mut self,
+        found: Result<VirtualFile, ErrorCode>,
+        how: OpenFlags,
+        to: DescriptorFlags,
+    ) -> FsResult<Fd> {
+        let file = VirtualFile::open(found, how, to)?;
+        let handle = self.behind.table.push(Placeholder)?.rep();
+        self.descriptors.insert(handle, Opened { mount: None, own: false, virtual_file: Some(file) });
+        Ok(Resource::new_own(handle))
     }
 
     fn counted(&mut self, stream: Resource<DynOutputStream>) -> FsResult<Resource<DynOutputStream>> {
@@ -96,7 +119,7 @@ impl preopens::Host for Files<'_> {
         let directories = preopens::Host::get_directories(&mut self.behind)?;
         for (index, (fd, _)) in directories.iter().enumerate() {
             // The root comes first, and the mounts in their order.
-            self.descriptors.insert(fd.rep(), Opened { mount: index.checked_sub(1), own: true });
+            self.descriptors.insert(fd.rep(), Opened { mount: index.checked_sub(1), own: true, virtual_file: None });
         }
         Ok(directories)
     }
@@ -119,56 +142,92 @@ impl types::Host for Files<'_> {
 
 impl HostDescriptor for Files<'_> {
     fn read_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return Ok(self.behind.table.push(file.input(self.stdio)?)?);
+        }
         self.behind.read_via_stream(fd, offset)
     }
 
     fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return Ok(self.behind.table.push(file.output(self.stdio)?)?);
+        }
         let stream = self.behind.write_via_stream(fd, offset)?;
         self.counted(stream)
     }
 
     fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return Ok(self.behind.table.push(file.output(self.stdio)?)?);
+        }
         let stream = self.behind.append_via_stream(fd)?;
         self.counted(stream)
     }
 
     async fn advise(&mut self, fd: Fd, offset: Filesize, length: Filesize, advice: Advice) -> FsResult<()> {
+        if self.descriptors.virtual_file(fd.rep()).is_some() {
+            return Ok(());
+        }
         self.behind.advise(fd, offset, length, advice).await
     }
 
     async fn sync_data(&mut self, fd: Fd) -> FsResult<()> {
+        if self.descriptors.virtual_file(fd.rep()).is_some() {
+            return Err(ErrorCode::Invalid.into());
+        }
         self.behind.sync_data(fd).await
     }
 
     async fn get_flags(&mut self, fd: Fd) -> FsResult<DescriptorFlags> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return Ok(file.flags());
+        }
         self.behind.get_flags(fd).await
     }
 
     async fn get_type(&mut self, fd: Fd) -> FsResult<DescriptorType> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return Ok(file.descriptor_type());
+        }
         self.behind.get_type(fd).await
     }
 
     async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
+        if self.descriptors.virtual_file(fd.rep()).is_some() {
+            return Err(ErrorCode::Invalid.into());
+        }
         // The whole new size counts, as for the other guests.
         ask(self.quota, size).map_err(|_| FsError::from(ErrorCode::Quota))?;
         self.behind.set_size(fd, size).await
     }
 
     async fn set_times(&mut self, fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
+        if self.descriptors.virtual_file(fd.rep()).is_some() {
+            return Err(ErrorCode::NotPermitted.into());
+        }
         self.change(&fd, "", Last::Followed)?;
         self.behind.set_times(fd, accessed, modified).await
     }
 
     async fn read(&mut self, fd: Fd, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return file.read(length);
+        }
         self.behind.read(fd, length, offset).await
     }
 
     async fn write(&mut self, fd: Fd, buffer: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return file.write(buffer.len());
+        }
         ask(self.quota, buffer.len() as u64).map_err(|_| FsError::from(ErrorCode::Quota))?;
         self.behind.write(fd, buffer, offset).await
     }
 
     async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<ReaddirIterator>> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return Err(if file.is_directory() { ErrorCode::Unsupported } else { ErrorCode::NotDirectory }.into());
+        }
         // The whole listing is held until it is dropped, so it counts like an open file, and only few may be held.
         if !self.descriptors.begin_listing() {
             return Err(ErrorCode::InsufficientMemory.into());
@@ -186,20 +245,32 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn sync(&mut self, fd: Fd) -> FsResult<()> {
+        if self.descriptors.virtual_file(fd.rep()).is_some() {
+            return Err(ErrorCode::Invalid.into());
+        }
         self.behind.sync(fd).await
     }
 
     async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
+            return Err(devices::addition(found).into());
+        }
         self.make(&fd, &path)?;
         let made = self.behind.create_directory_at(fd, path).await;
         self.made(made)
     }
 
     async fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return Ok(file.stat());
+        }
         self.behind.stat(fd).await
     }
 
     async fn stat_at(&mut self, fd: Fd, at: PathFlags, path: String) -> FsResult<DescriptorStat> {
+        if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
+            return Ok(found?.stat());
+        }
         self.behind.stat_at(fd, at, path).await
     }
 
@@ -211,12 +282,16 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
+        if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
+            return Err(found.err().unwrap_or(ErrorCode::NotPermitted).into());
+        }
         let last = if at.contains(PathFlags::SYMLINK_FOLLOW) { Last::Followed } else { Last::Itself };
         self.change(&fd, &path, last)?;
         self.behind.set_times_at(fd, at, path, accessed, modified).await
     }
 
     async fn link_at(&mut self, fd: Fd, at: PathFlags, old: String, to: Fd, new: String) -> FsResult<()> {
+        self.not_virtual(&fd, &old, &to, &new)?;
         self.same_mount(&fd, &to)?;
         // A second name for a protected file would be a way to change it: both ends are looked at.
         self.change(&fd, &old, Last::Itself)?;
@@ -234,6 +309,13 @@ impl HostDescriptor for Files<'_> {
         to: DescriptorFlags,
     ) -> FsResult<Fd> {
         self.quota().open().map_err(|_| FsError::from(ErrorCode::InsufficientMemory))?;
+        if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
+            let opened = self.open_virtual(found, how, to);
+            if opened.is_err() {
+                self.quota().close();
+            }
+            return opened;
+        }
         let mount = self.descriptors.mount(fd.rep());
         let opened = match self.prepare_open(&fd, at, &path, how, to).await {
             Ok(makes) => {
@@ -243,22 +325,34 @@ impl HostDescriptor for Files<'_> {
             Err(refused) => Err(refused),
         };
         match &opened {
-            Ok(opened) => self.descriptors.insert(opened.rep(), Opened { mount, own: false }),
+            Ok(opened) => self.descriptors.insert(opened.rep(), Opened { mount, own: false, virtual_file: None }),
             Err(_) => self.quota().close(),
         }
         opened
     }
 
     async fn readlink_at(&mut self, fd: Fd, path: String) -> FsResult<String> {
+        if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
+            return Err(found.err().unwrap_or(ErrorCode::Invalid).into());
+        }
         self.behind.readlink_at(fd, path).await
     }
 
     async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
+            return Err(found
+                .map_or_else(
+                    |error| error,
+                    |file| if file.is_directory() { ErrorCode::Access } else { ErrorCode::NotDirectory },
+                )
+                .into());
+        }
         self.change(&fd, &path, Last::Itself)?;
         self.behind.remove_directory_at(fd, path).await
     }
 
     async fn rename_at(&mut self, fd: Fd, old: String, to: Fd, new: String) -> FsResult<()> {
+        self.not_virtual(&fd, &old, &to, &new)?;
         self.same_mount(&fd, &to)?;
         self.change(&fd, &old, Last::Itself)?;
         self.change(&to, &new, Last::Itself)?;
@@ -266,31 +360,58 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
+        if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
+            return Err(devices::addition(found).into());
+        }
         self.make(&fd, &path)?;
         let made = self.behind.symlink_at(fd, target, path).await;
         self.made(made)
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
+            return Err(found
+                .map_or_else(
+                    |error| error,
+                    |file| if file.is_directory() { ErrorCode::IsDirectory } else { ErrorCode::Access },
+                )
+                .into());
+        }
         self.change(&fd, &path, Last::Itself)?;
         self.behind.unlink_file_at(fd, path).await
     }
 
     async fn is_same_object(&mut self, one: Fd, other: Fd) -> wasmtime::Result<bool> {
+        let (first, second) = (self.descriptors.virtual_file(one.rep()), self.descriptors.virtual_file(other.rep()));
+        if first.is_some() || second.is_some() {
+            return Ok(first.map(VirtualFile::metadata_hash).map(|hash| hash.lower)
+                == second.map(VirtualFile::metadata_hash).map(|hash| hash.lower));
+        }
         self.behind.is_same_object(one, other).await
     }
 
     async fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
+        if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
+            return Ok(file.metadata_hash());
+        }
         self.behind.metadata_hash(fd).await
     }
 
     async fn metadata_hash_at(&mut self, fd: Fd, at: PathFlags, path: String) -> FsResult<MetadataHashValue> {
+        if let Some(found) = self.descriptors.find_virtual(fd.rep(), &path) {
+            return Ok(found?.metadata_hash());
+        }
         self.behind.metadata_hash_at(fd, at, path).await
     }
 
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
-        if self.descriptors.remove(fd.rep()).is_some_and(|opened| !opened.own) {
+        let opened = self.descriptors.remove(fd.rep());
+        if opened.is_some_and(|opened| !opened.own) {
             self.quota().close();
+        }
+        if opened.is_some_and(|opened| opened.virtual_file.is_some()) {
+            self.behind.table.delete(devices::placeholder(&fd))?;
+            return Ok(());
         }
         HostDescriptor::drop(&mut self.behind, fd)
     }

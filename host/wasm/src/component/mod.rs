@@ -7,6 +7,7 @@ mod bind;
 mod code;
 mod contract;
 mod descriptors;
+mod devices;
 mod files;
 mod job;
 mod live;

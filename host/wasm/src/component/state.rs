@@ -32,6 +32,7 @@ pub(crate) struct Files<'a> {
     pub behind: WasiFilesystemCtxView<'a>,
     pub descriptors: &'a mut Descriptors,
     pub quota: &'a Arc<Mutex<Quota>>,
+    pub stdio: &'a Stdio,
 }
 
 /// That [`Files`] is what functions on files are called with.
@@ -43,8 +44,8 @@ impl HasData for FilesOfGuest {
 
 impl State {
     fn files(&mut self) -> Files<'_> {
-        let Self { wasi, table, quota, descriptors, .. } = self;
-        Files { behind: WasiFilesystemCtxView { ctx: wasi.filesystem(), table }, descriptors, quota }
+        let Self { wasi, table, quota, descriptors, stdio, .. } = self;
+        Files { behind: WasiFilesystemCtxView { ctx: wasi.filesystem(), table }, descriptors, quota, stdio }
     }
 }
 

@@ -9,10 +9,8 @@ use serde::Deserialize;
 use tokio::sync::oneshot;
 use wasmtime::{Caller, Extern, Linker};
 
-use crate::guest::Guest;
 use crate::guest::memory::{memory, range};
-use crate::guest::net;
-use crate::guest::strip;
+use crate::guest::{Guest, descriptors, net, strip};
 
 /// Longest request taken, in bytes.
 const MAX_REQUEST: i32 = 2 << 20;
@@ -155,10 +153,17 @@ async fn call(caller: &mut Caller<'_, Guest>, ptr: i32, len: i32, out_ptr: i32, 
         match range(bytes, ptr, len) {
             Some(request) if (0..=MAX_REQUEST).contains(&len) => {
                 let request = &bytes[request];
-                match (&mut guest.net, request.first()) {
-                    (Some(net), Some(&net::MARK)) => net.answer(request).await.map(Answer::Ready).ok_or(FAULT),
-                    (None, Some(&net::MARK)) => Ok(Answer::Ready(net::not_granted())),
-                    _ => guest.channel.answer(request),
+                if let Some(request) = descriptors::parse(request) {
+                    match descriptors::answer(guest, request).await? {
+                        Some(answer) => Ok(Answer::Ready(answer)),
+                        None => Err(FAULT),
+                    }
+                } else {
+                    match (&mut guest.net, request.first()) {
+                        (Some(net), Some(&net::MARK)) => net.answer(request).await.map(Answer::Ready).ok_or(FAULT),
+                        (None, Some(&net::MARK)) => Ok(Answer::Ready(net::not_granted())),
+                        _ => guest.channel.answer(request),
+                    }
                 }
             }
             _ => Err(FAULT),

@@ -8,12 +8,18 @@ use std::collections::BTreeMap;
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
 use wiggle::GuestMemory;
 
+use crate::devices::{self, Directory, Node};
+use crate::guest::descriptors::device_stat;
 use crate::guest::memory::{range, word};
 use crate::guest::{Guest, errno};
 
 /// Bytes of an entry before its name: where the next one is, the file's number, the name's length, the file's type.
 const HEADER: usize = 24;
 const NAME_LEN: usize = 16;
+
+/// The interface's file types of directories and of what it has no type for.
+const UNKNOWN: u8 = 0;
+const DIRECTORY: u8 = 3;
 
 /// Bytes asked for at once.
 const PIECE: usize = 1 << 20;
@@ -61,6 +67,18 @@ impl Listing {
         last
     }
 
+    /// Appends an entry of a virtual directory.
+    fn push(&mut self, name: &str, file_type: u8) {
+        self.starts.push(self.bytes.len());
+        let next = self.starts.len() as u64;
+        self.bytes.extend_from_slice(&next.to_le_bytes());
+        // C libraries take a file with the number 0 for one that is gone.
+        self.bytes.extend_from_slice(&next.to_le_bytes());
+        self.bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(&[file_type, 0, 0, 0]);
+        self.bytes.extend_from_slice(name.as_bytes());
+    }
+
     /// The bytes from an entry on, as many as are wanted.
     fn from(&self, cookie: u64, len: usize) -> &[u8] {
         let start = usize::try_from(cookie).ok().and_then(|index| self.starts.get(index).copied());
@@ -78,9 +96,6 @@ pub(crate) async fn readdir(
     cookie: i64,
     out: i32,
 ) -> wasmtime::Result<i32> {
-    if guest.mounts.hides(fd) {
-        return Ok(errno::BADF);
-    }
     if cookie == 0 {
         guest.listings.forget(fd);
         match read(guest, fd).await? {
@@ -92,14 +107,57 @@ pub(crate) async fn readdir(
     let Some(listing) = guest.listings.0.get(&fd) else {
         return wasi::fd_readdir(&mut guest.wasi, memory, fd, buf, buf_len, cookie, out).await;
     };
-    let GuestMemory::Unshared(bytes) = memory else { return Ok(errno::FAULT) };
+    Ok(hand_out(memory, listing, (buf, buf_len), cookie, out))
+}
+
+/// Hands out a piece of a virtual directory's listing.
+pub(crate) fn devices(
+    memory: &mut GuestMemory<'_>,
+    guest: &Guest,
+    directory: Directory,
+    buffer: (i32, i32),
+    cookie: i64,
+    out: i32,
+) -> i32 {
+    let mut listing = Listing::default();
+    for name in [".", ".."] {
+        listing.push(name, DIRECTORY);
+    }
+    match directory {
+        Directory::Devices => {
+            for (name, node) in devices::NAMES {
+                listing.push(name, file_type(guest, node));
+            }
+        }
+        Directory::Descriptors => {
+            for fd in guest.descriptors.numbers() {
+                listing.push(&fd.to_string(), file_type(guest, Node::Descriptor(fd)));
+            }
+        }
+    }
+    hand_out(memory, &listing, buffer, cookie, out)
+}
+
+fn file_type(guest: &Guest, node: Node) -> u8 {
+    match node {
+        Node::Directory(_) => DIRECTORY,
+        Node::Device(device) => device_stat(device).file_type,
+        Node::Descriptor(fd) => {
+            let file = guest.descriptors.get(fd).ok();
+            file.and_then(|file| file.stat()).map_or(UNKNOWN, |stat| stat.file_type)
+        }
+    }
+}
+
+fn hand_out(memory: &mut GuestMemory<'_>, listing: &Listing, (buf, buf_len): (i32, i32), cookie: i64, out: i32) -> i32 {
+    let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
     let (Some(into), Some(used)) = (range(bytes, buf, buf_len), range(bytes, out, 4)) else {
-        return Ok(errno::FAULT);
+        return errno::FAULT;
     };
     let piece = listing.from(cookie as u64, into.len());
     bytes[into.start..into.start + piece.len()].copy_from_slice(piece);
     bytes[used].copy_from_slice(&(piece.len() as u32).to_le_bytes());
-    Ok(errno::SUCCESS)
+    errno::SUCCESS
 }
 
 /// The whole of a directory, nothing when it is too much to keep, or the error number that the guest is due.

@@ -9,7 +9,7 @@ use crate::guest::Guest;
 const HOSTCALL_FUEL: usize = 16 << 20;
 
 /// Bytes that one read or write moves at most; a longer one is done in part, as a system may.
-const MAX_TRANSFER: u32 = 8 << 20;
+pub(crate) const MAX_TRANSFER: u32 = 8 << 20;
 
 /// The guest's memory.
 pub(crate) fn memory(caller: &mut Caller<'_, Guest>) -> wasmtime::Result<Memory> {

@@ -1,6 +1,7 @@
 //! One guest as the host sees it: its state, its system interface and its limits.
 
 mod channel;
+mod descriptors;
 mod errno;
 mod limiter;
 mod linker;
@@ -12,8 +13,9 @@ mod quota;
 mod strip;
 
 pub(crate) use channel::{Channel, Missing, SeedHint, Uncaught};
+pub(crate) use descriptors::{DescriptorTable, Flood};
 pub(crate) use limiter::MemoryLimiter;
-pub(crate) use linker::{Flood, linker};
+pub(crate) use linker::linker;
 pub(crate) use listing::Listings;
 pub(crate) use net::Net;
 pub(crate) use quota::Quota;
@@ -37,8 +39,8 @@ pub(crate) struct Guest {
     pub stderr: Output,
     /// Where both go as they come.
     pub delivery: Delivery,
-    /// Which of the descriptors 0, 1 and 2 still are the streams.
-    pub streams: [bool; 3],
+    /// The descriptors that the guest knows.
+    pub descriptors: DescriptorTable,
     /// Directories that the guest is listing.
     pub listings: Listings,
     /// Messages between the guest's prelude and the host.
@@ -64,20 +66,5 @@ impl Guest {
         let Self { channel, limiter, quota, stdout, stderr, net, .. } = self;
         let network = net.map(|net| net.used()).unwrap_or_default();
         Told { channel, limiter, quota, captured: [stdout.finish(), stderr.finish()], network }
-    }
-
-    /// Whether a descriptor is one of the standard streams, which the host serves itself.
-    pub(crate) fn is_stream(&self, fd: i32) -> bool {
-        usize::try_from(fd).ok().and_then(|fd| self.streams.get(fd)).is_some_and(|is| *is)
-    }
-
-    /// Hears that a descriptor names nothing any more, or something else.
-    pub(crate) fn forget(&mut self, fd: i32) {
-        self.listings.forget(fd);
-        self.mounts.closed(fd);
-        match usize::try_from(fd).ok().and_then(|fd| self.streams.get_mut(fd)) {
-            Some(stream) if *stream => *stream = false,
-            _ => self.quota.close(),
-        }
     }
 }

@@ -4,17 +4,25 @@ use wasmtime::{Caller, Linker};
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
 use wiggle::GuestMemory;
 
+use crate::devices::{Directory, LookupError, Node, lookup};
+use crate::guest::descriptors::{Kind, OpenFile, device_stat, directory_stat, touch, write_stat};
 use crate::guest::linker::WASI;
 use crate::guest::memory::{range, split, word};
 use crate::guest::{Guest, errno};
-use crate::mounts::{Last, Place};
+use crate::mounts::{Last, Place, Target};
 
 /// `path_open`'s flag that makes a file where there is none.
 const O_CREAT: i32 = 1;
+/// `path_open`'s flags that refuse what is no directory, and what is there.
+const O_DIRECTORY: i32 = 2;
+const O_EXCL: i32 = 4;
 /// `path_open`'s flag that empties what is there.
 const O_TRUNC: i32 = 8;
 /// Rights to change a file's content or size: `fd_write`, `fd_allocate` and `fd_filestat_set_size`.
 const CHANGING_RIGHTS: i64 = (1 << 6) | (1 << 8) | (1 << 22);
+/// Rights to read and to write.
+const FD_READ: i64 = 1 << 1;
+const FD_WRITE: i64 = 1 << 6;
 /// The lookup flag that follows a symbolic link at the path's end.
 const FOLLOW: i32 = 1;
 /// Offset of the file type in a `filestat`, and its length.
@@ -34,33 +42,50 @@ struct Path {
     covered: Option<u8>,
 }
 
+/// Where a path argument leads.
+enum Found {
+    /// To a file on a disk, as far as there is one.
+    File(Path),
+    /// To a virtual device or directory, or to none where they are.
+    Device(Result<Node, LookupError>),
+}
+
 impl Path {
-    /// Finds where a path leads; nothing when the guest may not use the descriptor it is relative to.
-    fn redirect(memory: &mut GuestMemory<'_>, guest: &Guest, fd: i32, ptr: i32, len: i32) -> Option<Self> {
-        if guest.mounts.hides(fd) {
-            return None;
-        }
-        let as_given = Self { place: Place { fd, skip: 0, mount: None }, ptr, len, covered: None };
-        let GuestMemory::Unshared(bytes) = memory else { return Some(as_given) };
-        // What is out of bounds or no text is refused by the function behind, in its own way.
-        let Some(path) = range(bytes, ptr, len).and_then(|range| std::str::from_utf8(&bytes[range]).ok()) else {
-            return Some(as_given);
+    /// Finds where a path relative to one of the guest's descriptors leads.
+    ///
+    /// # Errors
+    /// [`errno::BADF`] if there is no such descriptor, and [`errno::NOTDIR`] if it is no directory's.
+    fn redirect(memory: &mut GuestMemory<'_>, guest: &Guest, fd: i32, ptr: i32, len: i32) -> Result<Found, i32> {
+        let GuestMemory::Unshared(bytes) = memory else { return Err(errno::FAULT) };
+        let text = range(bytes, ptr, len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
+        let fd = match &guest.descriptors.get(fd)?.kind {
+            Kind::Wasi(behind) => *behind,
+            Kind::Directory(directory) => {
+                return Ok(Found::Device(text.ok_or(LookupError::NotFound).and_then(|path| lookup(*directory, path))));
+            }
+            _ => return Err(errno::NOTDIR),
         };
-        let place = guest.mounts.place(fd, path);
+        let as_given = Self { place: Place { fd, skip: 0, mount: None }, ptr, len, covered: None };
+        // What is out of bounds or no text is refused by the function behind, in its own way.
+        let Some(path) = text else { return Ok(Found::File(as_given)) };
+        let place = match guest.mounts.target(fd, path) {
+            Target::Files(place) => place,
+            Target::Devices { skip } => return Ok(Found::Device(lookup(Directory::Devices, &path[skip..]))),
+        };
         let rest = path.len() - place.skip;
         if place.mount.is_none() {
-            return Some(Self { place, ..as_given });
+            return Ok(Found::File(Self { place, ..as_given }));
         }
         // "//x" leaves "/x" behind the mount: the slashes mean nothing, and an absolute path would.
         let slashes = path[place.skip..].bytes().take_while(|b| *b == b'/').count();
         if rest > slashes {
             let skip = (place.skip + slashes) as i32;
-            return Some(Self { place, ptr: ptr.wrapping_add(skip), len: len - skip, covered: None });
+            return Ok(Found::File(Self { place, ptr: ptr.wrapping_add(skip), len: len - skip, covered: None }));
         }
         // The mount itself is "." to the function behind, which reads paths from the guest's memory only.
         let at = ptr as u32 as usize;
         let covered = std::mem::replace(&mut bytes[at], b'.');
-        Some(Self { place, ptr, len: 1, covered: Some(covered) })
+        Ok(Found::File(Self { place, ptr, len: 1, covered: Some(covered) }))
     }
 
     fn restore(&self, memory: &mut GuestMemory<'_>) {
@@ -118,15 +143,20 @@ fn settle(guest: &mut Guest, what: Use, result: &wasmtime::Result<i32>) {
 
 /// Stands in front of a generated function on one path, which its arguments `at` name.
 macro_rules! one_path {
-    ($linker:ident, $function:ident($($argument:ident: $type:ty),*), at($fd:ident, $ptr:ident, $len:ident), $use:expr) => {
+    ($linker:ident, $function:ident($($argument:ident: $type:ty),*), at($fd:ident, $ptr:ident, $len:ident), $use:expr, |$memory:ident, $guest:ident, $node:ident| $device:expr) => {
         $linker.func_wrap_async(
             WASI,
             stringify!($function),
             |mut caller: Caller<'_, Guest>, ($($argument,)*): ($($type,)*)| {
                 Box::new(async move {
                     let (mut memory, guest) = split(&mut caller)?;
-                    let Some(path) = Path::redirect(&mut memory, guest, $fd, $ptr, $len) else {
-                        return Ok(errno::BADF);
+                    let path = match Path::redirect(&mut memory, guest, $fd, $ptr, $len) {
+                        Ok(Found::File(path)) => path,
+                        Ok(Found::Device($node)) => {
+                            let ($memory, $guest) = (&mut memory, guest);
+                            return $device;
+                        }
+                        Err(refused) => return Ok(refused),
                     };
                     let result = match forbidden(&memory, guest, &path, $use) {
                         None => {
@@ -158,12 +188,22 @@ macro_rules! two_paths {
             |mut caller: Caller<'_, Guest>, ($($argument,)*): ($($type,)*)| {
                 Box::new(async move {
                     let (mut memory, guest) = split(&mut caller)?;
-                    let Some(from) = Path::redirect(&mut memory, guest, $fd, $ptr, $len) else {
-                        return Ok(errno::BADF);
+                    let from = match Path::redirect(&mut memory, guest, $fd, $ptr, $len) {
+                        Ok(from) => from,
+                        Err(refused) => return Ok(refused),
                     };
-                    let Some(to) = Path::redirect(&mut memory, guest, $to_fd, $to_ptr, $to_len) else {
-                        from.restore(&mut memory);
-                        return Ok(errno::BADF);
+                    let to = Path::redirect(&mut memory, guest, $to_fd, $to_ptr, $to_len);
+                    let (from, to) = match (from, to) {
+                        (Found::File(from), Ok(Found::File(to))) => (from, to),
+                        (from, to) => {
+                            if let Found::File(from) = &from {
+                                from.restore(&mut memory);
+                            }
+                            if let Ok(Found::File(to)) = &to {
+                                to.restore(&mut memory);
+                            }
+                            return Ok(to.map_or_else(|refused| refused, |to| device_refusal(&from, &to)));
+                        }
                     };
                     // A second name for a protected file would be a way to change it: both ends are looked at.
                     let refused = (from.place.mount != to.place.mount)
@@ -190,27 +230,62 @@ macro_rules! two_paths {
 }
 
 pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    one_path!(linker, path_filestat_get(fd: i32, flags: i32, ptr: i32, len: i32, out: i32), at(fd, ptr, len), Use::Look);
+    one_path!(
+        linker,
+        path_filestat_get(fd: i32, flags: i32, ptr: i32, len: i32, out: i32),
+        at(fd, ptr, len),
+        Use::Look,
+        |memory, guest, node| device_filestat(memory, guest, node, out).await
+    );
     one_path!(
         linker,
         path_readlink(fd: i32, ptr: i32, len: i32, buf: i32, buf_len: i32, out: i32),
         at(fd, ptr, len),
-        Use::Look
+        Use::Look,
+        |_memory, guest, node| Ok(existing(guest, node).map_or_else(|refused| refused, |_| errno::INVAL))
     );
-    one_path!(linker, path_create_directory(fd: i32, ptr: i32, len: i32), at(fd, ptr, len), ADDS);
+    one_path!(
+        linker,
+        path_create_directory(fd: i32, ptr: i32, len: i32),
+        at(fd, ptr, len),
+        ADDS,
+        |_memory, guest, node| Ok(addition(guest, node))
+    );
     one_path!(
         linker,
         path_symlink(target: i32, target_len: i32, fd: i32, ptr: i32, len: i32),
         at(fd, ptr, len),
-        ADDS
+        ADDS,
+        |_memory, guest, node| Ok(addition(guest, node))
     );
-    one_path!(linker, path_remove_directory(fd: i32, ptr: i32, len: i32), at(fd, ptr, len), CHANGES);
-    one_path!(linker, path_unlink_file(fd: i32, ptr: i32, len: i32), at(fd, ptr, len), CHANGES);
+    one_path!(
+        linker,
+        path_remove_directory(fd: i32, ptr: i32, len: i32),
+        at(fd, ptr, len),
+        CHANGES,
+        |_memory, guest, node| Ok(match existing(guest, node) {
+            Ok(Node::Directory(_)) => errno::ACCES,
+            Ok(_) => errno::NOTDIR,
+            Err(refused) => refused,
+        })
+    );
+    one_path!(
+        linker,
+        path_unlink_file(fd: i32, ptr: i32, len: i32),
+        at(fd, ptr, len),
+        CHANGES,
+        |_memory, guest, node| Ok(match existing(guest, node) {
+            Ok(Node::Directory(_)) => errno::ISDIR,
+            Ok(_) => errno::ACCES,
+            Err(refused) => refused,
+        })
+    );
     one_path!(
         linker,
         path_filestat_set_times(fd: i32, flags: i32, ptr: i32, len: i32, atim: i64, mtim: i64, which: i32),
         at(fd, ptr, len),
-        Use::Change(if flags & FOLLOW == 0 { Last::Itself } else { Last::Followed }, Makes::Nothing)
+        Use::Change(if flags & FOLLOW == 0 { Last::Itself } else { Last::Followed }, Makes::Nothing),
+        |_memory, guest, node| Ok(existing(guest, node).map_or_else(|refused| refused, |_| touch(which)))
     );
     two_paths!(
         linker,
@@ -243,7 +318,17 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         )| {
             Box::new(async move {
                 let (mut memory, guest) = split(&mut caller)?;
-                let Some(path) = Path::redirect(&mut memory, guest, fd, ptr, len) else { return Ok(errno::BADF) };
+                if !matches!(&memory, GuestMemory::Unshared(bytes) if range(bytes, out, 4).is_some()) {
+                    return Ok(errno::FAULT);
+                }
+                if !guest.descriptors.has_space() {
+                    return Ok(errno::MFILE);
+                }
+                let path = match Path::redirect(&mut memory, guest, fd, ptr, len) {
+                    Ok(Found::File(path)) => path,
+                    Ok(Found::Device(node)) => return Ok(open_device(&mut memory, guest, node, (oflags, rights), out)),
+                    Err(refused) => return Ok(refused),
+                };
                 let ready = prepare_open(&mut memory, guest, &path, (dirflags, oflags, rights)).await?;
                 let result = match ready {
                     Ok(_) => {
@@ -266,9 +351,16 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                     }
                     Err(refused) => refused,
                 };
+                let result = if result == errno::SUCCESS {
+                    note_opened(&mut memory, guest, path.place, oflags, out)
+                } else {
+                    result
+                };
                 if result == errno::SUCCESS {
-                    note_directory(&memory, guest, path.place, oflags, out);
-                } else if let Ok(makes) = ready {
+                    path.restore(&mut memory);
+                    return Ok(result);
+                }
+                if let Ok(makes) = ready {
                     guest.quota.close();
                     settle(guest, Use::Change(Last::Itself, makes), &Ok(result));
                 }
@@ -313,15 +405,18 @@ async fn prepare_open(
     })
 }
 
-/// Tells the mount table of a descriptor that may be a directory's; a file's among them does no harm.
-fn note_directory(memory: &GuestMemory<'_>, guest: &mut Guest, place: Place, oflags: i32, out: i32) {
-    if oflags & O_CREAT != 0 {
-        return;
+/// Gives the guest a number of its own for what was opened, and tells the mount table of what may be a directory; a
+/// file's among them does no harm.
+fn note_opened(memory: &mut GuestMemory<'_>, guest: &mut Guest, place: Place, oflags: i32, out: i32) -> i32 {
+    let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
+    let Some(behind) = word(bytes, out as u32 as usize) else { return errno::FAULT };
+    let behind = behind as i32;
+    if oflags & O_CREAT == 0 {
+        guest.mounts.opened_directory(behind, place);
     }
-    if let GuestMemory::Unshared(bytes) = memory
-        && let Some(fd) = word(bytes, out as u32 as usize)
-    {
-        guest.mounts.opened_directory(fd as i32, place);
+    match guest.descriptors.insert(OpenFile::new(Kind::Wasi(behind), true, true)) {
+        Ok(fd) => put_number(bytes, out, fd),
+        Err(refused) => refused,
     }
 }
 
@@ -344,4 +439,104 @@ async fn file_type(
     let (fd, len, stat) = (path.place.fd, len as i32, stat_at as i32);
     let result = wasi::path_filestat_get(&mut guest.wasi, &mut side_memory, fd, follow, 0, len, stat).await?;
     Ok((result == errno::SUCCESS).then(|| side[stat_at + FILESTAT_TYPE]))
+}
+
+/// The virtual file at a path that is there.
+///
+/// # Errors
+/// The error number that the guest is due where there is none.
+fn existing(guest: &Guest, node: Result<Node, LookupError>) -> Result<Node, i32> {
+    let node = node.map_err(|error| match error {
+        LookupError::NotFound => errno::NOENT,
+        LookupError::NotADirectory => errno::NOTDIR,
+    })?;
+    match node {
+        Node::Descriptor(fd) if guest.descriptors.get(fd).is_err() => Err(errno::NOENT),
+        node => Ok(node),
+    }
+}
+
+/// The answer to who makes something where the devices are.
+fn addition(guest: &Guest, node: Result<Node, LookupError>) -> i32 {
+    match existing(guest, node) {
+        Ok(_) => errno::EXIST,
+        Err(errno::NOENT) => errno::ACCES,
+        Err(refused) => refused,
+    }
+}
+
+/// The answer to who renames or links a device, or something to a place among them.
+fn device_refusal(from: &Found, to: &Found) -> i32 {
+    match (from, to) {
+        (Found::Device(_), Found::Device(_)) => errno::ACCES,
+        _ => errno::XDEV,
+    }
+}
+
+async fn device_filestat(
+    memory: &mut GuestMemory<'_>,
+    guest: &mut Guest,
+    node: Result<Node, LookupError>,
+    out: i32,
+) -> wasmtime::Result<i32> {
+    let stat = match existing(guest, node) {
+        Ok(Node::Device(device)) => device_stat(device),
+        Ok(Node::Directory(directory)) => directory_stat(directory),
+        Ok(Node::Descriptor(fd)) => match guest.descriptors.get(fd) {
+            Ok(file) => match (&file.kind, file.stat()) {
+                (Kind::Wasi(behind), _) => {
+                    let behind = *behind;
+                    return wasi::fd_filestat_get(&mut guest.wasi, memory, behind, out).await;
+                }
+                (_, Some(stat)) => stat,
+                (_, None) => return Ok(errno::NOENT),
+            },
+            Err(_) => return Ok(errno::NOENT),
+        },
+        Err(refused) => return Ok(refused),
+    };
+    Ok(write_stat(memory, out, stat))
+}
+
+/// Opens a virtual file, or duplicates a descriptor by its path.
+fn open_device(
+    memory: &mut GuestMemory<'_>,
+    guest: &mut Guest,
+    node: Result<Node, LookupError>,
+    (oflags, rights): (i32, i64),
+    out: i32,
+) -> i32 {
+    let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
+    let node = match existing(guest, node) {
+        Ok(_) if oflags & O_CREAT != 0 && oflags & O_EXCL != 0 => return errno::EXIST,
+        Ok(node) => node,
+        Err(errno::NOENT) if oflags & O_CREAT != 0 => return errno::ACCES,
+        Err(refused) => return refused,
+    };
+    let (reads, writes) = (rights & FD_READ != 0, rights & FD_WRITE != 0);
+    let file = match node {
+        Node::Directory(_) if writes || oflags & O_CREAT != 0 => return errno::ISDIR,
+        Node::Directory(directory) => OpenFile::new(Kind::Directory(directory), true, false),
+        _ if oflags & O_DIRECTORY != 0 => return errno::NOTDIR,
+        Node::Device(device) => OpenFile::new(Kind::Device(device), reads, writes),
+        Node::Descriptor(fd) => match guest.descriptors.get(fd) {
+            Ok(file) if reads && !file.reads || writes && !file.writes => return errno::ACCES,
+            Ok(file) => file.clone(),
+            Err(_) => return errno::NOENT,
+        },
+    };
+    if guest.quota.open().is_err() {
+        return errno::MFILE;
+    }
+    let opened = guest.descriptors.insert(file).map_or_else(|refused| refused, |fd| put_number(bytes, out, fd));
+    if opened != errno::SUCCESS {
+        guest.quota.close();
+    }
+    opened
+}
+
+fn put_number(bytes: &mut [u8], out: i32, number: i32) -> i32 {
+    let Some(place) = range(bytes, out, 4) else { return errno::FAULT };
+    bytes[place].copy_from_slice(&number.to_le_bytes());
+    errno::SUCCESS
 }

@@ -114,13 +114,6 @@ impl GuardedFds {
         self.0.remove(&fd);
     }
 
-    pub(crate) fn renumbered(&mut self, from: i32, to: i32) {
-        self.0.remove(&to);
-        if self.0.remove(&from) {
-            self.0.insert(to);
-        }
-    }
-
     pub(crate) fn contains(&self, fd: i32) -> bool {
         self.0.contains(&fd)
     }

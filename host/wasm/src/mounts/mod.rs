@@ -9,4 +9,5 @@ mod resolve;
 mod table;
 
 pub(crate) use guard::{Guard, Last};
-pub(crate) use table::{Mount, MountTable, Place};
+pub(crate) use resolve::device_path;
+pub(crate) use table::{Mount, MountTable, Place, ROOT_FD, Target};

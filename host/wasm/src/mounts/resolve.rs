@@ -1,11 +1,13 @@
 //! The pure part of the mount table: from a path to a mount and a rest.
 
-/// Where a path leads.
+use crate::devices;
+
+/// The prefix that a path starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Into a mount, with the path's bytes from this offset on; the offset may be the path's length.
-    Mount { index: usize, rest: usize },
-    /// Nowhere but the root's own, empty directories.
+pub(crate) enum Prefix {
+    /// One of them, with the path's bytes from this offset on; the offset may be the path's length.
+    Found { index: usize, rest: usize },
+    /// None: the path leads to the root's own, empty directories.
     Root,
 }
 
@@ -13,9 +15,9 @@ pub(crate) enum Target {
 ///
 /// `.` and empty components are skipped. `..` steps back lexically only above and at a mount's own directory, which
 /// are no links; below it the rest goes to the mount untouched, where the kernel refuses to leave it.
-pub(crate) fn resolve(mounts: &[Vec<String>], path: &str) -> Target {
+pub(crate) fn resolve(mounts: &[Vec<String>], path: &str) -> Prefix {
     let mut position: Vec<&str> = Vec::new();
-    let mut found = Target::Root;
+    let mut found = Prefix::Root;
     let mut offset = 0;
     for component in path.split('/') {
         let end = offset + component.len();
@@ -24,7 +26,7 @@ pub(crate) fn resolve(mounts: &[Vec<String>], path: &str) -> Target {
         match component {
             "" | "." => {}
             ".." => {
-                if let Target::Mount { index, .. } = found
+                if let Prefix::Found { index, .. } = found
                     && mounts[index].len() < position.len()
                 {
                     return found;
@@ -35,7 +37,7 @@ pub(crate) fn resolve(mounts: &[Vec<String>], path: &str) -> Target {
             name => {
                 position.push(name);
                 match exact(mounts, &position, rest) {
-                    Target::Root => {}
+                    Prefix::Root => {}
                     inner => found = inner,
                 }
             }
@@ -44,10 +46,18 @@ pub(crate) fn resolve(mounts: &[Vec<String>], path: &str) -> Target {
     found
 }
 
-fn exact(mounts: &[Vec<String>], position: &[&str], rest: usize) -> Target {
+/// The rest of a path relative to the root that leads to the virtual devices.
+pub(crate) fn device_path(path: &str) -> Option<&str> {
+    match resolve(&[vec![devices::DIRECTORY.to_owned()]], path) {
+        Prefix::Found { rest, .. } => Some(&path[rest..]),
+        Prefix::Root => None,
+    }
+}
+
+fn exact(mounts: &[Vec<String>], position: &[&str], rest: usize) -> Prefix {
     match mounts.iter().position(|mount| mount.iter().map(String::as_str).eq(position.iter().copied())) {
-        Some(index) => Target::Mount { index, rest },
-        None => Target::Root,
+        Some(index) => Prefix::Found { index, rest },
+        None => Prefix::Root,
     }
 }
 
@@ -61,8 +71,8 @@ mod tests {
 
     fn leads(path: &str) -> Option<(usize, &str)> {
         match resolve(&mounts(), path) {
-            Target::Mount { index, rest } => Some((index, &path[rest..])),
-            Target::Root => None,
+            Prefix::Found { index, rest } => Some((index, &path[rest..])),
+            Prefix::Root => None,
         }
     }
 

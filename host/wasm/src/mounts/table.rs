@@ -3,8 +3,9 @@
 use codebox_core::path::MappedPath;
 use codebox_core::{Access, GuestPath};
 
+use crate::devices;
 use crate::mounts::guard::{Guard, GuardedFds, Last};
-use crate::mounts::resolve::{Target, resolve};
+use crate::mounts::resolve::{Prefix, resolve};
 
 /// The descriptor of `/`, the one directory that a guest knows of.
 pub(crate) const ROOT_FD: i32 = 3;
@@ -22,6 +23,7 @@ pub(crate) struct Mount {
 /// Maps the guest's paths to descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct MountTable {
+    /// The mounts' places, then that of the virtual devices.
     prefixes: Vec<Vec<String>>,
     guards: Vec<Option<Guard>>,
     guarded: GuardedFds,
@@ -38,18 +40,29 @@ pub(crate) struct Place {
     pub mount: Option<usize>,
 }
 
+/// Where a path leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// To a file on a disk, as far as there is one.
+    Files(Place),
+    /// To the virtual devices, with the path's bytes from this offset on.
+    Devices { skip: usize },
+}
+
 impl MountTable {
     /// A table of these mounts, whose descriptors follow the root's in the same order.
     ///
     /// # Errors
     /// The system's, when a directory that has to be guarded cannot be opened.
     pub(crate) fn new(mounts: &[Mount]) -> std::io::Result<Self> {
-        let prefixes = mounts.iter().map(|mount| mount.guest.components().map(str::to_owned).collect()).collect();
+        let mut prefixes: Vec<Vec<String>> =
+            mounts.iter().map(|mount| mount.guest.components().map(str::to_owned).collect()).collect();
+        prefixes.push(vec![devices::DIRECTORY.to_owned()]);
         let guards = mounts.iter().map(|mount| Guard::of(mount, mounts)).collect::<Result<_, _>>()?;
         Ok(Self { prefixes, guards, guarded: GuardedFds::default() })
     }
 
-    /// Whether a change may be made at `path`, which [`place`](Self::place) found to lead to `place`.
+    /// Whether a change may be made at `path`, which [`target`](Self::target) found to lead to `place`.
     pub(crate) fn allows_change(&self, place: Place, path: &str, last: Last) -> bool {
         if self.guarded.contains(place.fd) {
             return false;
@@ -78,28 +91,17 @@ impl MountTable {
         self.guarded.closed(fd);
     }
 
-    /// Hears of a descriptor that the guest moved.
-    pub(crate) fn renumbered(&mut self, from: i32, to: i32) {
-        self.guarded.renumbered(from, to);
-    }
-
-    /// Whether a descriptor is the root's or a mount's: one that the guest did not open.
-    pub(crate) fn owns(&self, fd: i32) -> bool {
-        (ROOT_FD..=ROOT_FD + self.prefixes.len() as i32).contains(&fd)
-    }
-
-    /// Whether a descriptor is a mount's, which no guest knows of.
-    pub(crate) fn hides(&self, fd: i32) -> bool {
-        fd != ROOT_FD && self.owns(fd)
-    }
-
     /// Where a path relative to `fd` leads; only paths relative to the root are redirected.
-    pub(crate) fn place(&self, fd: i32, path: &str) -> Place {
+    pub(crate) fn target(&self, fd: i32, path: &str) -> Target {
         if fd == ROOT_FD
-            && let Target::Mount { index, rest } = resolve(&self.prefixes, path)
+            && let Prefix::Found { index, rest } = resolve(&self.prefixes, path)
         {
-            return Place { fd: ROOT_FD + 1 + index as i32, skip: rest, mount: Some(index) };
+            // The last prefix is no mount's.
+            if index == self.guards.len() {
+                return Target::Devices { skip: rest };
+            }
+            return Target::Files(Place { fd: ROOT_FD + 1 + index as i32, skip: rest, mount: Some(index) });
         }
-        Place { fd, skip: 0, mount: None }
+        Target::Files(Place { fd, skip: 0, mount: None })
     }
 }

@@ -271,8 +271,8 @@ impl Store {
     }
 }
 
-/// The empty directories below a guest's root that something is mounted on.
-pub(crate) const ROOT_PLACES: [&str; 4] = ["work", "tmp", "run/codebox", "usr/local/lib"];
+/// The empty directories below a guest's root that something is mounted on, or where virtual devices are.
+pub(crate) const ROOT_PLACES: [&str; 5] = ["work", "tmp", "run/codebox", "usr/local/lib", "dev"];
 
 /// Where the content of the runtime's data archives is.
 pub(crate) fn data_dir(index: usize) -> String {

@@ -1,0 +1,104 @@
+//! What the interface tells of files that are served here.
+
+use wiggle::GuestMemory;
+
+use crate::devices::{Device, Directory};
+use crate::guest::descriptors::table::{Kind, OpenFile, Stream};
+use crate::guest::errno;
+use crate::guest::memory::range;
+
+/// Bytes of the interface's `filestat` and `fdstat`.
+const FILESTAT_LEN: usize = 64;
+const FDSTAT_LEN: usize = 24;
+
+/// The interface's file types.
+const UNKNOWN: u8 = 0;
+const CHARACTER_DEVICE: u8 = 2;
+const DIRECTORY: u8 = 3;
+
+/// The interface's rights, from which a C library tells how a file was opened.
+const FD_READ: u64 = 1 << 1;
+const FD_SEEK: u64 = 1 << 2;
+const FD_WRITE: u64 = 1 << 6;
+const FD_READDIR: u64 = 1 << 14;
+const FD_FILESTAT_GET: u64 = 1 << 21;
+const POLL: u64 = 1 << 27;
+
+/// The number of the file system that devices are on.
+const DEVICES: u64 = 5;
+
+/// The type and identity of a file without content on a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub file_type: u8,
+    file_system: u64,
+    number: u64,
+    links: u64,
+}
+
+pub(crate) fn device_stat(device: Device) -> Stat {
+    Stat { file_type: CHARACTER_DEVICE, file_system: DEVICES, number: device.number(), links: 1 }
+}
+
+pub(crate) fn directory_stat(directory: Directory) -> Stat {
+    let number = match directory {
+        Directory::Devices => 1,
+        Directory::Descriptors => 2,
+    };
+    Stat { file_type: DIRECTORY, file_system: DEVICES, number, links: 2 }
+}
+
+impl OpenFile {
+    /// The type and identity of a file that is served here; none for one of the interface behind.
+    pub(crate) fn stat(&self) -> Option<Stat> {
+        match &self.kind {
+            Kind::Wasi(_) => None,
+            Kind::Device(device) => Some(device_stat(*device)),
+            Kind::Directory(directory) => Some(directory_stat(*directory)),
+            // The interface has no type for pipes, and the streams may be anything.
+            Kind::Stream(stream) => {
+                let number = match stream {
+                    Stream::Input => 16,
+                    Stream::Output => 17,
+                    Stream::Error => 18,
+                };
+                Some(Stat { file_type: UNKNOWN, file_system: DEVICES, number, links: 1 })
+            }
+            Kind::Pipe(end) => Some(Stat { file_type: UNKNOWN, file_system: DEVICES, number: end.number(), links: 1 }),
+        }
+    }
+
+    /// The interface's `fdstat`; none for a file of the interface behind.
+    pub(crate) fn fdstat(&self) -> Option<[u8; FDSTAT_LEN]> {
+        let stat = self.stat()?;
+        let mut rights = FD_FILESTAT_GET | POLL;
+        if stat.file_type == DIRECTORY {
+            rights |= FD_READDIR;
+        } else {
+            rights |= if self.reads { FD_READ } else { 0 } | if self.writes { FD_WRITE } else { 0 };
+        }
+        // A C library takes a character device that cannot be sought for a terminal.
+        if stat.file_type == CHARACTER_DEVICE {
+            rights |= FD_SEEK;
+        }
+        let mut bytes = [0; FDSTAT_LEN];
+        bytes[0] = stat.file_type;
+        bytes[2..4].copy_from_slice(&self.flags().to_le_bytes());
+        bytes[8..16].copy_from_slice(&rights.to_le_bytes());
+        bytes[16..24].copy_from_slice(&rights.to_le_bytes());
+        Some(bytes)
+    }
+}
+
+/// Writes a `filestat` into the guest's memory and returns an error number.
+pub(crate) fn write_stat(memory: &mut GuestMemory<'_>, out: i32, stat: Stat) -> i32 {
+    let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
+    let Some(place) = range(bytes, out, FILESTAT_LEN as i32) else { return errno::FAULT };
+    let place = &mut bytes[place];
+    place.fill(0);
+    place[..8].copy_from_slice(&stat.file_system.to_le_bytes());
+    place[8..16].copy_from_slice(&stat.number.to_le_bytes());
+    place[16] = stat.file_type;
+    place[24..32].copy_from_slice(&stat.links.to_le_bytes());
+    errno::SUCCESS
+}

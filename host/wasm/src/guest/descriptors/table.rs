@@ -1,0 +1,257 @@
+//! The descriptors of a guest: numbers that lead to open files.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use crate::devices::{Device, Directory};
+use crate::guest::descriptors::pipe::{PipeEnd, pipe};
+use crate::guest::errno;
+use crate::mounts::ROOT_FD;
+
+/// Descriptors that a guest may have at one time whatever its limits, which bounds the memory that they take here.
+const MAX_OPEN: usize = 8192;
+
+/// Numbers that a guest may choose for descriptors end before this one.
+const END_OF_NUMBERS: i32 = 1 << 20;
+
+/// Pipes that a guest may have at one time, which bounds the bytes in them.
+const MAX_PIPES: usize = 128;
+
+/// Numbers of pipes as files are greater; devices have those below.
+const FIRST_PIPE: u64 = 1000;
+
+/// The descriptor flags of the interface that matter here.
+pub(crate) const APPEND: u16 = 1;
+pub(crate) const NONBLOCK: u16 = 4;
+
+/// A standard stream of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Input,
+    Output,
+    Error,
+}
+
+/// An open file, as one of the system's; duplicates of a descriptor share it.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub kind: Kind,
+    pub reads: bool,
+    pub writes: bool,
+    flags: AtomicU16,
+}
+
+/// The kinds of open files.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// A file or directory of a mount, by the descriptor of wasmtime's system interface.
+    Wasi(i32),
+    Stream(Stream),
+    Device(Device),
+    Directory(Directory),
+    Pipe(PipeEnd),
+}
+
+impl OpenFile {
+    /// An open file that can be read, written or both.
+    pub(crate) fn new(kind: Kind, reads: bool, writes: bool) -> Arc<Self> {
+        Arc::new(Self { kind, reads, writes, flags: AtomicU16::new(0) })
+    }
+
+    pub(crate) fn flags(&self) -> u16 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_flags(&self, flags: u16) {
+        self.flags.store(flags & (APPEND | NONBLOCK), Ordering::Relaxed);
+    }
+
+    /// Returns true unless the guest asked for an error instead of a wait.
+    pub(crate) fn is_blocking(&self) -> bool {
+        self.flags() & NONBLOCK == 0
+    }
+}
+
+/// An open file under a number, and whether the number counts as opened by the guest.
+#[derive(Debug)]
+struct Entry {
+    file: Arc<OpenFile>,
+    counted: bool,
+}
+
+/// The descriptors of one guest.
+#[derive(Debug)]
+pub(crate) struct DescriptorTable {
+    entries: BTreeMap<i32, Entry>,
+    /// Pipes made so far.
+    pipes: u64,
+}
+
+/// A descriptor that was taken out of the table.
+pub(crate) struct Removed {
+    /// The open file's descriptor of wasmtime's system interface, if this was the last reference to it.
+    pub to_close: Option<i32>,
+    /// Returns true if the number counted as opened by the guest.
+    pub counted: bool,
+}
+
+impl DescriptorTable {
+    /// The three standard streams and the root directory, which a guest starts with.
+    pub(crate) fn new() -> Self {
+        let files = [
+            (0, OpenFile::new(Kind::Stream(Stream::Input), true, false)),
+            (1, OpenFile::new(Kind::Stream(Stream::Output), false, true)),
+            (2, OpenFile::new(Kind::Stream(Stream::Error), false, true)),
+            (ROOT_FD, OpenFile::new(Kind::Wasi(ROOT_FD), true, false)),
+        ];
+        Self { entries: files.into_iter().map(|(fd, file)| (fd, Entry { file, counted: false })).collect(), pipes: 0 }
+    }
+
+    /// The open file under a number.
+    ///
+    /// # Errors
+    /// [`errno::BADF`] where there is none.
+    pub(crate) fn get(&self, fd: i32) -> Result<&Arc<OpenFile>, i32> {
+        self.entries.get(&fd).map(|entry| &entry.file).ok_or(errno::BADF)
+    }
+
+    /// The numbers in use, in their order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = i32> + '_ {
+        self.entries.keys().copied()
+    }
+
+    /// Returns true if a guest may neither close nor replace a descriptor: its C library finds all paths through it.
+    pub(crate) fn is_fixed(fd: i32) -> bool {
+        fd == ROOT_FD
+    }
+
+    /// Returns true if one more descriptor fits.
+    pub(crate) fn has_space(&self) -> bool {
+        self.entries.len() < MAX_OPEN
+    }
+
+    /// Puts an open file under the lowest number that is free.
+    ///
+    /// # Errors
+    /// [`errno::MFILE`] if the table is full.
+    pub(crate) fn insert(&mut self, file: Arc<OpenFile>) -> Result<i32, i32> {
+        if !self.has_space() {
+            return Err(errno::MFILE);
+        }
+        let free = self.entries.keys().zip(0..).find(|(used, number)| *used != number).map(|(_, number)| number);
+        let fd = free.unwrap_or(self.entries.len() as i32);
+        self.entries.insert(fd, Entry { file, counted: true });
+        Ok(fd)
+    }
+
+    /// Puts an open file under a number, in the place of what is there.
+    ///
+    /// # Errors
+    /// [`errno::BADF`] for a number that no guest may choose, [`errno::MFILE`] if the table is full.
+    pub(crate) fn replace(&mut self, fd: i32, file: Arc<OpenFile>) -> Result<Option<Removed>, i32> {
+        if !(0..END_OF_NUMBERS).contains(&fd) || Self::is_fixed(fd) {
+            return Err(errno::BADF);
+        }
+        if !self.entries.contains_key(&fd) && !self.has_space() {
+            return Err(errno::MFILE);
+        }
+        Ok(self.entries.insert(fd, Entry { file, counted: true }).map(Removed::from))
+    }
+
+    /// Takes a descriptor out.
+    ///
+    /// # Errors
+    /// [`errno::BADF`] where there is none, or one that cannot be closed.
+    pub(crate) fn remove(&mut self, fd: i32) -> Result<Removed, i32> {
+        if Self::is_fixed(fd) {
+            return Err(errno::BADF);
+        }
+        self.entries.remove(&fd).map(Removed::from).ok_or(errno::BADF)
+    }
+
+    /// Makes a pipe and returns its ends' open files, the one to read from first.
+    ///
+    /// # Errors
+    /// [`errno::NFILE`] if the guest has too many.
+    pub(crate) fn make_pipe(&mut self) -> Result<[Arc<OpenFile>; 2], i32> {
+        // Each end is counted once for every duplicate, so fewer pipes are possible than ends: that is still a bound.
+        let ends = self.entries.values().filter(|entry| matches!(entry.file.kind, Kind::Pipe(_))).count();
+        if ends >= 2 * MAX_PIPES {
+            return Err(errno::NFILE);
+        }
+        self.pipes += 1;
+        let (reader, writer) = pipe(FIRST_PIPE + self.pipes);
+        Ok([OpenFile::new(Kind::Pipe(reader), true, false), OpenFile::new(Kind::Pipe(writer), false, true)])
+    }
+}
+
+impl From<Entry> for Removed {
+    fn from(Entry { file, counted }: Entry) -> Self {
+        let to_close = match Arc::into_inner(file) {
+            Some(OpenFile { kind: Kind::Wasi(behind), .. }) => Some(behind),
+            _ => None,
+        };
+        Self { to_close, counted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn null() -> Arc<OpenFile> {
+        OpenFile::new(Kind::Device(Device::Null), true, true)
+    }
+
+    #[test]
+    fn gives_the_lowest_free_number() {
+        let mut table = DescriptorTable::new();
+        assert_eq!(table.insert(null()), Ok(4));
+        assert_eq!(table.insert(null()), Ok(5));
+        assert!(table.remove(1).is_ok());
+        assert_eq!(table.insert(null()), Ok(1));
+        assert_eq!(table.insert(null()), Ok(6));
+        assert!(table.replace(100, null()).is_ok_and(|old| old.is_none()));
+        assert_eq!(table.insert(null()), Ok(7));
+    }
+
+    #[test]
+    fn keeps_the_root_and_refuses_numbers_out_of_bounds() {
+        let mut table = DescriptorTable::new();
+        assert!(table.remove(ROOT_FD).is_err());
+        for fd in [-1, ROOT_FD, END_OF_NUMBERS, i32::MAX, i32::MIN] {
+            assert!(table.replace(fd, null()).is_err(), "{fd}");
+        }
+    }
+
+    #[test]
+    fn closes_an_open_file_with_its_last_descriptor() {
+        let mut table = DescriptorTable::new();
+        let file = OpenFile::new(Kind::Wasi(9), true, false);
+        let first = table.insert(file.clone()).expect("room");
+        let second = table.insert(file).expect("room");
+        assert_eq!(table.remove(first).expect("it is there").to_close, None);
+        assert_eq!(table.remove(second).expect("it is there").to_close, Some(9));
+    }
+
+    #[test]
+    fn holds_a_bounded_number() {
+        let mut table = DescriptorTable::new();
+        let file = null();
+        while table.insert(file.clone()).is_ok() {}
+        assert_eq!(table.numbers().count(), MAX_OPEN);
+        assert!(matches!(table.replace(END_OF_NUMBERS - 1, file), Err(errno::MFILE)));
+    }
+
+    #[test]
+    fn bounds_pipes() {
+        let mut table = DescriptorTable::new();
+        for _ in 0..MAX_PIPES {
+            for end in table.make_pipe().expect("fewer than the bound") {
+                table.insert(end).expect("room");
+            }
+        }
+        assert!(matches!(table.make_pipe(), Err(errno::NFILE)));
+    }
+}
