@@ -101,9 +101,11 @@ fn serves(what: &str) -> bool {
         "node:test",
         "node:inspector",
     ];
+    const POWERS: [&str; 7] =
+        ["threads", "processes", "network sockets", "signals", "hashlib.scrypt", "image codecs", "native libraries"];
     match what.strip_prefix("the module ") {
         Some(module) => MODULES.contains(&module),
-        None => what.starts_with("Node's ") || matches!(what, "threads" | "processes" | "network sockets"),
+        None => what.starts_with("Node's ") || POWERS.contains(&what),
     }
 }
 

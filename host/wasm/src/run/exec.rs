@@ -9,8 +9,7 @@ use cap_std::fs::Dir;
 use codebox_core::path::{MappedPath, settle};
 use codebox_core::{
     Access, BackendError, BoxFuture, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
-    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, Missing, NetRules, Outcome, Provenance, RunReport,
-    Usage,
+    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, NetRules, Outcome, Provenance, RunReport, Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
 use codebox_files::{Before, Budget, InstanceScratch, Left, Owner, collect, put_file};
@@ -23,6 +22,7 @@ use crate::launch::Setup;
 use crate::mounts::Mount;
 use crate::run::backend::{ENGINE, ID, Loaded, Start, backend_error, held};
 use crate::run::message::message;
+use crate::run::missing::describe;
 use crate::run::turn::{self, Turn};
 use crate::run::way::Way;
 use crate::store::{ROOT_PLACES, Store};
@@ -284,7 +284,7 @@ fn tell(report: &mut RunReport, guest: Told) {
         traceback: error.traceback.lines().map(str::to_owned).collect(),
         line: error.line,
     });
-    report.missing = channel.missing.into_iter().map(|missing| lacking(&missing.what)).collect();
+    report.missing = channel.missing.into_iter().map(|missing| describe(&missing.what)).collect();
     report.denials = quota
         .denied()
         .iter()
@@ -299,31 +299,6 @@ fn tell(report: &mut RunReport, guest: Told) {
         report.effects = Effects::Possible;
     }
     report.network = network;
-}
-
-/// What the program lacked, in words, and how to get it.
-fn lacking(what: &str) -> Missing {
-    let (name, hint) = match what {
-        "threads" => ("threads".to_owned(), "WebAssembly has none: use asyncio, or run it where threads exist"),
-        "processes" => {
-            ("processes".to_owned(), "WebAssembly has none: call functions instead, or run it where processes exist")
-        }
-        "sockets" => (
-            "network sockets".to_owned(),
-            "grant the hosts with --net if it is a client; servers and other sockets need a container",
-        ),
-        other => match other.strip_prefix("module:") {
-            Some(module) => return Missing::module(module),
-            None => match other.strip_prefix("api:") {
-                Some(api) => (
-                    format!("Node's {api}"),
-                    "the JavaScript runtime does not have it: run it in a container (--isolation container), where Node has",
-                ),
-                None => (other.to_owned(), "this tier does not have it"),
-            },
-        },
-    };
-    Missing { what: name, hint: hint.to_owned() }
 }
 
 impl Instance for WasmInstance {

@@ -4,6 +4,7 @@ mod backend;
 mod classify;
 mod exec;
 mod message;
+mod missing;
 mod turn;
 mod way;
 

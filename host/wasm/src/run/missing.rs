@@ -1,0 +1,63 @@
+//! What a guest can lack, in words, and how to get it.
+
+use codebox_core::Missing;
+
+/// A word that a prelude reports, what it is called in reports, and a hint for the user.
+struct Lack {
+    word: &'static str,
+    name: &'static str,
+    hint: &'static str,
+}
+
+/// Everything that preludes report by a word of its own.
+const TABLE: [Lack; 7] = [
+    Lack { word: "threads", name: "threads", hint: "WebAssembly has none: use asyncio, or run it where threads exist" },
+    Lack {
+        word: "processes",
+        name: "processes",
+        hint: "WebAssembly has none: call functions instead, or run it where processes exist",
+    },
+    Lack {
+        word: "sockets",
+        name: "network sockets",
+        hint: "grant the hosts with --net if it is a client; servers and other sockets need a container",
+    },
+    Lack {
+        word: "signals",
+        name: "signals",
+        hint: "WebAssembly has none: bound the run with --timeout, or run it with --isolation container",
+    },
+    Lack {
+        word: "hashlib.scrypt",
+        name: "hashlib.scrypt",
+        hint: "use hashlib.pbkdf2_hmac, or run it with --isolation container",
+    },
+    Lack {
+        word: "image codecs",
+        name: "image codecs",
+        hint: "save as PNG, GIF, BMP or TIFF, or run it with --isolation container --with pillow",
+    },
+    Lack {
+        word: "native libraries",
+        name: "native libraries",
+        hint: "WebAssembly loads none, so ctypes has nothing to call: run it with --isolation container",
+    },
+];
+
+/// Describes something that the program lacked, by the prelude's word for it.
+pub(super) fn describe(word: &str) -> Missing {
+    if let Some(lack) = TABLE.iter().find(|lack| lack.word == word) {
+        return Missing { what: lack.name.to_owned(), hint: lack.hint.to_owned() };
+    }
+    if let Some(module) = word.strip_prefix("module:") {
+        return Missing::module(module);
+    }
+    let (what, hint) = match word.strip_prefix("api:") {
+        Some(api) => (
+            format!("Node's {api}"),
+            "the JavaScript runtime does not have it: run it in a container (--isolation container), where Node has",
+        ),
+        None => (word.to_owned(), "this tier does not have it"),
+    };
+    Missing { what, hint: hint.to_owned() }
+}
