@@ -29,6 +29,9 @@ const PYTHON_PATCHES: &[(&str, &str)] =
 const PYTHON: &[(&str, &str)] = &[
     ("boot", include_str!("../guest-runtimes/python/prelude/boot.py")),
     ("door", include_str!("../guest-runtimes/python/prelude/door.py")),
+    ("patches", include_str!("../guest-runtimes/python/prelude/patches.py")),
+    ("frames", include_str!("../guest-runtimes/python/prelude/frames.py")),
+    ("lacking", include_str!("../guest-runtimes/python/prelude/lacking.py")),
     ("missing", include_str!("../guest-runtimes/python/prelude/missing.py")),
     ("net", include_str!("../guest-runtimes/python/prelude/net.py")),
     ("sockets", include_str!("../guest-runtimes/python/prelude/sockets.py")),
@@ -39,6 +42,7 @@ const PYTHON: &[(&str, &str)] = &[
     ("pointers", include_str!("../guest-runtimes/python/prelude/pointers.py")),
     ("randomstate", include_str!("../guest-runtimes/python/prelude/randomstate.py")),
     ("integers", include_str!("../guest-runtimes/python/prelude/integers.py")),
+    ("descriptors", include_str!("../guest-runtimes/python/prelude/descriptors.py")),
     ("online", include_str!("../guest-runtimes/python/prelude/online.py")),
     ("headers", include_str!("../guest-runtimes/python/prelude/headers.py")),
     ("loop", include_str!("../guest-runtimes/python/prelude/loop.py")),

@@ -1,10 +1,12 @@
 //! The list.
 
 mod asynchronous;
+mod devices;
 mod ends;
 mod exits;
 mod files;
 mod finaliser;
+mod frames;
 mod grants;
 mod left_open;
 mod library;
@@ -35,12 +37,14 @@ pub fn all() -> Vec<Case> {
         finaliser::cases(),
         wait::cases(),
         tracebacks::cases(),
+        frames::cases(),
         streams::cases(),
         asynchronous::cases(),
         missing::cases(),
         library::cases(),
         local::cases(),
         files::cases(),
+        devices::cases(),
         grants::cases(),
         limits::cases(),
         network::cases(),

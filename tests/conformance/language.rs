@@ -42,7 +42,7 @@ impl Language {
     pub fn internals(self, tier: Tier) -> &'static [&'static str] {
         match self {
             _ if tier == Tier::Container => &["/.codebox"],
-            Self::Python => &["<codebox>", "<reactor>", "_codebox", "_reactor"],
+            Self::Python => &["<codebox", "<reactor>", "_codebox", "_reactor"],
             Self::JavaScript | Self::TypeScript => &["node:internal", "[turn]"],
             Self::Lua => &["[string ", "lua.c"],
         }

@@ -12,7 +12,8 @@ def _load(sources):
         module.__package__ = "_codebox"
         sys.modules[module.__name__] = module
         setattr(package, name, module)
-        exec(compile(source, "<codebox>/" + name, "exec"), module.__dict__)
+        # For the end of the name, see `frames`.
+        exec(compile(source, "<codebox importlib._bootstrap>/" + name, "exec"), module.__dict__)
 
 
 _load(SOURCES)

@@ -2,27 +2,23 @@
 import sys
 import traceback
 
-from _codebox import door, missing
+from _codebox import door, frames, missing
 
 # Most text of a message or traceback that is sent, and of an exception's name; what is printed is not cut.
 _TEXT = 64 << 10
 _NAME = 1024
 
 
-def _ours(tb):
-    return tb.tb_frame.f_code.co_filename.startswith(("<codebox>", "<reactor>"))
-
-
 def _without_ours(tb):
-    while tb is not None and _ours(tb):
-        tb = tb.tb_next
+    while tb is not None and frames.is_ours(tb.tb_frame):
+        tb = frames.following(tb)
     kept = tb
     while tb is not None:
-        following = tb.tb_next
-        while following is not None and _ours(following):
-            following = following.tb_next
-        if following is not tb.tb_next:
-            tb.tb_next = following
+        following = frames.following(tb)
+        while following is not None and frames.is_ours(following.tb_frame):
+            following = frames.following(following)
+        if following is not frames.following(tb):
+            frames.follow(tb, following)
         tb = following
     return kept
 
@@ -36,31 +32,6 @@ def _clean(exc, seen):
     _clean(exc.__context__, seen)
     for inner in getattr(exc, "exceptions", ()) if isinstance(exc, BaseExceptionGroup) else ():
         _clean(inner, seen)
-
-
-def hide_our_frames():
-    """Ends the stacks that programs print or look at where the program begins."""
-    import inspect
-
-    walk, outer = traceback.walk_stack, inspect.getouterframes
-
-    def walk_stack(f):
-        if f is None:
-            f = sys._getframe(1)
-        for frame, line in walk(f):
-            if frame.f_code.co_filename.startswith(("<codebox>", "<reactor>")):
-                return
-            yield frame, line
-
-    def getouterframes(frame, context=1):
-        frames = outer(frame, context)
-        for index, info in enumerate(frames):
-            if info.filename.startswith(("<codebox>", "<reactor>")):
-                return frames[:index]
-        return frames
-
-    traceback.walk_stack = walk_stack
-    inspect.getouterframes = getouterframes
 
 
 def status_of(exc):

@@ -6,7 +6,10 @@ import platform
 import sys
 import warnings
 
-from _codebox import door, errors, headers, integers, loop, mend, missing, online, rehearse, seeds, start
+import _reactor
+from _codebox import (
+    descriptors, door, frames, headers, integers, loop, mend, missing, online, rehearse, seeds, start
+)
 
 # Free memory that an image leaves in the guest's heap, so that a short program need not grow it.
 _HEADROOM = 4 << 20
@@ -27,10 +30,11 @@ def prepare(modules):
     headers.install()
     loop.install()
     missing.install()
+    descriptors.install()
     if "matplotlib" in sys.modules:
         _settle_matplotlib()
     door.tell("facts", facts={"version": platform.python_version()})
-    errors.hide_our_frames()
+    frames.install(_reactor)
     start.install()
     os.chdir("/work")
     _settle_logging()
@@ -38,11 +42,18 @@ def prepare(modules):
     seeds.install()
     _settle_environment()
     sys.modules.pop("__main__", None)
+    _hide()
     for path in [p for p in sys.path_importer_cache if not p.startswith("/usr/local/lib/")]:
         del sys.path_importer_cache[path]
     gc.collect()
     gc.freeze()
     bytearray(_HEADROOM)
+
+
+def _hide():
+    """Takes this package out of reach: nothing of it is imported from here on."""
+    for name in [name for name in sys.modules if name == "_codebox" or name.startswith("_codebox.")]:
+        del sys.modules[name]
 
 
 def _settle_environment():

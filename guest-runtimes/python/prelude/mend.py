@@ -4,7 +4,10 @@ import hashlib
 import os
 import platform
 import sys
+import tarfile
 import traceback
+
+from _codebox import patches
 
 
 def _pbkdf2_hmac(hash_name, password, salt, iterations, dklen=None):
@@ -51,6 +54,10 @@ def _chown(path, uid, gid, *, dir_fd=None, follow_symlinks=True):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
 
 
+def _extracted_owner(self, tarinfo, targetpath, numeric_owner):
+    """As for a user who is not root: who extracts owns the files. To fail here would also cost the files their times."""
+
+
 class _ShownSys:
     """`sys` for the traceback module, which would tell every missing module's seeker that site is disabled.
 
@@ -67,18 +74,19 @@ class _ShownSys:
 def install():
     traceback.sys = _ShownSys()
     if not hasattr(hashlib, "pbkdf2_hmac"):
-        hashlib.pbkdf2_hmac = _pbkdf2_hmac
+        patches.put(hashlib, "pbkdf2_hmac", _pbkdf2_hmac)
     for name in ("getuid", "geteuid", "getgid", "getegid"):
         if not hasattr(os, name):
-            setattr(os, name, _root)
+            patches.put(os, name, lambda: _root())
     if not hasattr(os, "getgroups"):
-        os.getgroups = lambda: [_root()]
+        patches.put(os, "getgroups", lambda: [_root()])
     if not hasattr(os, "chown"):
-        os.chown = _chown
-        os.lchown = lambda path, uid, gid: _chown(path, uid, gid, follow_symlinks=False)
-        os.fchown = lambda fd, uid, gid: _chown(fd, uid, gid)
+        patches.put(os, "chown", _chown)
+        patches.put(os, "lchown", lambda path, uid, gid: _chown(path, uid, gid, follow_symlinks=False))
+        patches.put(os, "fchown", lambda fd, uid, gid: _chown(fd, uid, gid))
+    tarfile.TarFile.chown = patches.dress(_extracted_owner, "tarfile", "chown", tarfile.TarFile.chown)
     # The originals ask programs.
     platform._Processor.from_subprocess = staticmethod(lambda: "")
-    platform._syscmd_file = lambda target, default="": default
+    patches.put(platform, "_syscmd_file", lambda target, default="": default)
     # The original opens `sys.executable`, which names no file here.
-    platform.libc_ver = _libc_ver
+    patches.put(platform, "libc_ver", _libc_ver)

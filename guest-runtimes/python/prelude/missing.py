@@ -4,11 +4,13 @@ Each hook reports before it raises, so that the host knows from the runtime itse
 what the program wanted.
 """
 import errno
-import gc
+import importlib
+import re
 import sys
 import time
+import types
 
-from _codebox import door
+from _codebox import door, frames, lacking, patches
 
 
 # Errors of ours that a library met where it can cope, newest last.
@@ -34,25 +36,17 @@ def refused(what, exc):
 
 def _probing():
     """Whether import machinery or an attempt of the library's own is nearer than the program's code."""
-    frame = sys._getframe(2)
+    frame = frames.current()
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith("<frozen importlib"):
             return True
-        if not name.startswith(("/usr/local/lib/", "<codebox>", "<frozen ")):
+        if not name.startswith(("/usr/local/lib/", frames.MARK, "<frozen ")):
             return False
         if frame.f_code.co_name in _ATTEMPTS:
             return True
-        frame = frame.f_back
+        frame = frames.caller(frame)
     return False
-
-
-# Standard modules that exist elsewhere and tell what a program that imports them is after.
-_STANDS_FOR = {
-    "_multiprocessing": "processes",
-    "_posixshmem": "processes",
-    "_posixsubprocess": "processes",
-}
 
 
 def forget():
@@ -64,18 +58,88 @@ def ended(exc):
     """Tells what the program lacked when `exc` ended it."""
     if isinstance(exc, ModuleNotFoundError) and exc.name:
         top = exc.name.partition(".")[0]
-        door.tell("missing", what=_STANDS_FOR.get(top, "module:" + top.removeprefix("_")))
+        door.tell("missing", what=lacking.MODULES.get(top, "module:" + top.removeprefix("_")))
+    raised_in = _file_of(exc)
+    for kind, pattern, part, what in _endings:
+        if kind == type(exc).__name__ and part in raised_in and pattern.search(str(exc)):
+            door.tell("missing", what=what)
     for known, what in _probed:
         if known is exc:
             door.tell("missing", what=what)
+
+
+_endings = [(kind, re.compile(pattern), part, what) for kind, pattern, part, what in lacking.ENDINGS]
+
+
+def _file_of(exc):
+    """The path of the file that raised an exception."""
+    path, tb = "", exc.__traceback__
+    while tb is not None:
+        path, tb = tb.tb_frame.f_code.co_filename, tb.tb_next
+    return path
+
+
+def error(what):
+    """The error for who asks for one of the powers of the table."""
+    kind, number, text = lacking.ERRORS[what]
+    return kind(text) if number is None else kind(number, text)
+
+
+def _refusing(what):
+    def refuse(*args, **kwargs):
+        raise refused(what, error(what))
+
+    return refuse
+
+
+def _no_functions():
+    """Puts the functions of the table where the library has them elsewhere."""
+    for module, names, what in lacking.FUNCTIONS:
+        module = importlib.import_module(module)
+        for name in names.split():
+            # What the library has in Python, such as `os.popen`, is made of what is not there.
+            patches.put(module, name, _refusing(what))
+
+
+class _EndedThread:
+    """The system's side of a thread that has ended."""
+
+    ident = 0
+
+    def is_done(self):
+        return True
+
+    def join(self, timeout=None):
+        pass
+
+    def _set_done(self):
+        pass
+
+
+def _end_at_once(thread, handle):
+    """Makes a thread one that was started and has ended."""
+    import threading
+
+    for name, value in vars(thread).items():
+        if value is handle:
+            setattr(thread, name, _EndedThread())
+    threading._limbo.pop(thread, None)
+    thread._started.set()
 
 
 def _no_threads():
     import _thread
     import threading
 
-    def start(*args, **kwargs):
-        raise refused("threads", RuntimeError("can't start new thread"))
+    def _threadless():
+        def start(*args, **kwargs):
+            thread = getattr(args[0], "__self__", None) if args else None
+            if type(thread).__module__ in lacking.WATCHERS and isinstance(thread, threading.Thread):
+                _end_at_once(thread, kwargs.get("handle"))
+                return
+            raise refused("threads", RuntimeError("can't start new thread"))
+
+        return start
 
     for module, names in (
         (_thread, ("start_new_thread", "start_new", "start_joinable_thread")),
@@ -83,7 +147,7 @@ def _no_threads():
     ):
         for name in names:
             if hasattr(module, name):
-                setattr(module, name, start)
+                patches.put(module, name, _threadless())
 
 
 def _no_waiting():
@@ -119,39 +183,29 @@ def _no_waiting():
         sleep(timeout)
         return get(self, False)
 
-    _replace(_thread.lock, acquire=lock_acquire, acquire_lock=lock_acquire, __enter__=lock_enter)
-    _replace(_queue.SimpleQueue, get=queue_get)
+    patches.replace_in_type(_thread.lock, acquire=lock_acquire, acquire_lock=_copy(lock_acquire), __enter__=lock_enter)
+    patches.replace_in_type(_queue.SimpleQueue, get=queue_get)
 
 
-def _replace(kind, **methods):
-    """Changes methods of a built-in type, objects of which are made and held everywhere; there is no other way in."""
-    (space,) = gc.get_referents(kind.__dict__)
-    space.update(methods)
-    sys._clear_internal_caches()
+def _copy(function):
+    return types.FunctionType(
+        function.__code__, globals(), function.__name__, function.__defaults__, function.__closure__
+    )
 
 
 def _no_processes():
     import os
     import subprocess
 
-    def refuse(*args, **kwargs):
-        raise refused("processes", OSError(errno.ENOTSUP, "processes are not available in this sandbox"))
-
     def popen(self, *args, **kwargs):
         self._child_created = False
-        refuse()
+        raise refused("processes", error("processes"))
 
+    patches.dress(popen, "subprocess", "__init__", subprocess.Popen.__init__)
     subprocess.Popen.__init__ = popen
     # multiprocessing's import wants the name; nobody gets as far as using it.
     if not hasattr(os, "WNOHANG"):
         os.WNOHANG = 1
-    for name in ("fork", "forkpty", "popen", "system", "posix_spawn", "posix_spawnp", "execv", "execve"):
-        setattr(os, name, refuse)
-
-    def pipe():
-        raise OSError(errno.ENOTSUP, "pipes are not available in this sandbox")
-
-    os.pipe = pipe
 
 
 def _no_sockets():
@@ -160,6 +214,9 @@ def _no_sockets():
 
     def refuse(*args, **kwargs):
         raise refused("sockets", OSError(errno.EACCES, "network access is not granted to this sandbox"))
+
+    def refusing():
+        return lambda *args, **kwargs: refuse()
 
     class Socket(_socket.socket):
         def __init__(self, *args, **kwargs):
@@ -178,18 +235,22 @@ def _no_sockets():
     PlainSocket.__module__ = "socket"
     socket.socket = socket.SocketType = PlainSocket
 
-    def lookup(*args, **kwargs):
-        raise refused("sockets", socket.gaierror(getattr(socket, "EAI_FAIL", -4), "network access is not granted"))
+    def looking_up():
+        def lookup(*args, **kwargs):
+            raise refused("sockets", socket.gaierror(getattr(socket, "EAI_FAIL", -4), "network access is not granted"))
+
+        return lookup
 
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
-        setattr(socket, name, lookup)
+        patches.put(socket, name, looking_up())
     for name in ("create_connection", "create_server", "socketpair", "fromfd"):
         if hasattr(socket, name):
-            setattr(socket, name, refuse)
+            patches.put(socket, name, refusing())
 
 
 def install():
     _no_threads()
     _no_waiting()
+    _no_functions()
     _no_processes()
     _no_sockets()

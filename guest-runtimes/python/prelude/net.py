@@ -44,6 +44,10 @@ def ask(op, handle=0, number=0, timeout=None, data=b""):
     raise _error(json.loads(answer[1:]))
 
 
+# Makes the exception for an error of TLS; `tls` puts it here.
+tls_error = None
+
+
 def _error(told):
     """The exception that stands for what the host says."""
     kind, text = told["kind"], told["text"]
@@ -52,8 +56,6 @@ def _error(told):
 
         return socket.gaierror(getattr(socket, "EAI_NONAME", -2), text)
     if kind in ("certificate", "tls"):
-        from _codebox import tls
-
-        return tls.error(kind, text)
+        return tls_error(kind, text)
     number = getattr(errno, told.get("errno") or "EIO", errno.EIO)
     return OSError(number, text)

@@ -9,7 +9,7 @@ import os
 import sys
 import types
 
-from _codebox import net
+from _codebox import net, sockets
 
 _CONSTANTS = {
     "CERT_NONE": 0, "CERT_OPTIONAL": 1, "CERT_REQUIRED": 2,
@@ -110,6 +110,9 @@ def error(kind, text):
         made.verify_message = text
         return made
     return SSLError(1, f"[SSL] {text}")
+
+
+net.tls_error = error
 
 
 class _SSLContext:
@@ -435,8 +438,6 @@ class _Machine(_Tls):
 
 
 def sock_functions():
-    from _codebox import sockets
-
     return sockets.Socket._recv, sockets.Socket.send
 
 

@@ -19,10 +19,10 @@ pub fn cases() -> Vec<Case> {
             .lua(program("print(os.getenv('TOKEN') .. ' ' .. tostring(os.getenv('EMPTY') == ''), os.getenv('NONE'))").prints("a=b ü true\tnil\n")),
         code("grants::no_host_files")
             .prints("")
-            .python(program("import os\nfor p in ('/etc/passwd', '/root', '/home', '/proc/self/environ', '/dev/null'):\n    try:\n        os.stat(p)\n        print('there', p)\n    except OSError: pass").in_containers(NO_HOST))
-            .javascript(program("const fs = require('fs')\nfor (const path of ['/etc/passwd', '/root', '/home', '/proc/self/environ', '/dev/null']) if (fs.existsSync(path)) console.log('there', path)").in_containers(JS_NO_HOST))
-            .typescript(program("import { statSync } from 'fs'\nconst places: readonly string[] = ['/etc/passwd', '/root', '/home', '/proc/self/environ', '/dev/null']\nfor (const place of places) try { statSync(place); console.log('there', place) } catch (e: unknown) {}").in_containers(JS_NO_HOST))
-            .lua("for _, path in ipairs { '/etc/passwd', '/root', '/home', '/proc/self/environ', '/dev/null' } do\n  if io.open(path) then print('there', path) end\nend"),
+            .python(program("import os\nfor p in ('/etc/passwd', '/root', '/home', '/proc/self/environ', '/dev/kmsg'):\n    try:\n        os.stat(p)\n        print('there', p)\n    except OSError: pass").in_containers(NO_HOST))
+            .javascript(program("const fs = require('fs')\nfor (const path of ['/etc/passwd', '/root', '/home', '/proc/self/environ', '/dev/kmsg']) if (fs.existsSync(path)) console.log('there', path)").in_containers(JS_NO_HOST))
+            .typescript(program("import { statSync } from 'fs'\nconst places: readonly string[] = ['/etc/passwd', '/root', '/home', '/proc/self/environ', '/dev/kmsg']\nfor (const place of places) try { statSync(place); console.log('there', place) } catch (e: unknown) {}").in_containers(JS_NO_HOST))
+            .lua("for _, path in ipairs { '/etc/passwd', '/root', '/home', '/proc/self/environ', '/dev/kmsg' } do\n  if io.open(path) then print('there', path) end\nend"),
         code("grants::root_is_read_only")
             .prints("")
             .python("import os\nfor p in ('/x', '/usr/x', '/usr/local/lib/x'):\n    try:\n        open(p, 'w')\n        print('written', p)\n    except OSError: pass")

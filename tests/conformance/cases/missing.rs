@@ -86,10 +86,40 @@ fn powers() -> Vec<Case> {
             .wasm(expected().exits(1).misses("Node's crypto.createCipheriv").complains("crypto.createCipheriv is not available in this sandbox"))
             .containers(expected().prints("16\n"))
             .scripts("const name = 'createCipheriv'\nconst cipher = require('crypto')[name]('aes-128-cbc', '0123456789abcdef', '0123456789abcdef')\nconsole.log(cipher.update('text').length + cipher.final().length)"),
-        code("missing::pipe")
-            .wasm(expected().prints("pipes are not available in this sandbox\n"))
-            .containers(expected().prints("through\n"))
-            .python("import os\ntry:\n    r, w = os.pipe()\n    os.write(w, b'through')\n    print(os.read(r, 7).decode())\nexcept OSError as e:\n    print(e.strerror)"),
+        code("missing::signals")
+            .wasm(expected().exits(1).misses("signals"))
+            .containers(expected().prints("rang\n"))
+            .python(program("import signal\nsignal.signal(signal.SIGALRM, lambda *_: print('rang'))\nsignal.alarm(1)\nsignal.pause()").wasm(expected().complains("signals are not available in this sandbox"))),
+        code("missing::scrypt")
+            .wasm(expected().exits(1).misses("hashlib.scrypt"))
+            .containers(expected().prints("64\n"))
+            .python("import hashlib\nprint(len(hashlib.scrypt(b'x', salt=b'y', n=2, r=1, p=1)))"),
+        code("missing::native_libraries")
+            .wasm(expected().exits(1).misses("native libraries"))
+            .containers(expected().prints("True\n"))
+            .python("import ctypes\nprint(ctypes.CDLL(None).getpid() > 0)"),
+        code("missing::image_codecs")
+            .only_in(Tier::Wasm, "the image of a container has no Pillow")
+            .exits(1)
+            .misses("image codecs")
+            .complains("encoder jpeg not available")
+            .python("from PIL import Image\nImage.new('RGB', (4, 4)).save('x.jpg')"),
+        code("missing::every_row_of_the_table")
+            .only_in(Tier::Wasm, "a container has what the table names")
+            .grant(("table", "/table", "ro"), &[("lacking.py", include_str!("../../../guest-runtimes/python/prelude/lacking.py"))])
+            .misses("processes")
+            .misses("signals")
+            .misses("hashlib.scrypt")
+            .look(|report| {
+                let hints = report.at("/missing").as_array().cloned().unwrap_or_default();
+                let without = |one: &&serde_json::Value| one["hint"].as_str().is_none_or(|hint| hint.contains("this tier does not have it"));
+                match hints.iter().find(without) {
+                    Some(one) => Err(format!("{one} has no hint")),
+                    None => Ok(()),
+                }
+            })
+            .prints("[]\n")
+            .python("import importlib, sys\nsys.path.append('/table')\nimport lacking\nwrong = []\nfor module, names, what in lacking.FUNCTIONS:\n    kind, number, text = lacking.ERRORS[what]\n    for name in names.split():\n        try: getattr(importlib.import_module(module), name)()\n        except kind as e:\n            if text not in str(e): wrong.append(name)\n        else: wrong.append(name)\nprint(wrong)"),
         code("missing::each_has_a_hint")
             .only_in(Tier::Wasm, "a container misses no power that a hint could be for")
             .exits(1)

@@ -1,0 +1,39 @@
+"""Functions that stand in for the library's, with the names, places and texts of those."""
+import gc
+import sys
+
+# Where the functions of a module really are, as natively.
+_HOMES = {"os": "posix"}
+
+
+def dress(function, module, name, like=None):
+    """Gives a function the names and the text of the one that it stands in for."""
+    function.__module__ = getattr(like, "__module__", None) or module
+    function.__name__ = name
+    function.__qualname__ = getattr(like, "__qualname__", None) or name
+    function.__doc__ = getattr(like, "__doc__", None) or function.__doc__
+    return function
+
+
+def put(module, name, function):
+    """Puts a function into a module, and among the names that the module exports."""
+    home = _HOMES.get(module.__name__, module.__name__)
+    like = getattr(module, name, None)
+    setattr(module, name, dress(function, home, name, like))
+    if home != module.__name__ and function.__module__ == home and home in sys.modules:
+        setattr(sys.modules[home], name, function)
+    exported = getattr(module, "__all__", None)
+    if exported is not None and name not in exported and not name.startswith("_"):
+        module.__all__ = type(exported)([*exported, name])
+
+
+def replace_in_type(kind, **members):
+    """Changes members of a built-in type, objects of which are made and held everywhere; there is no other way in."""
+    (space,) = gc.get_referents(kind.__dict__)
+    for name, member in members.items():
+        if callable(member):
+            dress(member, None, name, space.get(name))
+            member.__module__ = kind.__module__
+            member.__qualname__ = f"{kind.__qualname__}.{name}"
+    space.update(members)
+    sys._clear_internal_caches()
