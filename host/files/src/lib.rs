@@ -21,6 +21,8 @@ mod inputs;
 mod open;
 mod outputs;
 mod private;
+#[cfg(unix)]
+mod program;
 mod remove;
 mod scratch;
 mod sys;
@@ -34,6 +36,8 @@ pub use hex::hex;
 pub use inputs::{Before, Put, put_file};
 pub use open::open_linkless;
 pub use private::private_dir;
+#[cfg(unix)]
+pub use program::open_program;
 pub use scratch::{InstanceScratch, Scratch, is_owned};
 pub use sys::{file_time, open_itself};
 pub use usage::{Ceiling, Used, measure};
