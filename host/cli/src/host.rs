@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use codebox_analysis::Analyzer;
 use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Layer, Wall};
 use codebox_service::catalog::{Catalog, Progress};
 use codebox_service::{Admitted, Check, Choice, Journal, PackageNeeds, Policy, Surroundings};
@@ -18,6 +19,12 @@ pub trait Host {
 
     /// The environment and directories that requests are read against.
     fn surroundings(&self) -> &dyn Surroundings;
+
+    /// What parses program text, in processes of its own; none is started before it is asked.
+    ///
+    /// # Errors
+    /// When its directory cannot be had.
+    fn analyzer(&self) -> Result<&Analyzer, Failure>;
 
     /// The runtimes and images.
     ///

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use codebox_analysis::Analyzer;
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, ImageName, Instance, InstanceSpec, Isolation,
     LimitKind, Support, Unavailable, Wall, WallState,
@@ -40,6 +41,8 @@ pub struct Settings {
     pub authorities: Option<PathBuf>,
     /// How a process is started that keeps containers ready for others; without it this process keeps its own.
     pub keeper: Option<StartKeeper>,
+    /// What parses the TypeScript of jobs.
+    pub analyzer: Analyzer,
 }
 
 /// What instances need of their backend.
@@ -51,6 +54,7 @@ pub(crate) struct Shared {
     pub authorities: Option<PathBuf>,
     pub notes: Notes,
     pub keeper: Option<StartKeeper>,
+    analyzer: Analyzer,
     folder: PathBuf,
     agent: OnceLock<PathBuf>,
 }
@@ -98,10 +102,10 @@ impl ContainerBackend {
     /// A backend for each of these engines, in this order. Nothing is looked for yet.
     #[must_use]
     pub fn each(flavours: impl IntoIterator<Item = Flavour>, settings: Settings) -> Vec<Self> {
-        let Settings { candidates, images, scratch, folder, authorities, keeper } = settings;
+        let Settings { candidates, images, scratch, folder, authorities, keeper, analyzer } = settings;
         let owner = Owner::at(scratch.path());
         let (agent, notes) = (OnceLock::new(), Notes::below(folder.join("engines")));
-        let shared = Shared { candidates, images, scratch, owner, authorities, notes, keeper, folder, agent };
+        let shared = Shared { candidates, images, scratch, owner, authorities, notes, keeper, analyzer, folder, agent };
         let shared = Arc::new(shared);
         let backend = |flavour| Self {
             flavour,
@@ -229,6 +233,7 @@ impl ContainerBackend {
             Some(ready) => ready,
             None => ContainerInstance::open(&self.shared, engine.clone(), image, spec).await?,
         };
+        instance.analyzing(self.shared.analyzer.clone());
         if let Some(start) = keeper {
             instance.afterwards(start);
         }

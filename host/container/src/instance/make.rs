@@ -85,6 +85,7 @@ impl ContainerInstance {
             startup: began.elapsed(),
             beside: None,
             afterwards: None,
+            analyzer: None,
         })
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::code::split;
 use crate::engine::Engine;
 use crate::image::MemoryImage;
-use crate::interrupt::{Interrupt, Stop};
+use crate::interrupt::{HostCpu, Interrupt, Stop};
 
 /// A guest whose `turn` is this body, among the other exports of the ABI.
 fn module(rest: &str, turn: &str) -> Vec<u8> {
@@ -55,8 +55,13 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
     };
     let mut live = Live::start(&code, &pool, setup)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an executor");
-    let interrupt =
-        Interrupt { wall: Some(Duration::from_secs(2)), cpu: None, cancel: CancelToken::new(), egress: None };
+    let interrupt = Interrupt {
+        wall: Some(Duration::from_secs(2)),
+        cpu: None,
+        cancel: CancelToken::new(),
+        egress: None,
+        host_cpu: HostCpu::default(),
+    };
     let (end, _) = executor.block_on(async { interrupt.watch(live.turn((0, 0))).await });
     Ok((end, live.end().limiter.peak()))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use codebox_analysis::Analyzer;
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, Instance, InstanceSpec, Isolation, Language,
     LimitKind, NetRules, Support, Unavailable,
@@ -32,6 +33,7 @@ pub struct WasmBackend {
     images: Mutex<BTreeMap<(String, String), Arc<Loaded>>>,
     idle_regions: usize,
     ways: Ways,
+    analyzer: Option<Analyzer>,
 }
 
 /// A language's runtime and, once a guest was started from it, its code.
@@ -79,13 +81,26 @@ impl WasmBackend {
         let _ = crate::sys::Pagemap::get();
         let runtime = |(language, store)| Runtime { language, store, code: OnceLock::new() };
         let runtimes = stores.into_iter().map(runtime).collect();
-        Self { runtimes, scratch, images: Mutex::default(), idle_regions, ways: Arc::new(|_, _| Ok(Way::default())) }
+        Self {
+            runtimes,
+            scratch,
+            images: Mutex::default(),
+            idle_regions,
+            ways: Arc::new(|_, _| Ok(Way::default())),
+            analyzer: None,
+        }
     }
 
     /// The same, whose jobs reach the network in the way that `ways` gives for their rules.
     #[must_use]
     pub fn reaching(self, ways: Ways) -> Self {
         Self { ways, ..self }
+    }
+
+    /// The same, whose jobs have the types taken out of TypeScript by `analyzer`; without one they load none.
+    #[must_use]
+    pub fn analyzing(self, analyzer: Analyzer) -> Self {
+        Self { analyzer: Some(analyzer), ..self }
     }
 
     /// The directory that holds everything this backend writes while jobs run.
@@ -236,7 +251,8 @@ impl Backend for WasmBackend {
                     Some((rules, way))
                 }
             };
-            let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone(), network);
+            let instance =
+                WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone(), network, self.analyzer.clone());
             Ok(Box::new(instance.map_err(failed)?) as Box<dyn Instance>)
         })();
         Box::pin(std::future::ready(opened))
