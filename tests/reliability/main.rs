@@ -11,6 +11,7 @@ mod host;
 mod marks;
 mod memory;
 mod residue;
+mod texts;
 mod unique;
 
 use std::process::{Command, ExitCode};
@@ -45,6 +46,7 @@ const IN_EACH: &[(&str, InOne)] = &[
 
 /// The trials beyond these, named with the languages they are in.
 const OTHERS: &[(&str, Other)] = &[
+    ("typescript::L9::hostile_texts_beside_others", texts::beside_others),
     ("python::L17::no_value_of_numpy_twice", unique::no_value_of_numpy_twice),
     ("alternating::L1::consecutive_jobs", flat::alternating),
 ];
