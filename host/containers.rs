@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use codebox_analysis::Analyzer;
 use codebox_cli::{EngineImage, Failure, Leftover, Sweep, SweptPlaces};
 use codebox_container::{
     ContainerBackend, ContainerError, Flavour, ImageTable, LocalImage, Place, Settings as ContainerSettings,
@@ -34,6 +35,7 @@ pub(crate) fn backends(
     settings: &Settings,
     scratch: &Arc<Scratch>,
     keeper: Option<StartKeeper>,
+    analyzer: &Analyzer,
 ) -> Vec<ContainerBackend> {
     let allowed = |name: &ImageName| {
         let patterns = settings.images.allowed.as_ref();
@@ -45,6 +47,7 @@ pub(crate) fn backends(
         scratch: Arc::clone(scratch),
         folder: places.containers(),
         keeper,
+        analyzer: analyzer.clone(),
         authorities: authorities(),
     };
     let mut flavours = Flavour::ALL;

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use codebox_analysis::{Analyzer, Budget};
 use codebox_cli::{Confinement, EngineImage, Failure, Host, KeptPackage, Provided, Sweep, SweptPlaces};
 use codebox_confine::{Network, Openat2, Place, Rules};
-use codebox_container::ContainerBackend;
+use codebox_container::{ContainerBackend, StartKeeper};
 use codebox_core::path::{Protected, Reach};
 use codebox_core::{
     Access, Backend, BackendError, BackendId, BoxFuture, HostPath, InstanceSpec, Isolation, Language, ResultKind, Wall,
@@ -19,7 +20,7 @@ use codebox_service::{Admitted, Check, Journal, PackageNeeds, Plan, Policy, Surr
 use codebox_wasm::{Store, WasmBackend};
 
 use crate::catalog::Shelf;
-use crate::places::Places;
+use crate::places::{Places, PlacesError};
 use crate::provisions::{Provisions, brought};
 use crate::settings::{self, SettingsError};
 
@@ -29,7 +30,7 @@ const PROJECT_FILE: &str = "codebox.toml";
 /// This process: everything is made when it is first asked for.
 #[derive(Default)]
 pub(crate) struct Process {
-    surroundings: codebox_service::Process,
+    surroundings: OwnSurroundings,
     shelf: OnceLock<Shelf>,
     wasm: OnceLock<WasmBackend>,
     scratch: OnceLock<Arc<Scratch>>,
@@ -39,6 +40,38 @@ pub(crate) struct Process {
     waiter: OnceLock<ProgramFile>,
     /// The descriptor over which a confined process is handed its connections, if its job was granted any.
     line: Arc<OnceLock<i32>>,
+}
+
+/// The environment and directories of this process, and what parses texts for it.
+#[derive(Default)]
+struct OwnSurroundings {
+    process: codebox_service::Process,
+    analyzer: OnceLock<Analyzer>,
+}
+
+impl OwnSurroundings {
+    fn analyzer(&self) -> Result<&Analyzer, PlacesError> {
+        if let Some(analyzer) = self.analyzer.get() {
+            return Ok(analyzer);
+        }
+        let analyzer = Analyzer::below(&Places::from_env()?.programs());
+        Ok(self.analyzer.get_or_init(|| analyzer))
+    }
+}
+
+impl Surroundings for OwnSurroundings {
+    fn env_var(&self, name: &str) -> Option<std::ffi::OsString> {
+        self.process.env_var(name)
+    }
+
+    fn current_dir(&self) -> std::io::Result<PathBuf> {
+        self.process.current_dir()
+    }
+
+    /// A text that cannot be parsed within its limits may be anything.
+    fn is_python(&self, text: &str) -> bool {
+        self.analyzer().map_or(true, |analyzer| analyzer.is_python(text, Budget::default()).unwrap_or(true))
+    }
 }
 
 fn internal(error: &(dyn std::error::Error + 'static)) -> Failure {
@@ -65,6 +98,7 @@ impl Process {
         let stores = self.shelf()?.stores().iter().cloned();
         // One process of the command line runs one job.
         let wasm = WasmBackend::new(stores, self.scratch()?.clone(), 0).reaching(self.ways()).alone_in_process();
+        let wasm = wasm.analyzing(self.analyzer()?.clone());
         Ok(self.wasm.get_or_init(|| wasm))
     }
 
@@ -96,8 +130,8 @@ impl Process {
             return Ok(containers);
         }
         let (places, settings) = (self.places()?, self.user_settings()?);
-        let containers =
-            crate::containers::backends(&places, &settings, self.scratch()?, Some(Arc::new(crate::keeper::start)));
+        let keeper: Option<StartKeeper> = Some(Arc::new(crate::keeper::start));
+        let containers = crate::containers::backends(&places, &settings, self.scratch()?, keeper, self.analyzer()?);
         Ok(self.containers.get_or_init(|| containers))
     }
 
@@ -136,6 +170,10 @@ impl Host for Process {
 
     fn surroundings(&self) -> &dyn Surroundings {
         &self.surroundings
+    }
+
+    fn analyzer(&self) -> Result<&Analyzer, Failure> {
+        self.surroundings.analyzer().map_err(|e| Failure::of(ResultKind::InvalidRequest, &e))
     }
 
     fn catalog(&self) -> Result<&dyn Catalog, Failure> {
@@ -282,6 +320,8 @@ impl Host for Process {
             Confinement::Off => codebox_confine::Wall::all_off(),
             Confinement::On => {
                 let rules = self.rules(admitted, spec)?;
+                // No process can be started any more.
+                self.analyzer()?.close();
                 codebox_confine::confine(&rules).map_err(|e| internal(&e))?
             }
         };

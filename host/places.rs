@@ -63,6 +63,11 @@ impl Places {
         self.cache.join("containers")
     }
 
+    /// Programs that codebox carries with it and starts on this machine.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.cache.join("programs")
+    }
+
     /// Packages of npm.
     pub(crate) fn npm(&self) -> PathBuf {
         self.cache.join("npm")

@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 
+use codebox_analysis::Analyzer;
 use codebox_core::{
     Backend, BackendError, BackendId, ExecIo, InstanceSpec, Isolation, IsolationSet, Job, Language, NetGrant, Outcome,
     Provenance, RunReport,
@@ -12,7 +13,9 @@ use codebox_core::{
 use codebox_files::{FilesError, Scratch};
 use codebox_service::catalog::{Catalog, CatalogError, Silent};
 use codebox_service::image_choice::{ImageFacts, choose_image, default_image};
-use codebox_service::{Candidate, Choice, Escalation, Looked, Needs, Next, PlanError, Wanted, look_at, next};
+use codebox_service::{
+    Candidate, Choice, Escalation, Looked, Needs, Next, PlanError, Wanted, is_analyzed, look_at, next,
+};
 use codebox_wasm::{WasmBackend, WasmError};
 
 use crate::catalog::Shelf;
@@ -91,6 +94,7 @@ pub struct Runner {
     /// The hosts that the configuration allows, where it says so.
     allowed_hosts: Option<Vec<NetGrant>>,
     engines: Engines,
+    analyzer: Analyzer,
 }
 
 /// Why a runner could not be made, or could not say what a job did.
@@ -169,14 +173,15 @@ impl Runner {
         }
         let settings = settings::read(&places.config_file())?;
         let scratch = Arc::new(Scratch::new(&places.scratch())?);
+        let analyzer = Analyzer::below(&places.programs());
         let wasm = WasmBackend::new(stores, Arc::clone(&scratch), IDLE_REGIONS).reaching(crate::network::direct());
-        let wasm = Arc::new(wasm);
+        let wasm = Arc::new(wasm.analyzing(analyzer.clone()));
         let candidate = Candidate { found: Some(Ok(wasm.capabilities())), ..Candidate::of(&*wasm) };
         let isolations = settings.isolations.unwrap_or_default();
         let escalation = settings.escalation.unwrap_or_default();
         let allowed_hosts = settings.allowed_hosts.clone();
-        let engines = Engines::new(places.clone(), settings, scratch);
-        Ok(Self { wasm, candidate, images, isolations, escalation, allowed_hosts, engines })
+        let engines = Engines::new(places.clone(), settings, scratch, analyzer.clone());
+        Ok(Self { wasm, candidate, images, isolations, escalation, allowed_hosts, engines, analyzer })
     }
 
     /// Runs a job to its end, blocking the calling thread; must not be called from async code.
@@ -222,7 +227,7 @@ impl Runner {
     /// As for [`run`](Self::run).
     pub async fn run_async_with(&self, job: &Job, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
         let job = self.narrowed(job)?;
-        let looked = look_at(&job).map_err(PlanError::from)?;
+        let looked = self.looked_at(&job).await?;
         let wanted = Wanted::of_job(&job, &looked, self.escalation);
         // An engine is looked for only if the choice depends on one.
         if wanted.order().next() == Some(Isolation::Wasm)
@@ -271,6 +276,17 @@ impl Runner {
         instance.close().await?;
         report.provenance.reason = choice.reason;
         self.followed_up(report, job, looked, (kept, &io.cancel)).await
+    }
+
+    /// What a job's program needs. A hostile text may take a while, which must not keep other jobs of the executor waiting.
+    async fn looked_at(&self, job: &Job) -> Result<Looked, RunnerError> {
+        if !is_analyzed(job) {
+            return Ok(look_at(job, &self.analyzer).map_err(PlanError::from)?);
+        }
+        let (job, analyzer) = (job.clone(), self.analyzer.clone());
+        let looked = tokio::task::spawn_blocking(move || look_at(&job, &analyzer)).await;
+        let looked = looked.map_err(|error| RunnerError::Executor(std::io::Error::other(error)))?;
+        Ok(looked.map_err(PlanError::from)?)
     }
 
     /// The job with the isolations that the configuration accepts as well.

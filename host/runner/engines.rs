@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use codebox_analysis::Analyzer;
 use codebox_container::ContainerBackend;
 use codebox_core::{Backend, ExecIo, Instance, InstanceSpec, Isolation, Job, RunReport, Unavailable};
 use codebox_files::Scratch;
@@ -28,6 +29,7 @@ pub(super) struct Engines {
     places: Places,
     settings: Settings,
     scratch: Arc<Scratch>,
+    analyzer: Analyzer,
     backends: OnceLock<Arc<[ContainerBackend]>>,
     executor: OnceLock<Runtime>,
     /// Held while the executor is made: one that is not needed could not be dropped in async code.
@@ -52,8 +54,9 @@ impl<T> Drop for Task<T> {
 }
 
 impl Engines {
-    pub(super) fn new(places: Places, settings: Settings, scratch: Arc<Scratch>) -> Self {
-        Self { places, settings, scratch, backends: OnceLock::new(), executor: OnceLock::new(), making: Mutex::new(()) }
+    pub(super) fn new(places: Places, settings: Settings, scratch: Arc<Scratch>, analyzer: Analyzer) -> Self {
+        let (backends, executor) = (OnceLock::new(), OnceLock::new());
+        Self { places, settings, scratch, analyzer, backends, executor, making: Mutex::new(()) }
     }
 
     fn backends(&self) -> &Arc<[ContainerBackend]> {
@@ -61,7 +64,8 @@ impl Engines {
             let named = |backend: &ContainerBackend| {
                 self.settings.engine.as_deref().is_none_or(|engine| backend.id().as_str() == engine)
             };
-            let backends = crate::containers::backends(&self.places, &self.settings, &self.scratch, None);
+            let backends =
+                crate::containers::backends(&self.places, &self.settings, &self.scratch, None, &self.analyzer);
             backends.into_iter().filter(named).collect()
         })
     }

@@ -8,7 +8,11 @@ use crate::ground::Ground;
 use crate::row::{Row, row};
 
 pub fn rows() -> Vec<Row> {
-    vec![row("C20::endless_question", endless_question), row("C20::flood_of_questions", flood_of_questions)]
+    vec![
+        row("C20::endless_question", endless_question),
+        row("C20::flood_of_questions", flood_of_questions),
+        row("C20::hostile_types", hostile_types),
+    ]
 }
 
 /// Questions that are never ended stand open while a module with types is loaded, which takes a question, and output and
@@ -34,6 +38,20 @@ for (let n = 0; n < 200; n++) {
   else socket.end(JSON.stringify({ file: 'a.ts', text: 'let a: number = 1' }))
 }
 while (over < 200) await new Promise((done) => setTimeout(done, 10))
+const { answer }: { answer: number } = await import('./asked.ts')
+console.log(answer)
+";
+    asked(ground, program)
+}
+
+/// Modules with types that are hostile to whoever parses them fail to load, and the next one loads.
+fn hostile_types(ground: &Ground) -> Result<()> {
+    let program = "import { writeFileSync } from 'node:fs'
+const texts: string[] = ['export{' + 'a,'.repeat(65537) + '}', '({a=b as '.repeat(60) + 'c' + ':0)=>0}:0)=>0'.repeat(60)]
+for (const [n, text] of texts.entries()) {
+  writeFileSync(`/tmp/${n}.ts`, text)
+  try { await import(`/tmp/${n}.ts`); console.log('loaded') } catch {}
+}
 const { answer }: { answer: number } = await import('./asked.ts')
 console.log(answer)
 ";

@@ -12,6 +12,7 @@ mod host;
 mod marks;
 mod memory;
 mod residue;
+mod texts;
 mod unique;
 
 use std::process::{Command, ExitCode};
@@ -50,6 +51,7 @@ const MANY_JOBS: &[&str] = &["consecutive_jobs", "planted_bytes_are_gone", "no_v
 
 /// The trials beyond these, named with the languages they are in.
 const OTHERS: &[(&str, Other)] = &[
+    ("typescript::L9::hostile_texts_beside_others", texts::beside_others),
     ("python::L17::no_value_of_numpy_twice", unique::no_value_of_numpy_twice),
     ("alternating::L1::consecutive_jobs", flat::alternating),
 ];

@@ -19,6 +19,7 @@ mod plant;
 mod recursion;
 mod sharing;
 mod tampering;
+mod texts;
 mod uniqueness;
 
 use std::sync::Arc;
@@ -80,6 +81,7 @@ fn compound() -> Vec<Compound> {
         uniqueness::trials(),
         images::trials(),
         tampering::trials(),
+        texts::trials(),
         first_use::trials(),
     ];
     topics.into_iter().flatten().collect()

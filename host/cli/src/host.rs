@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use codebox_analysis::Analyzer;
 use codebox_core::{Backend, BackendId, BoxFuture, InstanceSpec, Language, Layer, Wall};
 use codebox_service::catalog::{Catalog, Progress};
 use codebox_service::{Admitted, Check, Journal, PackageNeeds, Plan, Policy, Surroundings};
@@ -19,6 +20,12 @@ pub trait Host {
 
     /// The environment and directories that requests are read against.
     fn surroundings(&self) -> &dyn Surroundings;
+
+    /// What parses program text, in processes of its own; none is started before it is asked.
+    ///
+    /// # Errors
+    /// When its directory cannot be had.
+    fn analyzer(&self) -> Result<&Analyzer, Failure>;
 
     /// The runtimes and images.
     ///

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use codebox_analysis::Analyzer;
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, ImageName, Instance, InstanceSpec, Isolation,
     LimitKind, Support, Unavailable, Wall, WallState,
@@ -41,6 +42,8 @@ pub struct Settings {
     pub authorities: Option<PathBuf>,
     /// How a process is started that keeps containers ready for others; without it this process keeps its own.
     pub keeper: Option<StartKeeper>,
+    /// What parses the TypeScript of jobs.
+    pub analyzer: Analyzer,
 }
 
 /// What instances need of their backend.
@@ -52,6 +55,7 @@ pub(crate) struct Shared {
     pub authorities: Option<PathBuf>,
     pub notes: Notes,
     pub keeper: Option<StartKeeper>,
+    analyzer: Analyzer,
     folder: PathBuf,
     agent: OnceLock<ProgramFile>,
     secret: OnceLock<HomeSecret>,
@@ -110,10 +114,11 @@ impl ContainerBackend {
     /// A backend for each of these engines, in this order. Nothing is looked for yet.
     #[must_use]
     pub fn each(flavours: impl IntoIterator<Item = Flavour>, settings: Settings) -> Vec<Self> {
-        let Settings { candidates, images, scratch, folder, authorities, keeper } = settings;
+        let Settings { candidates, images, scratch, folder, authorities, keeper, analyzer } = settings;
         let owner = Owner::at(scratch.path());
         let (agent, secret, notes) = (OnceLock::new(), OnceLock::new(), Notes::below(folder.join("engines")));
-        let shared = Shared { candidates, images, scratch, owner, authorities, notes, keeper, folder, agent, secret };
+        let shared =
+            Shared { candidates, images, scratch, owner, authorities, notes, keeper, analyzer, folder, agent, secret };
         let shared = Arc::new(shared);
         let backend = |flavour| Self {
             flavour,
@@ -242,6 +247,7 @@ impl ContainerBackend {
             Some(ready) => ready,
             None => ContainerInstance::open(&self.shared, engine.clone(), image, spec).await?,
         };
+        instance.analyzing(self.shared.analyzer.clone());
         if let Some(start) = keeper {
             instance.afterwards(start);
         }

@@ -4,6 +4,7 @@ use codebox_agent::Asks;
 use codebox_core::{GuestPath, Job, Language, Source};
 
 use crate::error::ContainerError;
+use crate::questions::Stripper;
 
 /// Where the hook stands that takes types out of modules as they are loaded.
 pub(crate) const HOOKS: &str = "/.codebox/hooks";
@@ -28,7 +29,7 @@ pub(crate) struct Started {
 }
 
 /// The command line of a job.
-pub(crate) fn of(job: &Job) -> Result<Started, ContainerError> {
+pub(crate) async fn of(job: &Job, stripper: &Stripper) -> Result<Started, ContainerError> {
     let mut started = match &job.source {
         Source::Command(words) => {
             return Ok(Started { argv: words.clone(), asks: Asks::Nothing, program: None });
@@ -41,12 +42,12 @@ pub(crate) fn of(job: &Job) -> Result<Started, ContainerError> {
     };
     match &job.source {
         Source::Inline(text) => {
-            let text = inline(&job.language, text)?;
+            let text = inline(plain(&job.language, text, stripper).await?)?;
             started.argv.extend([flag(&job.language).to_owned(), text]);
         }
         Source::Stdin(text) => {
             started.argv.push("-".to_owned());
-            started.program = Some(plain(&job.language, text)?);
+            started.program = Some(plain(&job.language, text, stripper).await?);
         }
         Source::File { argv0, name, .. } => started.argv.push(program_name(argv0, name)),
         Source::Command(_) | Source::Tool { .. } => {}
@@ -75,8 +76,7 @@ fn flag(language: &Language) -> &'static str {
 }
 
 /// A program's text as one word.
-fn inline(language: &Language, text: &str) -> Result<String, ContainerError> {
-    let text = plain(language, text)?;
+fn inline(text: String) -> Result<String, ContainerError> {
     if text.len() >= LONGEST_WORD {
         let why = format!("a container takes at most {LONGEST_WORD} bytes of it on a command line; put it in a file");
         return Err(ContainerError::Input { subject: "the program text".to_owned(), why });
@@ -85,12 +85,12 @@ fn inline(language: &Language, text: &str) -> Result<String, ContainerError> {
 }
 
 /// A program's text without types.
-fn plain(language: &Language, text: &str) -> Result<String, ContainerError> {
+async fn plain(language: &Language, text: &str, stripper: &Stripper) -> Result<String, ContainerError> {
     if *language != Language::TypeScript {
         return Ok(text.to_owned());
     }
-    crate::questions::strip("[eval].mts", text)
-        .map_err(|why| ContainerError::Input { subject: "the program text".to_owned(), why })
+    let stripped = stripper.program("[eval].mts", text).await;
+    stripped.map_err(|why| ContainerError::Input { subject: "the program text".to_owned(), why })
 }
 
 /// What the program is called: what the user typed where that leads to it from the working directory.

@@ -10,7 +10,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use crate::classify::HostStop;
 use crate::doors::{Next, Ways};
 use crate::error::ContainerError;
-use crate::questions::Questions;
+use crate::questions::{Questions, Stripper};
 use crate::talk::Talk;
 use crate::watch::Watch;
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(
     talk: &mut Talk,
     order: Run,
     limits: &Limits,
-    streams: Streams,
+    (streams, stripper): (Streams, &Stripper),
     (watch, ways): (Option<&mut Watch>, Option<&mut Ways>),
 ) -> Result<Done, ContainerError> {
     let Streams { stdin, sinks, cancel } = streams;
@@ -60,7 +60,7 @@ pub(crate) async fn run(
         outputs: [Output::new(limits.output), Output::new(limits.output)],
         delivery: Delivery::new(sinks),
         delivering: true,
-        questions: Questions::default(),
+        questions: Questions::new(stripper.clone()),
         watch,
         ways,
         stop: None,
@@ -197,6 +197,10 @@ impl Job<'_> {
                 Event::Input(Err(_)) => {
                     self.stdin = None;
                     talk.tells.tell(&Order::InputEnd);
+                }
+                // The answer took more processor time than the whole job may.
+                Event::Answered(..) if self.stop.is_none() && self.questions.is_over_cpu() => {
+                    self.kill(HostStop::Limit(LimitKind::Cpu), talk);
                 }
                 Event::Answered(number, answer) => talk.tells.tell(&Order::Answer(number, answer)),
                 Event::Network(Next::Order(order)) => talk.tells.tell(&order),

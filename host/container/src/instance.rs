@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use codebox_agent::{Ended, Evidence, Run, Status};
+use codebox_analysis::Analyzer;
 use codebox_core::path::MappedPath as _;
 use codebox_core::{
     BackendError, BackendId, BoxFuture, Effects, Enforcement, ExecIo, FileChanges, GuestError, GuestPath, Instance,
@@ -25,6 +26,7 @@ use crate::exec::{Done, Streams, run};
 use crate::images::ImageFacts;
 use crate::last_state::last_state;
 use crate::mounts::{Granted, PROGRAM_DIR};
+use crate::questions::Stripper;
 use crate::talk::Talk;
 use crate::uncaught;
 use crate::watch::Watch;
@@ -62,6 +64,8 @@ pub(crate) struct ContainerInstance {
     beside: Option<tokio::task::JoinHandle<()>>,
     /// What is done once the job is over.
     afterwards: Option<Box<dyn FnOnce() + Send>>,
+    /// What parses its job's TypeScript.
+    analyzer: Option<Analyzer>,
 }
 
 impl ContainerInstance {
@@ -75,9 +79,15 @@ impl ContainerInstance {
         self.afterwards = Some(Box::new(work));
     }
 
+    /// Has the job's TypeScript parsed by this analyzer.
+    pub(crate) fn analyzing(&mut self, analyzer: Analyzer) {
+        self.analyzer = Some(analyzer);
+    }
+
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, ContainerError> {
         let before = self.put_files(job)?;
-        let started = command::of(job)?;
+        let stripper = Stripper::new(self.analyzer.clone(), &job.limits);
+        let started = command::of(job, &stripper).await?;
         let Limits {
             wall,
             cpu,
@@ -113,7 +123,7 @@ impl ContainerInstance {
         let mut ways = self.ways(job);
         let since = file_time();
         let beside = (watch.as_mut(), ways.as_mut());
-        let done = run(&mut self.talk, order, &job.limits, streams, beside).await;
+        let done = run(&mut self.talk, order, &job.limits, (streams, &stripper), beside).await;
         let network = match ways {
             Some(ways) => {
                 let by_itself = matches!(&done, Ok(Done { stop: None, ended: Ok(Some(_)), .. }));
@@ -144,6 +154,7 @@ impl ContainerInstance {
         };
         report.denials.extend(network.denials());
         report.network = network;
+        report.usage.cpu = report.usage.cpu.map(|cpu| cpu + stripper.used());
         report.usage.disk_written = left.and_then(|left| left.bytes);
         report.denials.extend(watch.and_then(|watch| watch.denial()));
         let budget = Budget::new(disk.at().map(|size| size.get()), io.cancel.clone());

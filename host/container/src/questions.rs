@@ -1,36 +1,80 @@
 //! What a job's programs ask the host, while the job goes on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use codebox_agent::MAX_ASKED;
-use codebox_core::BoxFuture;
-use codebox_typescript::Question;
+use codebox_analysis::{Analyzer, Budget, StripRequest, Stripped, split_answer};
+use codebox_core::{BoxFuture, Limits};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 
 use crate::error::ContainerError;
 
-/// The longest that a question may take; a text that long is refused long before.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest that a question may take. What its text may take ends long before.
+const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Most threads that are at the questions of one job. One that takes too long is not rid of by not waiting for it.
+/// Most threads that wait for the analyzer on behalf of one job.
 const WORKERS: usize = 4;
+
+/// Takes the types out of one job's TypeScript, within what the job may take.
+#[derive(Clone)]
+pub(crate) struct Stripper {
+    analyzer: Option<Analyzer>,
+    memory: Option<u64>,
+    cpu: Option<Duration>,
+    /// Processor time in nanoseconds.
+    used: Arc<AtomicU64>,
+}
+
+impl Stripper {
+    /// A stripper for a job with these limits.
+    pub(crate) fn new(analyzer: Option<Analyzer>, limits: &Limits) -> Self {
+        let memory = limits.memory.at().map(|size| size.get());
+        Self { analyzer, memory, cpu: limits.cpu.at(), used: Arc::default() }
+    }
+
+    /// The processor time that it has taken.
+    pub(crate) fn used(&self) -> Duration {
+        Duration::from_nanos(self.used.load(Ordering::Relaxed))
+    }
+
+    /// A program without its types.
+    pub(crate) async fn program(&self, file: &str, text: &str) -> Result<String, String> {
+        let request = StripRequest { file: file.to_owned(), text: text.to_owned() };
+        let stripper = self.clone();
+        let work = tokio::task::spawn_blocking(move || stripper.strip(&request));
+        let answer = work.await.ok().flatten().ok_or("TypeScript cannot be run here")?;
+        split_answer(&answer).map_err(|fault| fault.message)
+    }
+
+    fn strip(&self, request: &StripRequest) -> Option<Vec<u8>> {
+        let Stripped { answer, used } = self.analyzer.as_ref()?.strip(request, Budget::within(self.memory, self.cpu));
+        self.used.fetch_add(u64::try_from(used.cpu.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        Some(answer)
+    }
+}
 
 /// The questions of a job that have no answer yet, each on its own. Dropped, they are forgotten.
 pub(crate) struct Questions {
     open: FuturesUnordered<BoxFuture<'static, (u32, Vec<u8>)>>,
     workers: Arc<Semaphore>,
-}
-
-impl Default for Questions {
-    fn default() -> Self {
-        Self { open: FuturesUnordered::new(), workers: Arc::new(Semaphore::new(WORKERS)) }
-    }
+    stripper: Stripper,
 }
 
 impl Questions {
+    /// No questions yet, of a job whose TypeScript goes to this stripper.
+    pub(crate) fn new(stripper: Stripper) -> Self {
+        Self { open: FuturesUnordered::new(), workers: Arc::new(Semaphore::new(WORKERS)), stripper }
+    }
+
+    /// Returns true if the answers alone took more processor time than the job may.
+    pub(crate) fn is_over_cpu(&self) -> bool {
+        self.stripper.cpu.is_some_and(|most| self.stripper.used() >= most)
+    }
+
     /// Sets about a question, which can hold anything. One more than an agent passes on is not looked at.
     ///
     /// # Errors
@@ -39,7 +83,8 @@ impl Questions {
         if self.open.len() >= 2 * MAX_ASKED {
             return Err(ContainerError::Agent(format!("it asked more than {} questions at once", 2 * MAX_ASKED)));
         }
-        let answer = (self.open.len() < MAX_ASKED).then(|| answer(question, Arc::clone(&self.workers)));
+        let answer =
+            (self.open.len() < MAX_ASKED).then(|| answer(question, Arc::clone(&self.workers), self.stripper.clone()));
         self.open.push(Box::pin(async move {
             match answer {
                 Some(answer) => (number, answer.await),
@@ -58,31 +103,34 @@ impl Questions {
     }
 }
 
-async fn answer(question: Vec<u8>, workers: Arc<Semaphore>) -> Vec<u8> {
+async fn answer(question: Vec<u8>, workers: Arc<Semaphore>, stripper: Stripper) -> Vec<u8> {
     let work = async {
         // Never closed.
         let worker = workers.acquire_owned().await.ok()?;
         let work = tokio::task::spawn_blocking(move || {
             let _worker = worker;
-            serde_json::from_slice::<Question>(&question).ok().map(|question| question.answer())
+            let request = serde_json::from_slice::<StripRequest>(&question).ok()?;
+            stripper.strip(&request)
         });
         work.await.ok()?
     };
     tokio::time::timeout(PATIENCE, work).await.ok().flatten().unwrap_or_default()
 }
 
-/// A text without its types.
-pub(crate) fn strip(file: &str, text: &str) -> Result<String, String> {
-    codebox_typescript::strip(file, text).map(|stripped| stripped.code).map_err(|error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Questions that are answered by a real analyzer, kept in the directory.
+    fn questions() -> (tempfile::TempDir, Questions) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let analyzer = Analyzer::below(&dir.path().join("programs"));
+        (dir, Questions::new(Stripper::new(Some(analyzer), &Limits::default())))
+    }
+
     #[tokio::test]
     async fn answers_bear_the_number_of_their_question() {
-        let mut questions = Questions::default();
+        let (_dir, mut questions) = questions();
         questions.ask(7, br#"{"file": "a.ts", "text": "let a: number = 1"}"#.to_vec()).expect("room");
         questions.ask(8, b"nonsense".to_vec()).expect("room");
         let mut answers = [questions.answered().await, questions.answered().await];
@@ -96,7 +144,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_that_takes_no_answers_is_given_up() {
-        let mut questions = Questions::default();
+        let (_dir, mut questions) = questions();
         let mut asked = (0..u32::MAX).map(|number| questions.ask(number, vec![0; 100]));
         let given_up = asked.position(|asked| asked.is_err());
         assert_eq!(given_up, Some(2 * MAX_ASKED));
@@ -104,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_are_at_work_than_an_agent_may_pass_on() {
-        let mut questions = Questions::default();
+        let (_dir, mut questions) = questions();
         // Nobody works at them, so they stay open.
         let busy = Arc::clone(&questions.workers).acquire_many_owned(WORKERS as u32).await;
         for number in 0..=MAX_ASKED as u32 {

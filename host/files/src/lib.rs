@@ -22,6 +22,8 @@ mod inputs;
 mod open;
 mod outputs;
 mod private;
+#[cfg(unix)]
+mod program;
 mod remove;
 mod scratch;
 mod sys;
@@ -37,6 +39,8 @@ pub use hex::hex;
 pub use inputs::{Before, Put, put_file};
 pub use open::open_linkless;
 pub use private::{ProgramFile, private_dir};
+#[cfg(unix)]
+pub use program::open_program;
 pub use scratch::{InstanceScratch, Scratch, is_owned};
 pub use sys::{file_time, open_itself};
 pub use trust::{Untrusted, check_own_or_root};

@@ -55,3 +55,10 @@ pub use resolve::{
 pub use settings::{ConfigFiles, IndexSettings};
 pub use source::{BadBuildSystem, BuildSystem, Sdist};
 pub use unpack::{UnpackLimits, unpack_wheel, unpack_wheel_within};
+
+/// The METADATA of the wheel in a file; for fuzzing.
+#[doc(hidden)]
+#[must_use]
+pub fn metadata_in_wheel(wheel: &std::path::Path) -> Option<Vec<u8>> {
+    metadata::in_file(wheel)
+}

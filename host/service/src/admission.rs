@@ -248,7 +248,7 @@ fn load(
     let language = match (language, &source) {
         (Some(language), _) => language,
         (None, Source::Stdin(_)) => return Err(language::unknown(text_of)),
-        (None, _) => language::of_text(text, endings).ok_or_else(|| language::unknown(text_of))?,
+        (None, _) => language::of_text(text, endings, surroundings).ok_or_else(|| language::unknown(text_of))?,
     };
     Ok((source, language, None))
 }

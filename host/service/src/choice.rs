@@ -18,10 +18,11 @@
 //! - A command line and a container image run in containers only.
 //! - The program's own word only asks: for less, or for what it prefers of what is accepted.
 
+use codebox_analysis::Analyzer;
 use codebox_core::{Backend, BackendId, Capabilities, Isolation, Job, Unavailable};
 
 use crate::admission::Admitted;
-use crate::needs::{Ask, BadAsk, Needs, Neighbours};
+use crate::needs::{Ask, BadAsk, Needs, Neighbours, needs_of};
 use crate::router::{Choice, Demand, NoRoute, Rejected, weigh};
 
 mod after;
@@ -141,14 +142,16 @@ pub struct Looked {
     pub needs: Needs,
     /// What it asks for.
     pub ask: Option<Ask>,
+    /// The reason for which its needs are not known, in one line.
+    pub unknown: Option<String>,
 }
 
-/// Looks at an admitted program, without running any of it.
+/// Looks at an admitted program, without running any of it. Waits for the analyzer, which may take a while over a hostile text.
 ///
 /// # Errors
 /// When a comment of its is meant for codebox and cannot be understood.
-pub fn look(admitted: &Admitted) -> Result<Looked, BadAsk> {
-    let mut looked = look_beside(admitted.job(), &Neighbours::of(admitted))?;
+pub fn look(admitted: &Admitted, analyzer: &Analyzer) -> Result<Looked, BadAsk> {
+    let mut looked = look_beside(admitted.job(), &Neighbours::of(admitted), analyzer)?;
     // Where its packages are had was decided by resolving them, and not by their names.
     looked.needs.powers.retain(|need| !need.is_met_by_packages(admitted.pure()));
     Ok(looked)
@@ -158,14 +161,14 @@ pub fn look(admitted: &Admitted) -> Result<Looked, BadAsk> {
 ///
 /// # Errors
 /// As for [`look`].
-pub fn look_at(job: &Job) -> Result<Looked, BadAsk> {
-    look_beside(job, &Neighbours::of_job(job))
+pub fn look_at(job: &Job, analyzer: &Analyzer) -> Result<Looked, BadAsk> {
+    look_beside(job, &Neighbours::of_job(job), analyzer)
 }
 
-fn look_beside(job: &Job, neighbours: &Neighbours) -> Result<Looked, BadAsk> {
+fn look_beside(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> Result<Looked, BadAsk> {
     let ask = Ask::of_job(job)?;
-    let needs = Needs::of_whole(job, neighbours);
-    Ok(Looked { needs, ask })
+    let (needs, unknown) = needs_of(job, neighbours, analyzer);
+    Ok(Looked { needs, ask, unknown })
 }
 
 impl Wanted {

@@ -145,6 +145,12 @@ mod tests {
 
     use super::*;
 
+    fn needs(text: &str) -> Needs {
+        let dir = tempfile::tempdir().expect("a directory");
+        let analyzer = codebox_analysis::Analyzer::below(&dir.path().join("programs"));
+        analyzer.python_needs(text, codebox_analysis::Budget::default()).expect("the text is harmless")
+    }
+
     fn image(name: &str, imports: &[&str], size: u64) -> ImageFacts {
         ImageFacts { name: name.to_owned(), imports: imports.iter().map(|module| (*module).to_owned()).collect(), size }
     }
@@ -159,7 +165,7 @@ mod tests {
     }
 
     fn chosen(program: &str) -> String {
-        choose_image(&Language::Python, &Needs::of_python(program), &images()).name
+        choose_image(&Language::Python, &needs(program), &images()).name
     }
 
     #[test]
@@ -186,13 +192,13 @@ mod tests {
 
     #[test]
     fn reasons_name_the_modules() {
-        let choice = choose_image(&Language::Python, &Needs::of_python("import seaborn"), &images());
+        let choice = choose_image(&Language::Python, &needs("import seaborn"), &images());
         assert_eq!(choice.reason, "it has matplotlib, numpy, pandas imported");
     }
 
     #[test]
     fn with_no_image_at_all_it_is_the_default() {
-        let needs = Needs::of_python("import pandas");
+        let needs = self::needs("import pandas");
         for language in [Language::Python, Language::JavaScript] {
             assert_eq!(choose_image(&language, &needs, &[]).name, language.as_str());
         }

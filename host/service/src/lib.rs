@@ -1,7 +1,7 @@
 //! The way of a run through codebox, for front ends: command line, library, servers.
 //!
 //! [`admit`] turns what was asked for into what may be done, reading every host file it takes, once.
-//! [`look`] parses the program, once; [`choose`] takes a backend for what it needs and [`plan_of`] an image. Both choices
+//! [`look`] has the program parsed, once; [`choose`] takes a backend for what it needs and [`plan_of`] an image. Both choices
 //! are pure and give their reasons. [`prepare`] opens
 //! the guest, and [`Prepared::exec`] runs the program; what lies between the two is the caller's, who may
 //! confine the process there.
@@ -38,6 +38,6 @@ pub use config::{ConfigError, Settings, narrow};
 pub use doctor::{Check, CheckState, worst};
 pub use image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
 pub use journal::{Accepted, Entry, Journal, JournalError, Record, State};
-pub use needs::{Ask, BadAsk, Need, Needs, Neighbours, Power, SyntaxFault, Weight};
+pub use needs::{Ask, BadAsk, Need, Needs, Neighbours, Power, SyntaxFault, Weight, is_analyzed, needs_of};
 pub use router::{Bound, Choice, Demand, Network, NoRoute, Probed, Rejected, probe, route};
 pub use run::{Plan, PlanError, Prepared, backend_fix, image_for, plan, plan_of, prepare, run};

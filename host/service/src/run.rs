@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::absent::{absent, tell};
 use crate::admission::Admitted;
 use crate::choice::Looked;
-use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, default_image, named_image};
+use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, named_image};
 use crate::needs::{BadAsk, Needs, Neighbours};
 use crate::router::{Choice, Demand, NoRoute, Probed, route};
 
@@ -67,14 +67,9 @@ impl PlanError {
 ///
 /// # Errors
 /// When no backend fits, or the named image is not among `images`.
-pub fn plan(admitted: &Admitted, probed: &[Probed], images: &[ImageFacts]) -> Result<Plan, PlanError> {
+pub fn plan(admitted: &Admitted, needs: &Needs, probed: &[Probed], images: &[ImageFacts]) -> Result<Plan, PlanError> {
     let choice = route(&Demand::from(admitted), probed, admitted.job().isolations)?;
-    let only_default = images.iter().all(|image| image.name == default_image(&admitted.job().language));
-    let needs = match admitted.image().is_some() || only_default {
-        true => Needs::default(),
-        false => Needs::of_job(admitted.job()),
-    };
-    Ok(Plan { choice, image: image_for(admitted, &needs, images)?, absent: Vec::new(), imports: Vec::new() })
+    Ok(Plan { choice, image: image_for(admitted, needs, images)?, absent: Vec::new(), imports: Vec::new() })
 }
 
 /// The plan that a choice of backend comes to, with the image that the program's needs suggest.

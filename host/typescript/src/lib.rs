@@ -5,7 +5,8 @@
 //! for; imports that only types need are left out. Nothing is checked but the syntax, and nothing is made older: the
 //! engine that runs the result knows modern JavaScript. JSX and decorators are refused.
 //!
-//! The text may be hostile: what would cost far more than its length to parse is refused, see [`StripError`].
+//! The text may be hostile: much of what would cost far more than its length to parse is refused, see [`StripError`]. What is
+//! left may still take any amount of memory, time and stack, so the calling process must be one that may die of it.
 //!
 //! # Examples
 //! ```
@@ -13,14 +14,12 @@
 //! assert_eq!(stripped.code, "const sum = (a, b) => a + b;\n");
 //! # Ok::<(), codebox_typescript::StripError>(())
 //! ```
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-#[expect(unsafe_code, reason = "an arena that cannot grow is made of raw memory")]
 mod arena;
 mod error;
 mod lower;
 mod place;
-mod question;
 mod room;
 mod shape;
 mod tokens;
@@ -30,7 +29,6 @@ mod wants;
 
 pub use error::StripError;
 pub use place::Place;
-pub use question::Question;
 pub use room::LONGEST;
 pub use wants::{Lack, Sureness, Want};
 
@@ -45,8 +43,8 @@ pub struct Stripped {
 
 /// Takes the types out of `text`, the content of `file`.
 ///
-/// The file's name only says which kind of TypeScript it is: `.cts` is no module, and all else is one if it can be. The
-/// calling thread waits; how long is bounded by the text's length, [`LONGEST`] bytes at most.
+/// The file's name only says which kind of TypeScript it is: `.cts` is no module, and all else is one if it can be. A text
+/// has [`LONGEST`] bytes at most.
 ///
 /// # Errors
 /// [`StripError::Syntax`] where the text is no TypeScript, and others where it is not looked at.
@@ -56,8 +54,7 @@ pub fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
 
 /// What the program in `text`, the content of `file`, wants that a WebAssembly guest does not have.
 ///
-/// The file's ending says whether it is TypeScript or JavaScript; a text with errors is read as far as it can be. The calling
-/// thread waits, as for [`strip`].
+/// The file's ending says whether it is TypeScript or JavaScript; a text with errors is read as far as it can be.
 ///
 /// # Errors
 /// [`StripError`] where the text is not looked at.

@@ -139,17 +139,7 @@ fn mappings_lead_back() {
 }
 
 #[test]
-fn what_would_cost_too_much_is_refused() {
-    // Forms that the parser tries twice at each level.
-    let twice = [
-        ("type T = ", "(infer A extends ", "A", " ? 0 : 0)"),
-        ("", "({a=b as ", "c", ":0)=>0}:0)=>0"),
-        ("", "a<{[", "x", "]:y}>b"),
-    ];
-    for (before, open, middle, close) in twice {
-        let text = format!("{before}{}{middle}{}", open.repeat(40), close.repeat(40));
-        let _ = strip("a.ts", &text);
-    }
+fn what_nests_too_deeply_is_refused() {
     let doubled = (0..60).map(|n| format!("b{} = b{n} + b{n}", n + 1)).collect::<Vec<_>>().join(", ");
     assert!(strip("a.ts", &format!("enum A {{ b0 = 'xxxxxxxx', {doubled} }}")).is_ok());
     let long = " ".repeat(LONGEST + 1);
@@ -161,89 +151,4 @@ fn what_would_cost_too_much_is_refused() {
     assert!(strip("a.ts", &names).is_ok());
     let members = format!("enum {} {{ {} }}", "名".repeat(1_000), "a,".repeat(50_000));
     assert!(matches!(strip("a.ts", &members), Err(StripError::Long { .. })));
-}
-
-/// The deepest that is let through, and all that is let through because it has no depth of its own.
-#[test]
-fn nothing_that_is_looked_at_overflows_the_stack() {
-    let nested = [
-        ("(", "1", ")"),
-        ("[", "1", "]"),
-        ("{a:", "1", "}"),
-        ("({a:", "1", "})"),
-        ("(a=", "1", ")"),
-        ("[a=", "1", "]"),
-        ("a?(b=", "1", "):c"),
-        ("(function(){", "", "})()"),
-        ("({get a(){", "", "}})"),
-        ("(class{a=", "1", "})"),
-        ("class A{m(){", "", "}}"),
-        ("async()=>{", "", "}"),
-        ("namespace A{", "", "}"),
-        ("`${", "1", "}`"),
-        ("let x:A<", "A", ">"),
-        ("f<", "A", ">()"),
-        ("(a,", "b", ")=>1"),
-        ("f(", "1", ")"),
-    ];
-    let chains = [
-        "!",
-        "- ",
-        "typeof ",
-        "a=>",
-        "a=",
-        "a?",
-        "1?1:",
-        "1+",
-        "a.",
-        "1**",
-        "a&&",
-        "a,",
-        "a||",
-        "a??",
-        "new ",
-        "await ",
-        "yield ",
-        "keyof ",
-        "if(1);else ",
-        "a:",
-        "@a ",
-        "x!",
-        "a?.b",
-        "a`b`",
-        "a()",
-        "a[0]",
-        "a as T|",
-        "<T>",
-        "type A=()=>",
-        "type A=B extends C?D:",
-        "class A extends ",
-        "async a=>",
-        "++",
-        "...",
-        "import ",
-        "for(;;)",
-        "do ",
-        "else ",
-        "get ",
-        "static ",
-        "abstract ",
-        "function ",
-        "export default ",
-        "enum ",
-        "new()=>",
-        "asserts ",
-        "infer ",
-    ];
-    for (before, middle, after) in nested {
-        for levels in [60, 199] {
-            let _ = strip("a.ts", &format!("{}{middle}{}", before.repeat(levels), after.repeat(levels)));
-        }
-    }
-    for link in chains {
-        for prefix in ["", "type X=", "x=", "let x:"] {
-            let _ = strip("a.ts", &format!("{prefix}{}", link.repeat((64 << 10) / link.len())));
-            let _ = strip("a.ts", &format!("{prefix}{}1", link.repeat((64 << 10) / link.len())));
-        }
-    }
 }

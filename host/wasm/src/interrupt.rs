@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -46,6 +47,25 @@ pub(crate) struct Interrupt {
     pub cancel: CancelToken,
     /// The job's way to the network, whose limits end it too.
     pub egress: Option<Egress>,
+    /// Processor time that counts toward the job's beside the guest's own.
+    pub host_cpu: HostCpu,
+}
+
+/// Processor time that the host, or a process of its, spends for a job outside of its guest.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HostCpu(Arc<AtomicU64>);
+
+impl HostCpu {
+    /// Adds some.
+    pub(crate) fn add(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| Some(before.saturating_add(nanos)));
+    }
+
+    /// All of it.
+    pub(crate) fn total(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// The clock that a job's processor time is read from.
@@ -93,7 +113,8 @@ impl Interrupt {
         let mut used = Duration::ZERO;
         let deadline = self.wall.and_then(|wall| Instant::now().checked_add(wall));
         let began = self.clock.now();
-        let metered = Metered { future: pin!(guest), clock: self.clock, began, used: &mut used, limit: self.cpu };
+        let (clock, host) = (self.clock, &self.host_cpu);
+        let metered = Metered { future: pin!(guest), clock, began, used: &mut used, host, limit: self.cpu };
         let end = tokio::select! {
             biased;
             end = metered => end,
@@ -101,7 +122,7 @@ impl Interrupt {
             () = sleep_until(deadline) => Err(Stop::Limit(LimitKind::Wall)),
             kind = until_over(self.egress.as_ref()) => Err(Stop::Limit(kind)),
         };
-        (end, used)
+        (end, used + self.host_cpu.total())
     }
 }
 
@@ -127,6 +148,7 @@ struct Metered<'a, F> {
     /// The clock's time at the beginning.
     began: Duration,
     used: &'a mut Duration,
+    host: &'a HostCpu,
     limit: Option<Duration>,
 }
 
@@ -145,7 +167,7 @@ impl<F: Future> Future for Metered<'_, F> {
         }
         match polled {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending if self.limit.is_some_and(|limit| *self.used >= limit) => {
+            Poll::Pending if self.limit.is_some_and(|limit| *self.used + self.host.total() >= limit) => {
                 Poll::Ready(Err(Stop::Limit(LimitKind::Cpu)))
             }
             Poll::Pending => Poll::Pending,

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod compare;
 mod docs;
+mod fuzz;
 mod guests;
 mod project;
 mod soak;
@@ -23,7 +24,7 @@ struct Cli {
 enum Task {
     /// Compare whole processes with native Python and print a Markdown table
     Compare(compare::Options),
-    /// Run the long forms of the reliability tests
+    /// Run the long forms of the reliability tests, or the fuzz targets
     Soak(soak::Options),
     /// Write docs/cli.md from the binary's own reference
     Docs(docs::Options),

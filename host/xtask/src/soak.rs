@@ -27,6 +27,12 @@ pub struct Options {
     /// Say which test targets there are and run nothing
     #[arg(long)]
     list: bool,
+    /// Run the fuzz targets instead
+    #[arg(long, conflicts_with = "list")]
+    fuzz: bool,
+    /// How long each fuzz target runs
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800, requires = "fuzz")]
+    fuzz_seconds: u64,
 }
 
 #[derive(Deserialize)]
@@ -52,6 +58,9 @@ struct Target {
 /// When there is none, or when any of them fails; the others are run all the same.
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
+    if options.fuzz {
+        return crate::fuzz::run(&project, options.fuzz_seconds, options.only.as_deref());
+    }
     let mut names = targets(&project)?;
     ensure!(!names.is_empty(), "no test target lies below {}", FOLDERS.join(" or "));
     if options.list {

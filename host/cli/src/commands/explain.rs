@@ -47,7 +47,7 @@ fn look_at(args: RunArgs, host: &dyn Host) -> Result<Explained, Failure> {
     let admitted = admit(request, &policy, host.surroundings())?;
     let packages = host.packages(&admitted, engine.as_deref(), &codebox_service::Silent)?;
     let admitted = admitted.with_packages(&packages);
-    let looked = look(&admitted).map_err(PlanError::from)?;
+    let looked = look(&admitted, host.analyzer()?).map_err(PlanError::from)?;
     let wanted = Wanted::of_admitted(&admitted, &looked, policy.escalation);
     let candidates = asked(host, engine.as_deref())?;
     let (choice, failure) = match next(&wanted, &candidates) {
@@ -67,7 +67,8 @@ fn look_at(args: RunArgs, host: &dyn Host) -> Result<Explained, Failure> {
     };
     let needs = looked.needs.powers.iter().map(NeedLine::from).collect();
     let tiers = candidates.iter().map(|candidate| tier(candidate, &choice, &wanted, &looked.needs.powers)).collect();
-    Ok(Explained::new(subject, (choice.ok(), failure), image, packages.notes, needs, tiers))
+    let notes = packages.notes.into_iter().chain(looked.unknown).collect();
+    Ok(Explained::new(subject, (choice.ok(), failure), image, notes, needs, tiers))
 }
 
 /// Every backend and what it can do here: an explanation is about those, too, that a run would not ask.

@@ -59,6 +59,7 @@ impl ContainerInstance {
             packages: Vec::new(),
             beside: None,
             afterwards: None,
+            analyzer: None,
             engine,
             talk,
             image,

@@ -88,6 +88,7 @@ impl ContainerInstance {
             startup: began.elapsed(),
             beside: None,
             afterwards: None,
+            analyzer: None,
         })
     }
 }

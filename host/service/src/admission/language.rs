@@ -5,8 +5,8 @@ use std::path::Path;
 
 use codebox_core::{Language, ResultKind};
 
+use super::Surroundings;
 use super::denied::Denied;
-use crate::needs::Needs;
 
 /// Programs that a shebang names, by how their names begin.
 const INTERPRETERS: [(&str, Language); 7] = [
@@ -29,22 +29,31 @@ const FOREIGN: [&str; 24] = [
 /// names another language.
 ///
 /// `added` are the endings and names of runtimes that the user added, which never are codebox's own.
-pub(super) fn of(path: &Path, text: &[u8], added: &BTreeMap<String, Language>) -> Option<Language> {
+pub(super) fn of(
+    path: &Path,
+    text: &[u8],
+    added: &BTreeMap<String, Language>,
+    surroundings: &dyn Surroundings,
+) -> Option<Language> {
     let ending = path.extension().and_then(|extension| extension.to_str());
     let known = ending.and_then(|ending| Language::of_extension(ending).or_else(|| added.get(ending).cloned()));
     match (known, shebang(text)) {
         (Some(language), _) => Some(language),
         (None, Some(words)) => of_shebang(words, added),
         (None, None) if ending.is_some_and(|ending| FOREIGN.contains(&ending)) => None,
-        (None, None) => Some(of_content(text)),
+        (None, None) => Some(of_content(text, surroundings)),
     }
 }
 
 /// The language of a text without a name, by its shebang and then by what it is.
-pub(super) fn of_text(text: &[u8], added: &BTreeMap<String, Language>) -> Option<Language> {
+pub(super) fn of_text(
+    text: &[u8],
+    added: &BTreeMap<String, Language>,
+    surroundings: &dyn Surroundings,
+) -> Option<Language> {
     match shebang(text) {
         Some(words) => of_shebang(words, added),
-        None => Some(of_content(text)),
+        None => Some(of_content(text, surroundings)),
     }
 }
 
@@ -79,7 +88,7 @@ fn of_shebang(words: &str, added: &BTreeMap<String, Language>) -> Option<Languag
 
 /// What does not parse as Python, and has a line that looks like JavaScript, is JavaScript, or TypeScript where it has
 /// types; all else is Python.
-fn of_content(text: &[u8]) -> Language {
+fn of_content(text: &[u8], surroundings: &dyn Surroundings) -> Language {
     let Ok(text) = std::str::from_utf8(text) else { return Language::Python };
     // The look comes first, because it is quick.
     let typed = text.lines().any(looks_like_typescript);
@@ -87,7 +96,7 @@ fn of_content(text: &[u8]) -> Language {
     if !typed && !console && !text.lines().any(looks_like_javascript) {
         return Language::Python;
     }
-    match Needs::can_be_python(text) {
+    match surroundings.is_python(text) {
         // Python has no such name of its own.
         true if console && !text.contains("import ") => Language::JavaScript,
         true => Language::Python,
@@ -152,8 +161,27 @@ mod tests {
         look(path, text).expect("it has a language")
     }
 
+    /// Has texts parsed.
+    struct Parsing(codebox_analysis::Analyzer);
+
+    impl Surroundings for Parsing {
+        fn env_var(&self, _name: &str) -> Option<std::ffi::OsString> {
+            None
+        }
+
+        fn current_dir(&self) -> std::io::Result<std::path::PathBuf> {
+            Ok("/".into())
+        }
+
+        fn is_python(&self, text: &str) -> bool {
+            self.0.is_python(text, codebox_analysis::Budget::default()).expect("the text is harmless")
+        }
+    }
+
     fn look(path: &str, text: &str) -> Option<Language> {
-        of(Path::new(path), text.as_bytes(), &[("lua".to_owned(), named("lua"))].into())
+        let dir = tempfile::tempdir().expect("a directory");
+        let parsing = Parsing(codebox_analysis::Analyzer::below(&dir.path().join("programs")));
+        of(Path::new(path), text.as_bytes(), &[("lua".to_owned(), named("lua"))].into(), &parsing)
     }
 
     #[test]

@@ -22,9 +22,15 @@ pub trait Surroundings: Send + Sync {
     fn mount_points(&self) -> io::Result<Vec<PathBuf>> {
         mounts::of_this_machine()
     }
+
+    /// Returns true if a text without a name can be Python; asked about one that has a line as JavaScript has them. Without
+    /// a parser any can.
+    fn is_python(&self, _text: &str) -> bool {
+        true
+    }
 }
 
-/// This process's own environment and working directory.
+/// This process's own environment and working directory, without a parser.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Process;
 

@@ -1,176 +1,82 @@
-use codebox_core::Source;
-use proptest::prelude::*;
+use codebox_core::{ByteSize, Limit, Source};
 
 use super::*;
 
-fn imports(text: &str) -> Vec<String> {
-    let needs = Needs::of_python(text);
-    assert_eq!(needs.syntax_error, None, "{text:?}");
-    needs.imports.into_iter().collect()
+fn analyzer() -> (tempfile::TempDir, Analyzer) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let analyzer = Analyzer::below(&dir.path().join("programs"));
+    (dir, analyzer)
+}
+
+fn words(needs: Needs) -> Vec<String> {
+    needs.powers.into_iter().map(|need| need.words).collect()
 }
 
 #[test]
-fn finds_imports_wherever_they_stand() {
-    for (text, found) in [
-        ("import os", vec!["os"]),
-        ("import os.path as p, sys", vec!["os", "os.path", "sys"]),
-        ("from a.b import c", vec!["a", "a.b"]),
-        ("from . import x\nfrom .y import z\nimport q", vec!["q"]),
-        ("def f():\n    import a\n    class C:\n        import b\n", vec!["a", "b"]),
-        (
-            "try:\n    import a\nexcept ImportError:\n    import b\nelse:\n    import c\nfinally:\n    import d\n",
-            vec!["a", "b", "c", "d"],
-        ),
-        ("if x: import a\nelif y: import b\nelse: import c", vec!["a", "b", "c"]),
-        ("match x:\n    case 1:\n        import a\n", vec!["a"]),
-        ("with x: import a; import b", vec!["a", "b"]),
-        ("async def f():\n    async with x:\n        import a\n", vec!["a"]),
-        ("x = __import__('a.b')", vec!["a", "a.b"]),
-        ("f(lambda: importlib.import_module(\"pandas\"))", vec!["pandas"]),
-        ("import_module('.rel', 'p'); __import__(name); __import__('no name')", vec![]),
-        ("text = 'import pandas'  # import numpy", vec![]),
-        ("print(f'{__import__(\"re\").x}')", vec!["re"]),
-        ("\u{feff}import os\r\nimport sys\r\n", vec!["os", "sys"]),
-        ("import é", vec!["é"]),
-    ] {
-        assert_eq!(imports(text), found, "{text:?}");
+fn every_language_is_parsed_as_its_own() {
+    let (_dir, analyzer) = analyzer();
+    let needs = |job: &Job| needs_of(job, &Neighbours::none(), &analyzer).0;
+    let python = Job::python("import os, threading\nthreading.Thread()");
+    assert_eq!(needs(&python).modules().collect::<Vec<_>>(), ["os", "threading"]);
+    assert_eq!(words(needs(&python)), ["threading.Thread"]);
+    let job = |text: &str, language| Job::new(Source::Inline(text.to_owned()), language);
+    let text = "import { spawn } from 'child_process'\nspawn('ls')";
+    assert_eq!(words(needs(&job(text, Language::JavaScript))), ["child_process.spawn"]);
+    assert_eq!(
+        words(needs(&job(&format!("{text}\nlet a: number = 1"), Language::TypeScript))),
+        ["child_process.spawn"]
+    );
+    assert_eq!(needs(&job("import ssl", "lua".parse().expect("a name"))), Needs::default());
+    assert_eq!(needs(&Job::new(Source::Command(vec!["ls".to_owned()]), Language::Python)), Needs::default());
+}
+
+#[test]
+fn modules_beside_the_program_are_its_own() {
+    let (_dir, analyzer) = analyzer();
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in ["torch.py", "subprocess.py", "loop.py"] {
+        std::fs::write(dir.path().join(name), "").expect("a file");
     }
+    let text = "import torch, numba, subprocess, asyncio\nsubprocess.run('ls')\n\
+                asyncio.get_event_loop().run_in_executor(None, f)";
+    let request = crate::Request {
+        dirs: vec![format!("{}:/data", dir.path().display()).parse().expect("a grant")],
+        ..crate::Request::new(crate::Program::Inline(text.to_owned()))
+    };
+    let admitted = crate::admit(request, &crate::Policy::default(), &crate::Process).expect("it is allowed");
+    let found = |neighbours: &Neighbours| words(needs_of(admitted.job(), neighbours, &analyzer).0);
+    assert_eq!(found(&Neighbours::of(&admitted)), ["import numba", "loop.run_in_executor"]);
+    let all = ["import torch", "import numba", "subprocess.run", "loop.run_in_executor"];
+    assert_eq!(found(&Neighbours::none()), all);
 }
 
 #[test]
-fn a_text_that_is_no_python_needs_nothing() {
-    let needs = Needs::of_python("import os\n\nimport ()\n");
-    assert!(needs.imports.is_empty());
-    assert_eq!(needs.syntax_error.map(|fault| fault.line), Some(3));
+fn a_failed_analysis_is_told_and_not_fatal() {
+    let analyzer = Analyzer::of_program("/nonexistent/analyzer".into(), std::time::Duration::from_secs(1));
+    let job = Job::python("import os");
+    let (needs, why) = needs_of(&job, &Neighbours::none(), &analyzer);
+    assert_eq!(needs, Needs::default());
+    assert!(why.expect("it is told").contains("cannot start the analyzer"));
+    // Where nothing is to be parsed no analyzer is needed.
+    assert_eq!(needs_of(&Job::python("print(1)"), &Neighbours::none(), &analyzer).1, None);
 }
 
 #[test]
-fn only_python_jobs_are_read() {
-    let python = Job::python("import os");
-    assert_eq!(Needs::of_job(&python).modules().collect::<Vec<_>>(), ["os"]);
-    let other = Job::new(Source::Inline("import os".to_owned()), Language::JavaScript);
-    assert_eq!(Needs::of_job(&other), Needs::default());
-}
-
-/// Runs on a small stack, so that a tree which is too deep for the host shows.
-fn on_a_small_stack(text: String) -> Needs {
-    let small = std::thread::Builder::new().stack_size(512 << 10);
-    let found = small.spawn(move || Needs::of_python(&text));
-    found.expect("a thread").join().expect("no panic")
-}
-
-#[test]
-fn deep_nesting_is_not_parsed() {
-    for (open, middle, close) in [
-        ("[", "", "]"),
-        ("(", "", ")"),
-        ("{1:", "1", "}"),
-        ("-", "1", ""),
-        ("not ", "1", ""),
-        ("lambda: ", "1", ""),
-        ("lambda a, b: ", "1", ""),
-        ("1 + ", "1", ""),
-        ("f", "", "()"),
-        ("f", "", "(a, b)"),
-        ("a.", "a", ""),
-        ("1 if x else ", "1", ""),
-        ("f(x)[-", "1", "]"),
-        ("f(a, [b, c", "1", "], d)"),
-        ("await ", "x", ""),
-        ("f'{", "1", "}'"),
-        ("[),", "1", ""),
-        ("[,", "1", ""),
-        ("[a, (b, ", "1", ""),
-    ] {
-        let (open, close) = (open.repeat(20_000), close.repeat(20_000));
-        let needs = on_a_small_stack(format!("import a\nx = {open}{middle}{close}\n"));
-        assert_eq!(needs, Needs::default(), "{}", &open[..10]);
-    }
+fn the_memory_of_a_job_bounds_the_analysis_of_its_text() {
+    let (_dir, analyzer) = analyzer();
+    let text = format!("import os\nx = [{}]\n", "a,".repeat(100_000));
+    let mut job = Job::python(text);
+    let look = |job: &Job| needs_of(job, &Neighbours::none(), &analyzer);
+    assert!(look(&job).0.imports.contains("os"));
+    job.limits.memory = Limit::At(ByteSize::mib(1));
+    let (needs, why) = look(&job);
+    assert_eq!(needs, Needs::default());
+    assert!(why.expect("it is told").contains("16 MiB of memory"));
 }
 
 #[test]
-fn what_nests_only_as_the_parser_recovers_does_no_harm() {
-    for pattern in ["lambda \n", "lambda \n  @", "lambda a\n", "match lambda lambda \n  ", "\n + lambda ;*|:="] {
-        let text = format!("import a\n{}", pattern.repeat((room::LONGEST - 9) / pattern.len()));
-        assert!(on_a_small_stack(text).imports.is_empty(), "{pattern:?}");
-    }
-}
-
-#[test]
-fn long_texts_are_not_parsed() {
-    let text = format!("import a\n{}", "#".repeat(room::LONGEST));
-    assert_eq!(Needs::of_python(&text), Needs::default());
-}
-
-#[test]
-fn deep_blocks_are_not_parsed() {
-    let line = |level: usize| format!("{}for a, b in c:\n", " ".repeat(level));
-    let blocks: String = (1..600).map(line).collect();
-    for (before, after) in [("if x:\n", ""), ("(\n", ")\n"), ("(\n", ""), ("x = [1,\n", "]\n")] {
-        let needs = on_a_small_stack(format!("import a\n{before}{blocks}{after}"));
-        assert_eq!(needs, Needs::default(), "{before:?}");
-    }
-}
-
-#[test]
-fn wide_data_is_parsed() {
-    let row = "[1, -2, f(3.5), 'x' + 'y', a.b[0]],\n";
-    assert_eq!(imports(&format!("import a\nx = [\n{}]\n", row.repeat(5_000))), ["a"]);
-}
-
-#[test]
-fn the_deepest_tree_that_is_made_fits_a_small_stack() {
-    for (open, close) in [("[", "]"), ("-", ""), ("f(", ")"), ("lambda: ", ""), ("(1 +", ")")] {
-        let depth = 195;
-        let (open, close) = (open.repeat(depth), close.repeat(depth));
-        let found = on_a_small_stack(format!("import a, __import__\nx = {open}1{close}\n"));
-        assert!(found.imports.contains("a"), "{}", &open[..2]);
-    }
-}
-
-/// A guard against accidents, not a benchmark: the bound is a hundred times what it takes.
-#[test]
-fn a_thousand_lines_take_no_time() {
-    let text = "import os\ndef f(a, b):\n    return [a + b * 2, {'k': a}] if a else None\n\n".repeat(250);
-    let start = std::time::Instant::now();
-    assert_eq!(imports(&text), ["os"]);
-    assert!(start.elapsed() < std::time::Duration::from_millis(50), "{:?}", start.elapsed());
-}
-
-proptest! {
-    #[test]
-    fn arbitrary_text_is_never_a_panic(text in any::<String>()) {
-        let _ = Needs::of_python(&format!("import a\n{text}"));
-    }
-
-    #[test]
-    fn arbitrary_tokens_are_never_a_panic(
-        words in prop::collection::vec(prop::sample::select(vec![
-            "import", "from", " ", "a", ".", "(", ")", "[", "]", "{", "}", "\n", "    ", ":", "def", "if", "lambda",
-            "f'", "'", "\"\"\"", "\\", ",", "=", "*", "match", "case", "async", "with", "\t", "#", "lazy", "t\"", "-",
-        ]), 0..80),
-    ) {
-        let _ = Needs::of_python(&format!("import a\n{}", words.concat()));
-    }
-
-    /// Whatever is repeated: a stack that overflows ends the whole test process.
-    #[test]
-    fn no_repeated_tokens_overflow_the_stack(
-        start in tokens(3),
-        pattern in tokens(7),
-        end in tokens(4),
-    ) {
-        let (pattern, end) = (pattern.concat().repeat(4_000), end.concat().repeat(4_000));
-        let text = format!("import a\n{}{pattern}{end}", start.concat());
-        let _ = on_a_small_stack(text);
-    }
-}
-
-fn tokens(most: usize) -> impl Strategy<Value = Vec<&'static str>> {
-    const TOKENS: [&str; 46] = [
-        "a", "a ", "1 ", ".", ",", ", ", "(", ")", "[", "]", "{", "}", ":", ": ", "\n", "\n ", "\n  ", ";", "-", "+ ",
-        "**", "*", "= ", ":=", "@", "->", "not ", "lambda ", "if ", " else ", " for ", " in ", "async ", "await ",
-        "yield ", "match ", "case ", "def f", "class C", "with ", "try:", "except ", "import ", "f'{", "'", "|",
-    ];
-    prop::collection::vec(prop::sample::select(TOKENS.to_vec()), 0..=most)
+fn only_what_can_need_something_is_analyzed() {
+    assert!(is_analyzed(&Job::python("import os")) && !is_analyzed(&Job::python("print(1)")));
+    assert!(is_analyzed(&Job::new(Source::Inline("1".to_owned()), Language::TypeScript)));
+    assert!(!is_analyzed(&Job::new(Source::Inline("import".to_owned()), "lua".parse().expect("a name"))));
 }

@@ -104,12 +104,16 @@ fn admitted(request: Request) -> Admitted {
     admit(request, &Policy::default(), &Nowhere).expect("it is allowed")
 }
 
+fn pandas() -> Needs {
+    Needs { imports: ["pandas".to_owned()].into(), ..Needs::default() }
+}
+
 #[tokio::test]
 async fn a_run_opens_the_planned_image_executes_and_closes() {
     let fake = Fake::default();
     let probed = [probe(&fake).await];
     let admitted = admitted(request("import pandas"));
-    let plan = plan(&admitted, &probed, &images()).expect("fake can");
+    let plan = plan(&admitted, &pandas(), &probed, &images()).expect("fake can");
     let report = run(&admitted, &plan, &fake, &mut ExecIo::none()).await.expect("it runs");
     assert_eq!(fake.lines(), ["open python-data", "exec <string>", "close"]);
     assert_eq!(report.provenance.reason, plan.choice.reason);
@@ -121,7 +125,7 @@ async fn a_guest_is_closed_also_when_the_run_fails_or_never_starts() {
     let fake = Fake::default();
     let probed = [probe(&fake).await];
     let failing = admitted(Request { args: vec!["fail".to_owned()], ..request("") });
-    let plan = plan(&failing, &probed, &images()).expect("fake can");
+    let plan = plan(&failing, &Needs::default(), &probed, &images()).expect("fake can");
     let error = run(&failing, &plan, &fake, &mut ExecIo::none()).await.expect_err("it fails");
     assert_eq!(error.kind(), ResultKind::InternalError);
     assert_eq!(fake.lines().last().map(String::as_str), Some("close"));
@@ -136,16 +140,16 @@ async fn a_guest_is_closed_also_when_the_run_fails_or_never_starts() {
 async fn what_cannot_be_planned_says_so() {
     let probed = [probe(&Fake::default()).await];
     let unknown = admitted(Request { image: Some("mine".to_owned()), ..request("") });
-    let error = plan(&unknown, &probed, &images()).expect_err("there is no such image");
+    let error = plan(&unknown, &Needs::default(), &probed, &images()).expect_err("there is no such image");
     assert_eq!(error.kind(), ResultKind::InvalidRequest);
 
     let container = admitted(Request { isolation: Preference::Only(Isolation::Container), ..request("") });
-    let error = plan(&container, &probed, &images()).expect_err("there is no container backend");
+    let error = plan(&container, &Needs::default(), &probed, &images()).expect_err("there is no container backend");
     assert_eq!(error.kind(), ResultKind::EngineUnavailable);
 
     let cpu = codebox_core::parse_duration("1s").expect("a duration");
     let unheld =
         admitted(Request { limits: LimitOverrides { cpu: Some(cpu), ..LimitOverrides::default() }, ..request("") });
-    let error = plan(&unheld, &probed, &images()).expect_err("fake cannot hold it");
+    let error = plan(&unheld, &Needs::default(), &probed, &images()).expect_err("fake cannot hold it");
     assert!(error.fix().contains("cpu"), "{}", error.fix());
 }

@@ -4,13 +4,14 @@
 //! itself allocates. What a guest says here is as hostile as what it prints: a forged message can only misreport the
 //! guest's own job.
 
-use codebox_typescript::Question;
+use codebox_analysis::StripRequest;
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use wasmtime::{Caller, Extern, Linker};
 
 use crate::guest::memory::{memory, range};
-use crate::guest::{Guest, descriptors, net, strip};
+use crate::guest::strip::Stripper;
+use crate::guest::{Guest, descriptors, net};
 
 /// Longest request taken, in bytes.
 const MAX_REQUEST: i32 = 2 << 20;
@@ -35,6 +36,8 @@ pub(crate) struct Channel {
     pub missing: Vec<Missing>,
     pub facts: Option<serde_json::Value>,
     pub seeds: Vec<SeedHint>,
+    /// What takes types out, for guests of a language that loads TypeScript.
+    stripper: Option<Stripper>,
     /// Whether an image is being made, by code that codebox chose.
     imaging: bool,
 }
@@ -79,7 +82,7 @@ enum Request {
     /// Tells of a power that the program lacked.
     Missing(Missing),
     /// Asks for a TypeScript text without its types.
-    Strip(Question),
+    Strip(StripRequest),
     /// Tells, while an image is made, what the interpreter is.
     Facts { facts: serde_json::Value },
     /// Tells, while an image is made, of a state that has to be random in every guest.
@@ -90,6 +93,11 @@ impl Channel {
     /// A channel that answers the guest's first question with this job.
     pub(crate) fn new(job: Vec<u8>) -> Self {
         Self { job: Some(job), ..Self::default() }
+    }
+
+    /// The same channel for a guest that may have types taken out.
+    pub(crate) fn stripping(self, stripper: Option<Stripper>) -> Self {
+        Self { stripper, ..self }
     }
 
     /// A channel of a guest that an image is made of.
@@ -117,7 +125,10 @@ impl Channel {
     fn answer(&mut self, request: &[u8]) -> Result<Answer, i32> {
         match serde_json::from_slice(request).map_err(|_| FAULT)? {
             Request::Job => return self.job.take().map(Answer::Ready).ok_or(NO_HOST),
-            Request::Strip(typed) => return strip::start(typed).map(Answer::Late).map_err(|_| FAULT),
+            Request::Strip(request) => {
+                let stripper = self.stripper.as_ref().ok_or(FAULT)?;
+                return stripper.start(request).map(Answer::Late).map_err(|_| FAULT);
+            }
             Request::Error(error) => self.tell_error(error),
             Request::Missing(missing) => self.tell_missing(missing),
             Request::Facts { .. } | Request::Seed(_) if !self.imaging => return Err(FAULT),

@@ -19,6 +19,7 @@ pub(crate) use linker::linker;
 pub(crate) use listing::Listings;
 pub(crate) use net::Net;
 pub(crate) use quota::Quota;
+pub(crate) use strip::Stripper;
 
 use codebox_core::{Captured, NetUse};
 use codebox_streams::{Delivery, Output, Stdin};

@@ -9,7 +9,7 @@ use super::*;
 use crate::code::split;
 use crate::engine::Engine;
 use crate::image::MemoryImage;
-use crate::interrupt::{CpuClock, Interrupt, Stop};
+use crate::interrupt::{CpuClock, HostCpu, Interrupt, Stop};
 
 /// A guest whose `turn` is this body, among the other exports of the ABI.
 fn module(rest: &str, turn: &str) -> Vec<u8> {
@@ -61,6 +61,7 @@ fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32
         clock: CpuClock::Thread,
         cancel: CancelToken::new(),
         egress: None,
+        host_cpu: HostCpu::default(),
     };
     let (end, _) = executor.block_on(async { interrupt.watch(live.turn((0, 0))).await });
     Ok((end, live.end().limiter.peak()))

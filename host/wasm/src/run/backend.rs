@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use codebox_analysis::Analyzer;
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, Instance, InstanceSpec, Isolation, Language,
     LimitKind, NetRules, Support, Unavailable,
@@ -35,6 +36,7 @@ pub struct WasmBackend {
     verification: Arc<ResetVerification>,
     clock: CpuClock,
     ways: Ways,
+    analyzer: Option<Analyzer>,
 }
 
 /// A language's runtime and, once a guest was started from it, its code.
@@ -90,6 +92,7 @@ impl WasmBackend {
             verification: Arc::default(),
             clock: CpuClock::Thread,
             ways: Arc::new(|_, _| Ok(Way::default())),
+            analyzer: None,
         }
     }
 
@@ -117,6 +120,12 @@ impl WasmBackend {
     #[doc(hidden)]
     pub fn reset_checks(&self) -> ResetChecks {
         self.verification.checks()
+    }
+
+    /// The same, whose jobs have the types taken out of TypeScript by `analyzer`; without one they load none.
+    #[must_use]
+    pub fn analyzing(self, analyzer: Analyzer) -> Self {
+        Self { analyzer: Some(analyzer), ..self }
     }
 
     /// The directory that holds everything this backend writes while jobs run.
@@ -267,7 +276,8 @@ impl Backend for WasmBackend {
                     Some((rules, way))
                 }
             };
-            let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone(), network, self.clock);
+            let shared = (self.clock, self.analyzer.clone());
+            let instance = WasmInstance::new(runtime.store.clone(), loaded, scratch, spec.clone(), network, shared);
             Ok(Box::new(instance.map_err(failed)?) as Box<dyn Instance>)
         })();
         Box::pin(std::future::ready(opened))

@@ -6,18 +6,20 @@ use std::time::{Instant, SystemTime};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use codebox_analysis::Analyzer;
 use codebox_core::path::{MappedPath, settle};
 use codebox_core::{
     Access, BackendError, BoxFuture, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
-    GuestPath, Instance, InstanceSpec, Isolation, Job, Limits, NetRules, Outcome, Provenance, RunReport, Usage,
+    GuestPath, Instance, InstanceSpec, Isolation, Job, Language, Limits, NetRules, Outcome, Provenance, RunReport,
+    Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
 use codebox_files::{Before, Budget, InstanceScratch, Left, Owner, collect, put_file};
 use codebox_streams::{Output, Stdin};
 
 use crate::error::WasmError;
-use crate::guest::{Channel, Net, Quota, Told};
-use crate::interrupt::{CpuClock, Interrupt};
+use crate::guest::{Channel, Net, Quota, Stripper, Told};
+use crate::interrupt::{CpuClock, HostCpu, Interrupt};
 use crate::launch::Setup;
 use crate::mounts::Mount;
 use crate::run::backend::{ENGINE, ID, Loaded, Start, backend_error, held};
@@ -45,6 +47,7 @@ pub(crate) struct WasmInstance {
     scratch: InstanceScratch,
     network: Option<(NetRules, Way)>,
     clock: CpuClock,
+    analyzer: Option<Analyzer>,
 }
 
 impl WasmInstance {
@@ -54,7 +57,7 @@ impl WasmInstance {
         mut scratch: InstanceScratch,
         spec: InstanceSpec,
         network: Option<(NetRules, Way)>,
-        clock: CpuClock,
+        (clock, analyzer): (CpuClock, Option<Analyzer>),
     ) -> Result<Self, WasmError> {
         // Neither environment nor tools are directories: the environment comes with each job as values, and tools are
         // granted by nobody yet, which the front end has refused before.
@@ -79,7 +82,7 @@ impl WasmInstance {
             host: layer.host,
             access: Access::ReadOnly,
         }));
-        Ok(Self { store, loaded, root, mounts, packages, scratch, network, clock })
+        Ok(Self { store, loaded, root, mounts, packages, scratch, network, clock, analyzer })
     }
 
     async fn run(&mut self, job: &Job, io: &mut ExecIo) -> Result<RunReport, WasmError> {
@@ -101,6 +104,10 @@ impl WasmInstance {
             net_connections: _,
         } = job.limits;
         let egress = self.egress(&job.limits);
+        let host_cpu = HostCpu::default();
+        // No other language loads TypeScript.
+        let analyzer = self.analyzer.clone().filter(|_| *job.language.run_as() == Language::JavaScript);
+        let stripper = analyzer.map(|analyzer| Stripper::new(analyzer, &job.limits, host_cpu.clone()));
         let setup = Setup {
             root: &self.root,
             mounts: &self.mounts,
@@ -114,14 +121,14 @@ impl WasmInstance {
             stdout: Output::new(output),
             stderr: Output::new(output),
             sinks: [io.stdout.take(), io.stderr.take()],
-            channel: Channel::new(text),
+            channel: Channel::new(text).stripping(stripper),
             net: egress
                 .as_ref()
                 .zip(self.network.as_ref())
                 .map(|(egress, (rules, _))| Net::new(egress.clone(), rules.clone())),
         };
-        let interrupt =
-            Interrupt { wall: wall.at(), cpu: cpu.at(), clock: self.clock, cancel: io.cancel.clone(), egress };
+        let (wall, cpu, cancel) = (wall.at(), cpu.at(), io.cancel.clone());
+        let interrupt = Interrupt { wall, cpu, clock: self.clock, cancel, egress, host_cpu };
         let turn = match &self.loaded.start {
             Start::Image { code, pool } => turn::of_image(code, pool, setup, &interrupt).await?,
             Start::Component(code) => turn::of_component(code, setup, &interrupt, job).await?,

@@ -6,8 +6,8 @@ use codebox_core::{
     Backend, BackendId, CancelToken, Effects, HostPath, ImageName, Isolation, NeedsEscalation, RunReport, Unavailable,
 };
 use codebox_service::{
-    Accepted, Admitted, After, Escalation, Plan, PlanError, Wanted, admit, after, choose, look, mark_escalated,
-    plan_of, prepare, unmet,
+    Accepted, Admitted, After, Escalation, Plan, PlanError, Wanted, admit, after, choose, is_analyzed, look,
+    mark_escalated, plan_of, prepare, unmet,
 };
 use codebox_streams::{Differs, READ_TOO_MUCH, Revocable};
 
@@ -101,6 +101,10 @@ pub(super) fn attempt(
         request = request.in_container();
     }
     let admitted = admit(request, &policy, host.surroundings())?;
+    if is_analyzed(admitted.job()) {
+        // Beside what comes next; and before this process confines itself and starts no other.
+        host.analyzer()?.start_ahead();
+    }
     let packages = host.packages(&admitted, engine.as_deref(), progress(voice).as_ref())?;
     packages.notes.iter().for_each(|note| voice.explain(note.clone()));
     let admitted = admitted.with_packages(&packages);
@@ -299,7 +303,8 @@ async fn planned(
     host: &dyn Host,
 ) -> Result<Plan, Failure> {
     let began = Instant::now();
-    let looked = look(admitted).map_err(PlanError::from)?;
+    let looked = look(admitted, host.analyzer()?).map_err(PlanError::from)?;
+    looked.unknown.iter().for_each(|why| voice.explain(why.clone()));
     let wanted = Wanted::of_admitted(admitted, &looked, escalation);
     let (_, choice) = choose(&wanted, backends, refused).await;
     voice.explain(format!("looked through and chosen in {} µs", began.elapsed().as_micros()));

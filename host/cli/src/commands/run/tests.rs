@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use clap::Parser;
+use codebox_analysis::Analyzer;
 use codebox_core::{
     Backend, BackendError, BackendId, BoxFuture, Capabilities, ExecIo, Instance, InstanceSpec, Isolation, Job,
     Language, Outcome, Provenance, Support, Unavailable, Wall, WallState,
@@ -24,6 +25,7 @@ use crate::voice::Loudness;
 struct Fake {
     lines: Arc<Mutex<Vec<String>>>,
     journal: Arc<OnceLock<(tempfile::TempDir, Journal)>>,
+    analyzer: Arc<OnceLock<(tempfile::TempDir, Analyzer)>>,
 }
 
 impl Fake {
@@ -56,6 +58,15 @@ impl Host for Fake {
             (folder, journal)
         });
         Ok(journal)
+    }
+
+    fn analyzer(&self) -> Result<&Analyzer, Failure> {
+        let (_, analyzer) = self.analyzer.get_or_init(|| {
+            let folder = tempfile::tempdir().expect("a directory");
+            let analyzer = Analyzer::below(&folder.path().join("programs"));
+            (folder, analyzer)
+        });
+        Ok(analyzer)
     }
 
     fn backends(&self, _engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure> {

@@ -1,15 +1,15 @@
-use codebox_core::{Job, Language, Source};
+use codebox_analysis::{Need, Weight, packages};
 use proptest::prelude::*;
 
-use crate::needs::{Needs, Neighbours, Weight, packages};
+use crate::{python_needs, script_needs};
 
 /// The needs of a text as `word line`, with a question mark where it can do without.
 fn needs(text: &str) -> Vec<String> {
-    let shown = |need: &crate::needs::Need| {
+    let shown = |need: &Need| {
         let mark = if need.weight == Weight::Optional { "?" } else { "" };
         format!("{}{mark} {} {}", need.power.as_word(), need.line, need.words)
     };
-    Needs::of_whole(&Job::python(text), &Neighbours::none()).powers.iter().map(shown).collect()
+    python_needs(text).powers.iter().map(shown).collect()
 }
 
 #[test]
@@ -160,36 +160,14 @@ fn what_is_caught_or_led_to_by_nothing_can_be_done_without() {
 }
 
 #[test]
-fn modules_beside_the_program_are_its_own() {
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("torch.py"), "").expect("a file");
-    std::fs::write(dir.path().join("subprocess.py"), "").expect("a file");
-    let request = crate::Request {
-        dirs: vec![format!("{}:/data", dir.path().display()).parse().expect("a grant")],
-        ..crate::Request::new(crate::Program::Inline(
-            "import torch, numba, subprocess\nsubprocess.run('ls')".to_owned(),
-        ))
-    };
-    let admitted = crate::admit(request, &crate::Policy::default(), &crate::Process).expect("it is allowed");
-    let words = |needs: Needs| needs.powers.into_iter().map(|need| need.words).collect::<Vec<_>>();
-    assert_eq!(words(Needs::of_whole(admitted.job(), &Neighbours::of(&admitted))), ["import numba"]);
-    let alone = words(Needs::of_whole(admitted.job(), &Neighbours::none()));
-    assert_eq!(alone, ["import torch", "import numba", "subprocess.run"]);
-}
-
-#[test]
-fn other_languages_have_their_own() {
-    let job = |text: &str, language| Job::new(Source::Inline(text.to_owned()), language);
-    let words = |job: &Job| {
-        let powers = Needs::of_whole(job, &Neighbours::none()).powers;
-        powers.into_iter().map(|need| (need.words, need.weight)).collect::<Vec<_>>()
+fn scripts_have_their_own() {
+    let words = |file: &str, text: &str| {
+        script_needs(file, text).powers.into_iter().map(|need| (need.words, need.weight)).collect::<Vec<_>>()
     };
     let text = "import { spawn } from 'child_process'\nspawn('ls')\ntry { await fetch('x') } catch {}";
     let found = [("child_process.spawn".to_owned(), Weight::Required), ("fetch".to_owned(), Weight::Optional)];
-    assert_eq!(words(&job(text, Language::JavaScript)), found);
-    assert_eq!(words(&job(&format!("{text}\nlet a: number = 1"), Language::TypeScript)), found);
-    assert_eq!(words(&job("import ssl", "lua".parse().expect("a name"))), []);
-    assert_eq!(words(&Job::new(Source::Command(vec!["ls".to_owned()]), Language::Python)), []);
+    assert_eq!(words("main.mjs", text), found);
+    assert_eq!(words("main.ts", &format!("{text}\nlet a: number = 1")), found);
 }
 
 #[test]
@@ -230,7 +208,7 @@ proptest! {
         ]), 0..30),
     ) {
         let text = lines.join("\n");
-        for need in Needs::of_whole(&Job::python(&text), &Neighbours::none()).powers {
+        for need in python_needs(&text).powers {
             prop_assert!(need.line as usize <= lines.len());
         }
     }

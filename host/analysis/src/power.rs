@@ -2,10 +2,13 @@
 
 use std::fmt;
 
-use super::packages::{is_served, package_of};
+use serde::{Deserialize, Serialize};
+
+use crate::packages::{is_served, package_of};
 
 /// Something of an operating system that a WebAssembly guest does not have.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Power {
     /// Threads.
     Threads,
@@ -40,7 +43,8 @@ impl fmt::Display for Power {
 }
 
 /// Whether a program can do without.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Weight {
     /// It cannot: nothing around the place catches the failure.
     Required,
@@ -60,7 +64,8 @@ impl Weight {
 }
 
 /// A power that a program needs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Need {
     /// The power.
     pub power: Power,
@@ -111,6 +116,15 @@ impl Need {
         network && CLIENTS.binary_search(&self.words.as_str()).is_ok()
     }
 
+    /// The module of Python's that shows it, without its submodules; nothing where a method of some object does.
+    ///
+    /// A module of this name beside the program is the program's own.
+    #[must_use]
+    pub fn module(&self) -> Option<&str> {
+        let path = self.words.strip_prefix("import ").unwrap_or(&self.words);
+        path.split('.').next().filter(|module| *module != "loop")
+    }
+
     /// The package that brings what shows it, where that is the import of a package's module.
     #[must_use]
     pub fn package(&self) -> Option<String> {
@@ -131,44 +145,6 @@ impl Need {
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} needs {} ({})", self.line, self.power, self.words)
-    }
-}
-
-/// Most needs of one weight that are kept: a hostile text may show as many as it has words.
-const MOST: usize = 32;
-
-/// Needs as they are found, each once.
-#[derive(Default)]
-pub(super) struct Gathered(Vec<(usize, Need)>);
-
-impl Gathered {
-    /// Adds what the text shows at a byte. What is required somewhere is required.
-    pub(super) fn add(&mut self, power: Power, words: String, weight: Weight, at: usize) {
-        let same = |(_, need): &&mut (usize, Need)| need.power == power && need.words == words;
-        if let Some((known_at, need)) = self.0.iter_mut().find(same) {
-            if weight < need.weight {
-                (*known_at, need.weight) = (at, weight);
-            }
-            return;
-        }
-        if self.0.iter().filter(|(_, need)| need.weight == weight).count() < MOST {
-            self.0.push((at, Need { power, weight, line: 0, words }));
-        }
-    }
-
-    /// The needs in the order of the text, with their lines.
-    pub(super) fn in_order(mut self, text: &str) -> Vec<Need> {
-        self.0.sort_by_key(|(at, _)| *at);
-        let (mut line, mut seen) = (1, 0);
-        let mut needs = Vec::with_capacity(self.0.len());
-        for (at, mut need) in self.0 {
-            let between = text.as_bytes().get(seen..at).unwrap_or_default();
-            line += between.iter().filter(|byte| **byte == b'\n').count();
-            seen = seen.max(at);
-            need.line = u32::try_from(line).unwrap_or(u32::MAX);
-            needs.push(need);
-        }
-        needs
     }
 }
 

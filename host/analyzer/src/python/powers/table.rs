@@ -3,7 +3,7 @@
 //! Only what the WebAssembly runtime lacks is here: what it has compiled in, such as numpy or lxml, never is. Modules that
 //! load there and fail when they are used (`subprocess`, `socket`, `threading`) count by their calls.
 
-use crate::needs::power::Power;
+use codebox_analysis::Power;
 
 /// The power that a call of this function or class takes.
 pub(super) fn of_call(path: &str) -> Option<Power> {

@@ -2,7 +2,7 @@
 
 use ruff_python_ast::{ExceptHandler, Expr, Stmt, StmtTry, WithItem};
 
-use crate::needs::power::Power;
+use codebox_analysis::Power;
 
 /// How a power fails where it is not there.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,19 +1,15 @@
-//! The powers that a JavaScript or TypeScript program needs.
+//! The needs of JavaScript and TypeScript programs.
 
-use codebox_core::Language;
+use codebox_analysis::{Need, Needs, Power, Weight};
 use codebox_typescript::{Lack, Sureness, Want};
 
-use super::power::{Need, Power, Weight};
-
-/// Nothing is found in a text that could exhaust the host by being looked at.
-pub(super) fn powers(language: &Language, file: &str, text: &str) -> Vec<Need> {
-    let file = match language {
-        // Text without a name, and files that were said to be TypeScript.
-        Language::TypeScript if !file.ends_with("ts") => "main.ts",
-        _ => file,
-    };
+/// Finds what a program needs that WebAssembly does not give. The file's ending says which of the two languages it is.
+///
+/// Nothing is found in a text that is long or that nests deeply.
+#[must_use]
+pub fn script_needs(file: &str, text: &str) -> Needs {
     let wants = codebox_typescript::wants(file, text).unwrap_or_default();
-    wants.into_iter().map(need).collect()
+    Needs { powers: wants.into_iter().map(need).collect(), ..Needs::default() }
 }
 
 fn need(Want { lack, sureness, line, words }: Want) -> Need {

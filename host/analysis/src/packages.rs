@@ -1,9 +1,10 @@
 //! Modules of Python that WebAssembly lacks, and the packages that bring them.
 
-use crate::needs::power::Power;
+use crate::power::Power;
 
 /// The power that an import takes; nothing if the runtime has the module, or it is not known.
-pub(super) fn of_import(module: &str) -> Option<Power> {
+#[must_use]
+pub fn of_import(module: &str) -> Option<Power> {
     let top = module.split('.').next().unwrap_or(module);
     let named = |name: &str| Some(Power::Module(name.to_owned()));
     match module {
@@ -22,14 +23,14 @@ pub(super) fn of_import(module: &str) -> Option<Power> {
 }
 
 /// The package, by its name as indexes compare it, that brings a module which takes a power; nothing if it is the library's.
-pub(super) fn package_of(module: &str) -> Option<String> {
+pub(crate) fn package_of(module: &str) -> Option<String> {
     let known = [&NATIVE[..], &CLIENTS, &SERVERS, &FOR_PROCESSES].iter().any(|some| among(some, module));
     let other = OTHERWISE.iter().find(|(has, _)| *has == module).map(|(_, package)| (*package).to_owned());
     known.then(|| other.unwrap_or_else(|| module.to_ascii_lowercase().replace('_', "-")))
 }
 
 /// Whether a module is of use in WebAssembly wherever the package that brings it can be had there.
-pub(super) fn is_served(module: &str) -> bool {
+pub(crate) fn is_served(module: &str) -> bool {
     among(&NATIVE, module) || among(&CLIENTS, module)
 }
 
@@ -126,7 +127,7 @@ const LIBRARY: [&str; 15] = [
 ];
 
 /// Modules of packages with native code, or made for something native, that the runtime lacks. Sorted.
-pub(super) const NATIVE: [&str; 115] = [
+pub const NATIVE: [&str; 115] = [
     "MySQLdb",
     "OpenGL",
     "OpenSSL",

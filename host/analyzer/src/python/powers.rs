@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Comprehension, ExceptHandler, Expr, ExprCall, Stmt, StmtClassDef, StmtFunctionDef, StmtTry};
 
-use super::packages;
-use super::power::{Gathered, Need, Power, Weight};
+use codebox_analysis::{Need, Power, Weight, packages};
+
+use super::gathered::Gathered;
 use caught::{Caught, Failing};
 use names::{Kind, Names};
 use reach::{Around, Used};
@@ -18,9 +19,9 @@ mod table;
 
 /// The powers that `suite`, whose text is `text`, needs.
 ///
-/// `imports` is what it imports; where none of that is worth a look, its expressions are not visited. `local` tells the
-/// modules that lie beside the program, which are never the library's.
-pub(super) fn of(text: &str, suite: &[Stmt], imports: &BTreeSet<String>, local: &dyn Fn(&str) -> bool) -> Vec<Need> {
+/// `imports` is what it imports; where none of that is worth a look, its expressions are not visited. Modules that lie beside
+/// the program are found here too: only the host can see them, and leaves them out.
+pub(super) fn of(text: &str, suite: &[Stmt], imports: &BTreeSet<String>) -> Vec<Need> {
     if !worth_a_look(text, imports) {
         return Vec::new();
     }
@@ -32,7 +33,6 @@ pub(super) fn of(text: &str, suite: &[Stmt], imports: &BTreeSet<String>, local: 
         class: None,
         used: Used::of(suite),
         loops: imports.contains("asyncio"),
-        local,
         found: Gathered::default(),
     };
     look.names.enter(Kind::Function, None, suite);
@@ -50,7 +50,7 @@ fn worth_a_look(text: &str, imports: &BTreeSet<String>) -> bool {
         || imports.contains("os") && os()
 }
 
-struct Look<'a, 'l> {
+struct Look<'a> {
     names: Names<'a>,
     caught: Caught,
     /// How many parts around the place run only if something else failed, or never.
@@ -60,25 +60,18 @@ struct Look<'a, 'l> {
     class: Option<&'a StmtClassDef>,
     used: Used<'a>,
     loops: bool,
-    local: &'l dyn Fn(&str) -> bool,
     found: Gathered,
 }
 
-impl<'a> Look<'a, '_> {
+impl<'a> Look<'a> {
     fn add(&mut self, power: Power, words: String, failing: Failing, at: usize) {
         let optional = self.spare > 0 || self.caught.catches(&power, failing) || !self.used.leads_to(&self.around);
         let weight = if optional { Weight::Optional } else { Weight::Required };
         self.found.add(power, words, weight, at);
     }
 
-    fn is_local(&self, path: &str) -> bool {
-        (self.local)(path.split('.').next().unwrap_or(path))
-    }
-
     fn import(&mut self, module: &str, at: usize) {
-        if let Some(power) = packages::of_import(module)
-            && !self.is_local(module)
-        {
+        if let Some(power) = packages::of_import(module) {
             let name = match &power {
                 Power::Module(name) => name.clone(),
                 // A name in the table, which is all that a first part can be here.
@@ -112,9 +105,7 @@ impl<'a> Look<'a, '_> {
             return self.import(module, at);
         }
         if let Some(path) = self.names.path(&call.func) {
-            if let Some(power) = table::of_call(&path)
-                && !self.is_local(&path)
-            {
+            if let Some(power) = table::of_call(&path) {
                 self.add(power, path, Failing::Call, at);
             }
         } else if self.loops
@@ -174,7 +165,7 @@ impl<'a> Look<'a, '_> {
     }
 }
 
-impl<'a> Visitor<'a> for Look<'a, '_> {
+impl<'a> Visitor<'a> for Look<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
             Stmt::Import(_) | Stmt::ImportFrom(_) => self.imports(statement),

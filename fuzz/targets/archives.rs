@@ -1,0 +1,45 @@
+//! Unpacks arbitrary bytes as a wheel and as an npm tarball.
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+
+use codebox_packages::{Silent, UnpackLimits, unpack_tarball, unpack_wheel_within};
+use libfuzzer_sys::fuzz_target;
+
+const LIMITS: UnpackLimits = UnpackLimits { bytes: 1 << 20, members: 100 };
+
+fuzz_target!(|bytes: &[u8]| {
+    let folder = tempfile::tempdir_in(Path::new("/dev/shm")).expect("a directory in memory");
+    let wheel = folder.path().join("a.whl");
+    fs::write(&wheel, bytes).expect("written");
+    let into = folder.path().join("wheel");
+    let unpacked = unpack_wheel_within(&LIMITS, &wheel, &[""], &into, &Silent);
+    check(folder.path(), &into, unpacked.is_ok(), &["a.whl"]);
+    let _ = fs::remove_dir_all(&into);
+    let into = folder.path().join("tarball");
+    let unpacked = unpack_tarball(&LIMITS, "a.tgz", bytes, &into);
+    check(folder.path(), &into, unpacked.is_ok(), &["a.whl"]);
+});
+
+/// Nothing is there but what was there before and, after a success, the directory, which holds no links and no more than
+/// it may.
+fn check(folder: &Path, into: &Path, is_ok: bool, before: &[&str]) {
+    for entry in fs::read_dir(folder).expect("a directory").flatten() {
+        let name = entry.file_name();
+        assert!(before.iter().any(|known| *known == name) || (is_ok && entry.path() == into), "{name:?}");
+    }
+    if is_ok {
+        let mut size = 0;
+        walk(into, &mut size);
+        assert!(size <= LIMITS.bytes, "{size} bytes");
+    }
+}
+
+fn walk(folder: &Path, size: &mut u64) {
+    for entry in fs::read_dir(folder).expect("a directory").flatten() {
+        let meta = entry.path().symlink_metadata().expect("it is there");
+        assert!(meta.is_dir() || meta.is_file(), "{:?}", entry.path());
+        if meta.is_dir() { walk(&entry.path(), size) } else { *size += meta.len() }
+    }
+}

@@ -1,0 +1,15 @@
+//! Reads what a confined process may hand over to one that is not.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../host/cli/src/handover.rs"]
+mod handover;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some(read) = handover::Handover::read(&mut &*bytes) {
+        let mut wire = Vec::new();
+        read.write(&mut wire).expect("a vector takes all");
+        assert_eq!(handover::Handover::read(&mut wire.as_slice()), Some(read));
+    }
+});

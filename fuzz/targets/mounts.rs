@@ -1,0 +1,50 @@
+//! Looks up arbitrary paths among arbitrary mounts.
+#![no_main]
+
+use codebox_core::path::{Mount, PathMap};
+use codebox_core::{Access, GuestPath, HostPath};
+use libfuzzer_sys::fuzz_target;
+use resolve::Target;
+
+#[path = "../../host/wasm/src/mounts/resolve.rs"]
+mod resolve;
+
+fuzz_target!(|input: (Vec<&str>, &str)| {
+    let (places, path) = input;
+    table(&places, path);
+    map(&places, path);
+});
+
+/// The table of a guest in WebAssembly.
+fn table(places: &[&str], path: &str) {
+    let parts = |place: &&str| {
+        let parts = place.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
+        parts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mounts: Vec<Vec<String>> = places.iter().map(parts).filter(|parts| !parts.is_empty()).collect();
+    if let Target::Mount { index, rest } = resolve::resolve(&mounts, path) {
+        assert!(mounts.get(index).is_some() && path.is_char_boundary(rest), "{mounts:?} {path:?}");
+        // What leads there is the mount's own name and steps back from it.
+        let before = path[..rest].split('/').filter(|part| !matches!(*part, "" | "." | ".."));
+        assert!(before.count() >= mounts[index].len(), "{mounts:?} {path:?}");
+    }
+}
+
+/// The map of all backends.
+fn map(places: &[&str], path: &str) {
+    let mounts = places.iter().enumerate().filter_map(|(n, place)| {
+        let from = HostPath::unix(&format!("/host/{n}")).ok()?;
+        Some(Mount { from, to: GuestPath::new(*place).ok()?, access: Access::ReadOnly })
+    });
+    let Ok(map) = PathMap::new(mounts.collect::<Vec<_>>()) else { return };
+    let Ok(path) = GuestPath::new(path) else { return };
+    match map.to_host(&path) {
+        Ok(host) => {
+            let mount = map.mount_of(&path).expect("what maps has a mount");
+            assert!(host.as_str().starts_with(mount.from.as_str()), "{host:?} {mount:?}");
+            assert!(!host.as_str().split('/').any(|part| matches!(part, "." | "..")), "{host:?}");
+            assert_eq!(map.to_guest(&host).ok().as_ref(), Some(&path));
+        }
+        Err(_) => assert!(map.mount_of(&path).is_none(), "{path:?}"),
+    }
+}

@@ -1,0 +1,22 @@
+//! Takes the types out of arbitrary text.
+#![no_main]
+
+use codebox_analysis::protocol::Task;
+use codebox_analysis::{StripFault, split_answer};
+use libfuzzer_sys::fuzz_target;
+use quiet::survives;
+
+mod quiet;
+
+fuzz_target!(|text: &str| {
+    for file in ["a.ts", "a.cts"] {
+        let task = Task::Strip { file: file.to_owned() };
+        let Some(answer) = survives(|| codebox_analyzer::answer(&task, text)) else { continue };
+        match split_answer(&answer) {
+            Ok(_) => {}
+            Err(StripFault { message, .. }) => {
+                assert!(!message.starts_with("malformed") && !message.contains('\n'), "{message}");
+            }
+        }
+    }
+});

@@ -1,0 +1,23 @@
+//! Builds the analyzer, which this crate carries with it for the host.
+
+#[path = "../static_program.rs"]
+mod static_program;
+
+use std::env;
+
+fn main() {
+    // The analyzer itself depends on this crate for the protocol alone.
+    if env::var_os("CARGO_FEATURE_CLIENT").is_none() {
+        return;
+    }
+    for source in ["src", "../analyzer", "../typescript", "../static_program.rs"] {
+        println!("cargo::rerun-if-changed={source}");
+    }
+    let is_unix = env::var_os("CARGO_CFG_UNIX").is_some();
+    let digest = "CODEBOX_ANALYZER_DIGEST";
+    if is_unix {
+        static_program::embed("codebox-analyzer", digest, "analyzer", "s");
+    } else {
+        static_program::embed_none("codebox-analyzer", digest);
+    }
+}

@@ -1,0 +1,146 @@
+//! One analyzer process: started, asked, ended.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::pool::Program;
+use crate::protocol::{REPORT_HEAD, Report};
+
+/// How often a start is tried again while another process still has the program open for writing.
+const TRIES: u32 = 20;
+
+/// An analyzer process. It ends when this value is dropped.
+pub(super) struct Process {
+    child: Child,
+    requests: Option<OwnedFd>,
+    reports: Option<OwnedFd>,
+}
+
+/// The reason for which an exchange with an analyzer failed.
+pub(super) enum Broken {
+    /// It did not answer in time.
+    Timeout,
+    /// It ended, or broke the protocol.
+    Failed(String),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<Errno> for Broken {
+    fn from(error: Errno) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl Process {
+    /// Starts the program: with nothing of the environment, and with no descriptor but the two pipes.
+    ///
+    /// It is not told to end with its parent by the system, which would mean with the thread that started it. It ends when
+    /// the pipe of its requests does.
+    pub(super) fn start(program: &Program) -> io::Result<Self> {
+        let mut tries = 0;
+        let mut child = loop {
+            let mut command = Command::new(program.path());
+            command.arg(if cfg!(target_os = "linux") { "serve" } else { "serve-one" });
+            command.env_clear().current_dir("/").process_group(0);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+            match command.spawn() {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < TRIES => {
+                    tries += 1;
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                spawned => break spawned?,
+            }
+        };
+        let requests = child.stdin.take().map(OwnedFd::from);
+        let reports = child.stdout.take().map(OwnedFd::from);
+        // From here on the process ends whatever fails.
+        let process = Self { child, requests, reports };
+        for pipe in [&process.requests, &process.reports].into_iter().flatten() {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        Ok(process)
+    }
+
+    /// Sends a request and waits until `deadline` for the report, whose answer has at most `most` bytes.
+    pub(super) fn exchange(
+        &mut self,
+        request: &[u8],
+        most: usize,
+        deadline: Instant,
+    ) -> Result<(Report, Vec<u8>), Broken> {
+        let (Some(requests), Some(reports)) = (&self.requests, &self.reports) else {
+            return Err(Broken::Failed("it has ended".to_owned()));
+        };
+        let mut left = request;
+        while !left.is_empty() {
+            wait_for(requests, PollFlags::OUT, deadline)?;
+            match rustix::io::write(requests, left) {
+                Ok(count) => left = left.get(count..).unwrap_or_default(),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut head = [0; REPORT_HEAD];
+        read_whole(reports, &mut head, deadline)?;
+        let report = Report::decode(&head, most).map_err(|error| Broken::Failed(error.to_string()))?;
+        let mut answer = vec![0; report.answer];
+        read_whole(reports, &mut answer, deadline)?;
+        Ok((report, answer))
+    }
+
+    /// Returns true if the process can be asked again.
+    pub(super) fn serves_again(&self) -> bool {
+        cfg!(target_os = "linux")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The end of its requests ends it, also where this process may neither signal nor wait any more.
+        self.requests = None;
+        self.reports = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_whole(from: &OwnedFd, buffer: &mut [u8], deadline: Instant) -> Result<(), Broken> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        wait_for(from, PollFlags::IN, deadline)?;
+        match rustix::io::read(from, rest) {
+            Ok(0) => return Err(Broken::Failed("it ended without an answer".to_owned())),
+            Ok(count) => filled += count,
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn wait_for(pipe: &OwnedFd, what: PollFlags, deadline: Instant) -> Result<(), Broken> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Broken::Timeout);
+        }
+        let timeout = Timespec::try_from(left).map_err(|_| Broken::Timeout)?;
+        match poll(&mut [PollFd::from_borrowed_fd(pipe.as_fd(), what)], Some(&timeout)) {
+            Ok(0) => return Err(Broken::Timeout),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Analyzer processes on systems for which there is no analyzer program.
+
+use std::io;
+use std::time::Instant;
+
+use super::pool::Program;
+use crate::protocol::Report;
+
+/// No process can be started.
+pub(super) struct Process(std::convert::Infallible);
+
+/// The reason for which an exchange with an analyzer failed.
+pub(super) enum Broken {
+    /// It did not answer in time.
+    Timeout,
+    /// It ended, or broke the protocol.
+    Failed(String),
+}
+
+impl Process {
+    pub(super) fn start(_program: &Program) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this build has no analyzer for this system"))
+    }
+
+    pub(super) fn exchange(&mut self, _: &[u8], _: usize, _: Instant) -> Result<(Report, Vec<u8>), Broken> {
+        match self.0 {}
+    }
+
+    pub(super) fn serves_again(&self) -> bool {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,206 @@
+//! The frames between the host and the analyzer.
+//!
+//! The host writes requests to the analyzer's standard input and reads reports from its standard output, one after the
+//! other. Every length is bounded, and both sides refuse one that is larger.
+//!
+//! ```text
+//! request: header length (u32) · text length (u32) · header (JSON) · text
+//! report:  end (u8) · processor time in µs (u64) · peak memory in KiB (u64) · answer length (u32) · answer
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// The longest text of a request, in bytes.
+pub const MAX_TEXT: usize = 1 << 20;
+
+/// The longest header of a request, in bytes.
+pub const MAX_HEADER: usize = 4 << 10;
+
+/// The longest answer in a report, in bytes.
+pub const MAX_ANSWER: usize = 16 << 20;
+
+/// Bytes of the lengths before a request's header.
+pub const REQUEST_LENGTHS: usize = 8;
+
+/// Bytes of a report before its answer.
+pub const REPORT_HEAD: usize = 21;
+
+/// A request, without the text that it is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// The work.
+    pub task: Task,
+    /// Bytes of memory that it may take.
+    pub memory: u64,
+    /// Milliseconds of processor time that it may take.
+    pub cpu_ms: u64,
+}
+
+/// A kind of work on one text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Task {
+    /// Takes the types out of TypeScript. The answer is what [`StripRequest`](crate::StripRequest) describes.
+    Strip {
+        /// The file's name, whose ending says which kind of TypeScript it is.
+        file: String,
+    },
+    /// Finds what a Python program needs. The answer is [`Needs`](crate::Needs) in JSON.
+    PythonNeeds,
+    /// Finds what a JavaScript or TypeScript program needs. The answer is [`Needs`](crate::Needs) in JSON.
+    ScriptNeeds {
+        /// The file's name.
+        file: String,
+    },
+    /// Tells whether a text is Python. The answer is a boolean in JSON.
+    IsPython,
+}
+
+/// A frame that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// A length is larger than what is taken.
+    #[error("a length of {0} bytes is larger than what is taken")]
+    Length(u64),
+    /// The end of a text's analysis has no meaning.
+    #[error("an unknown end {0}")]
+    End(u8),
+}
+
+impl Header {
+    /// The whole request for a text; nothing if the text or the header is too long.
+    #[must_use]
+    pub fn request(&self, text: &str) -> Option<Vec<u8>> {
+        let header = serde_json::to_vec(self).ok()?;
+        if header.len() > MAX_HEADER || text.len() > MAX_TEXT {
+            return None;
+        }
+        let mut request = Vec::with_capacity(REQUEST_LENGTHS + header.len() + text.len());
+        for length in [header.len(), text.len()] {
+            request.extend_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+        }
+        request.extend_from_slice(&header);
+        request.extend_from_slice(text.as_bytes());
+        Some(request)
+    }
+}
+
+/// The lengths of a request's header and text.
+///
+/// # Errors
+/// [`FrameError::Length`] if one is larger than what is taken.
+pub fn request_lengths(bytes: [u8; REQUEST_LENGTHS]) -> Result<(usize, usize), FrameError> {
+    let [a, b, c, d, e, f, g, h] = bytes;
+    let bounded = |length: u32, most: usize| match usize::try_from(length) {
+        Ok(length) if length <= most => Ok(length),
+        _ => Err(FrameError::Length(length.into())),
+    };
+    let header = bounded(u32::from_le_bytes([a, b, c, d]), MAX_HEADER)?;
+    Ok((header, bounded(u32::from_le_bytes([e, f, g, h]), MAX_TEXT)?))
+}
+
+/// How the analysis of a text ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With an answer.
+    Done,
+    /// It would have taken more memory than it may.
+    Memory,
+    /// It took more processor time than it may.
+    Cpu,
+    /// It nested deeper than the stack.
+    Stack,
+    /// The parser failed in another way.
+    Crashed,
+}
+
+/// A report, without the answer that follows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// How it ended.
+    pub end: End,
+    /// Processor time in microseconds.
+    pub cpu_us: u64,
+    /// The most memory that was resident, in KiB.
+    pub peak_kib: u64,
+    /// Bytes of the answer that follows.
+    pub answer: usize,
+}
+
+impl Report {
+    /// The report as it goes over the line.
+    #[must_use]
+    pub fn encode(&self) -> [u8; REPORT_HEAD] {
+        let end = match self.end {
+            End::Done => 0,
+            End::Memory => 1,
+            End::Cpu => 2,
+            End::Stack => 3,
+            End::Crashed => 4,
+        };
+        let answer = u32::try_from(self.answer).unwrap_or(u32::MAX);
+        let mut bytes = [0; REPORT_HEAD];
+        bytes[0] = end;
+        bytes[1..9].copy_from_slice(&self.cpu_us.to_le_bytes());
+        bytes[9..17].copy_from_slice(&self.peak_kib.to_le_bytes());
+        bytes[17..].copy_from_slice(&answer.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a report whose answer may have `most` bytes.
+    ///
+    /// # Errors
+    /// [`FrameError`] if the end is unknown or the answer is longer.
+    pub fn decode(bytes: &[u8; REPORT_HEAD], most: usize) -> Result<Self, FrameError> {
+        let end = match bytes[0] {
+            0 => End::Done,
+            1 => End::Memory,
+            2 => End::Cpu,
+            3 => End::Stack,
+            4 => End::Crashed,
+            other => return Err(FrameError::End(other)),
+        };
+        let number = |from: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[from..from + 8]);
+            u64::from_le_bytes(eight)
+        };
+        let [.., a, b, c, d] = *bytes;
+        let answer = u32::from_le_bytes([a, b, c, d]);
+        match usize::try_from(answer) {
+            Ok(length) if length <= most => Ok(Self { end, cpu_us: number(1), peak_kib: number(9), answer: length }),
+            _ => Err(FrameError::Length(answer.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_come_back_as_they_were() {
+        for end in [End::Done, End::Memory, End::Cpu, End::Stack, End::Crashed] {
+            let report = Report { end, cpu_us: 1 << 40, peak_kib: 77, answer: 1000 };
+            assert_eq!(Report::decode(&report.encode(), 1000), Ok(report));
+            assert_eq!(Report::decode(&report.encode(), 999), Err(FrameError::Length(1000)));
+        }
+        assert_eq!(Report::decode(&[9; REPORT_HEAD], usize::MAX), Err(FrameError::End(9)));
+    }
+
+    #[test]
+    fn requests_have_bounds() {
+        let header = Header { task: Task::IsPython, memory: 1, cpu_ms: 2 };
+        let request = header.request("print(1)").expect("it is short");
+        let lengths = request[..REQUEST_LENGTHS].try_into().expect("the lengths");
+        let (head, text) = request_lengths(lengths).expect("they are in bounds");
+        assert_eq!(request.len(), REQUEST_LENGTHS + head + text);
+        assert_eq!(serde_json::from_slice::<Header>(&request[REQUEST_LENGTHS..][..head]).expect("JSON"), header);
+        assert_eq!(header.request(&" ".repeat(MAX_TEXT + 1)), None);
+        let file = "x".repeat(MAX_HEADER);
+        assert_eq!(Header { task: Task::Strip { file }, memory: 1, cpu_ms: 2 }.request(""), None);
+        assert!(request_lengths([0xff; REQUEST_LENGTHS]).is_err());
+        assert!(request_lengths([1, 0, 0, 0, 0, 0, 0, 0x80]).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! TypeScript without its types: the request of a program that loads some, and the answer to it.
+//!
+//! An answer is one line of JSON, `{"map": MAPPINGS}` or `{"error": FAULT}`, and after it the program. The analyzer writes it
+//! in the form in which a guest reads it; the host passes it on as it is.
+
+use serde::{Deserialize, Serialize};
+
+/// A TypeScript text and the name that says which kind it is.
+#[derive(Debug, Clone, Deserialize)]
+pub struct StripRequest {
+    /// The name.
+    pub file: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Why there is no program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StripFault {
+    /// What is wrong, in one line.
+    pub message: String,
+    /// The line, from 1.
+    pub line: Option<u32>,
+    /// The column, from 1, in UTF-16 code units.
+    pub column: Option<u32>,
+}
+
+/// The first line of an answer.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Head {
+    Map(String),
+    Error(StripFault),
+}
+
+/// The answer that holds a program and the mappings that lead back to its text.
+#[must_use]
+pub fn encode_program(code: &str, mappings: String) -> Vec<u8> {
+    let mut answer = encode(&Head::Map(mappings));
+    answer.extend_from_slice(code.as_bytes());
+    answer
+}
+
+/// The answer that says why there is no program.
+#[must_use]
+pub fn encode_fault(fault: StripFault) -> Vec<u8> {
+    encode(&Head::Error(fault))
+}
+
+fn encode(head: &Head) -> Vec<u8> {
+    // Texts and numbers always have a form in JSON.
+    let mut answer = serde_json::to_vec(head).unwrap_or_default();
+    answer.push(b'\n');
+    answer
+}
+
+/// The program in an answer.
+///
+/// # Errors
+/// Why there is none, also where the answer is malformed.
+pub fn split_answer(answer: &[u8]) -> Result<String, StripFault> {
+    let malformed = || StripFault { message: "malformed answer of the analyzer".to_owned(), line: None, column: None };
+    let end = answer.iter().position(|byte| *byte == b'\n').ok_or_else(malformed)?;
+    match serde_json::from_slice(&answer[..end]).map_err(|_| malformed())? {
+        Head::Map(_) => String::from_utf8(answer[end + 1..].to_vec()).map_err(|_| malformed()),
+        Head::Error(fault) => Err(fault),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_hold_a_program_or_a_fault() {
+        assert_eq!(split_answer(&encode_program("let a\n", "AAAA".to_owned())).as_deref(), Ok("let a\n"));
+        let fault = StripFault { message: "a\nb".to_owned(), line: Some(1), column: None };
+        assert_eq!(split_answer(&encode_fault(fault.clone())), Err(fault));
+        for malformed in [&b""[..], b"{}", b"{}\n", b"{\"map\":\"\"}\n\xff", b"null\nx"] {
+            assert!(split_answer(malformed).is_err(), "{malformed:?}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Hostile texts: none harms this process, and each takes no more than it may.
+
+#![cfg(target_os = "linux")]
+
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use codebox_analysis::{AnalysisError, Analyzer, Budget, StripRequest, Stripped, split_answer};
+
+/// Memory of an analyzer beside what a text may take: the program itself, and the text as it came.
+const BASE: u64 = 32 << 20;
+
+/// Set for a run of this test program whose address space is limited.
+const LIMITED: &str = "CODEBOX_TEST_ADDRESS_SPACE";
+
+fn analyzer() -> (tempfile::TempDir, Analyzer) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let analyzer = Analyzer::below(&dir.path().join("programs"));
+    (dir, analyzer)
+}
+
+fn nested(open: &str, middle: &str, close: &str, levels: usize) -> String {
+    format!("{}{middle}{}", open.repeat(levels), close.repeat(levels))
+}
+
+fn as_long_as(link: &str, length: usize) -> String {
+    link.repeat(length / link.len())
+}
+
+/// Texts that cost the parsers of TypeScript and JavaScript most.
+fn scripts() -> Vec<String> {
+    const LONG: usize = 500 << 10;
+    let nested_forms = [
+        ("(", "1", ")"),
+        ("[", "1", "]"),
+        ("{a:", "1", "}"),
+        ("(a=", "1", ")"),
+        ("a?(b=", "1", "):c"),
+        ("(function(){", "", "})()"),
+        ("({get a(){", "", "}})"),
+        ("class A{m(){", "", "}}"),
+        ("async()=>{", "", "}"),
+        ("namespace A{", "", "}"),
+        ("`${", "1", "}`"),
+        ("let x:A<", "A", ">"),
+        ("f<", "A", ">()"),
+        // Parsed anew at every level.
+        ("type T=(infer A extends ", "A", " ? 0 : 0)"),
+        ("({a=b as ", "c", ":0)=>0}:0)=>0"),
+        ("a<{[", "x", "]:y}>b"),
+    ];
+    let chains = [
+        "!",
+        "- ",
+        "typeof ",
+        "a=>",
+        "a=",
+        "a?",
+        "1?1:",
+        "1+",
+        "a.",
+        "1**",
+        "a&&",
+        "a,",
+        "new ",
+        "await ",
+        "keyof ",
+        "if(1);else ",
+        "a:",
+        "@a ",
+        "x!",
+        "a?.b",
+        "a`b`",
+        "a()",
+        "a[0]",
+        "<T>",
+        "type A=()=>",
+        "async a=>",
+        "do ",
+        "for(;;)",
+        "export default ",
+        "infer ",
+        "type A=B extends C?D:",
+        "a as T|",
+    ];
+    let mut texts = vec![
+        format!("export{{{}}}", "a,".repeat(65_537)),
+        format!("export{{{}}}", "a,".repeat(250_000)),
+        format!("import {{{}}} from 'x'", "a,".repeat(200_000)),
+        format!("let x = '{}'", "a".repeat(LONG)),
+        format!("let x = {{{}}}", "a:1,".repeat(LONG / 5)),
+        format!(
+            "enum A {{ b0 = 'xxxxxxxx', {} }}",
+            (0..60).map(|n| format!("b{} = b{n} + b{n},", n + 1)).collect::<String>()
+        ),
+        format!("namespace {} {{ export const b = 1 }}", vec!["a"; 400].join(".")),
+        "\u{0}".repeat(LONG),
+        "/".repeat(LONG),
+        "\n".repeat(LONG),
+        as_long_as("let a;", LONG),
+        as_long_as("@", LONG),
+        as_long_as("var \u{1F600}=1;", LONG),
+    ];
+    for (open, middle, close) in nested_forms {
+        texts.extend([40, 199].map(|levels| nested(open, middle, close, levels)));
+        texts.push(nested(open, middle, close, LONG / (open.len() + close.len() + 1)));
+    }
+    for link in chains {
+        texts.push(format!("import 'x';{}1", as_long_as(link, LONG)));
+        texts.push(format!("fetch('x');{}a", as_long_as(link, 100_000)));
+        texts.push(format!("type X={}1", as_long_as(link, 64 << 10)));
+    }
+    texts
+}
+
+/// Texts that cost the parser of Python most. Each imports, for nothing else is parsed.
+fn python() -> Vec<String> {
+    const LONG: usize = 250 << 10;
+    let mut texts = vec![
+        format!("import os\nx = [{}]", as_long_as("1,", LONG)),
+        format!("import os\nx = {}", as_long_as("1+", LONG)),
+        format!("import {}", as_long_as("a,", LONG)),
+        format!("import {}", as_long_as("a.", LONG)),
+        format!("import os\n'{}'", "a".repeat(LONG)),
+        format!("import os\nf'{}'", as_long_as("{a}", LONG)),
+        format!("import os\n{}", as_long_as("a=1\n", LONG)),
+        format!("import os\n{}", "\u{0}".repeat(LONG)),
+        format!("import os\n{}", as_long_as("match x:\n case (", LONG)),
+    ];
+    for pattern in [
+        "lambda \n",
+        "lambda \n  @",
+        "lambda a\n",
+        "match lambda lambda \n  ",
+        "\n + lambda ;*|:=",
+        "(",
+        "[",
+        "if x:\n ",
+    ] {
+        texts.push(format!("import os\n{}", as_long_as(pattern, LONG)));
+    }
+    for (open, close) in [("[", "]"), ("f(", ")"), ("lambda: ", ""), ("not ", ""), ("f'{", "}'")] {
+        for levels in [190, 20_000] {
+            texts.push(format!("import os\nx = {}", nested(open, "1", close, levels)));
+        }
+    }
+    texts
+}
+
+fn excerpt(text: &str) -> String {
+    format!("{} bytes of {:?}", text.len(), text.chars().take(60).collect::<String>())
+}
+
+fn strip(analyzer: &Analyzer, text: &str, budget: Budget) -> Stripped {
+    analyzer.strip(&StripRequest { file: "a.ts".to_owned(), text: text.to_owned() }, budget)
+}
+
+/// A text that takes little is still served, by the same analyzer.
+fn serves(analyzer: &Analyzer) {
+    // Another text each time, for answers are kept.
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let stripped = strip(analyzer, &format!("let a: number = {number}"), Budget::default());
+    assert_eq!(split_answer(&stripped.answer), Ok(format!("let a = {number};\n")));
+}
+
+#[test]
+fn hostile_scripts_take_no_more_than_they_may() {
+    let (_dir, analyzer) = analyzer();
+    for memory in [None, Some(64 << 20)] {
+        let cpu = Duration::from_secs(1);
+        let budget = Budget::within(memory, Some(cpu));
+        for text in scripts() {
+            let Stripped { answer, used } = strip(&analyzer, &text, budget);
+            let shown = excerpt(&text);
+            assert!(used.peak_memory <= memory.unwrap_or(256 << 20) + BASE, "{} MiB: {shown}", used.peak_memory >> 20);
+            // The timer counts in ticks of the kernel's, and a text that is freed takes a moment too.
+            assert!(used.cpu <= cpu * 2, "{:?}: {shown}", used.cpu);
+            assert!(answer.contains(&b'\n'), "{shown}");
+            let _ = analyzer.script_needs("a.ts", &text, budget);
+        }
+        serves(&analyzer);
+    }
+}
+
+#[test]
+fn hostile_python_is_survived() {
+    let (_dir, analyzer) = analyzer();
+    for memory in [None, Some(64 << 20)] {
+        for text in python() {
+            let budget = Budget::within(memory, Some(Duration::from_secs(1)));
+            let _ = analyzer.python_needs(&text, budget);
+            let _ = analyzer.is_python(&text, budget);
+        }
+        serves(&analyzer);
+    }
+}
+
+#[test]
+fn the_reason_of_a_failure_is_told() {
+    let (_dir, analyzer) = analyzer();
+    let large = format!("import os\nx = [{}]\n", "a,".repeat(100_000));
+    let needs = analyzer.python_needs(&large, Budget::within(Some(1), None));
+    assert_eq!(needs, Err(AnalysisError::Memory { most: 16 << 20 }));
+    let short = Duration::from_millis(1);
+    let busy = format!("import os\n{}", "a = [1, 2, {3: f(4)}]\n".repeat(11_000));
+    assert_eq!(
+        analyzer.python_needs(&busy, Budget::within(None, Some(short))),
+        Err(AnalysisError::Cpu { most: short })
+    );
+    let long = strip(&analyzer, &" ".repeat(2 << 20), Budget::default());
+    assert!(split_answer(&long.answer).expect_err("it is too long").message.contains("more than what is parsed"));
+    let error = split_answer(&strip(&analyzer, "let a: = 1", Budget::default()).answer).expect_err("a syntax error");
+    assert_eq!((error.line, error.column), (Some(1), Some(8)));
+    serves(&analyzer);
+}
+
+#[test]
+fn texts_are_served_side_by_side() {
+    let (_dir, analyzer) = analyzer();
+    let hostile = format!("export{{{}}}", "a,".repeat(250_000));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..3).for_each(|_| drop(strip(&analyzer, &hostile, Budget::within(Some(64 << 20), None)))));
+            scope.spawn(|| (0..20).for_each(|_| serves(&analyzer)));
+        }
+    });
+}
+
+#[test]
+fn one_that_was_started_ahead_serves_after_no_more_may_be_started() {
+    let (_dir, analyzer) = analyzer();
+    analyzer.start_ahead();
+    analyzer.close();
+    serves(&analyzer);
+    serves(&analyzer);
+    let (_dir, closed) = self::analyzer();
+    closed.close();
+    closed.start_ahead();
+    let error = closed.python_needs("import os", Budget::default()).expect_err("none may be started");
+    assert!(error.to_string().contains("confined"), "{error}");
+}
+
+/// The same texts in a process of little address space: neither it nor its analyzers end where an allocation fails.
+#[test]
+fn little_address_space_is_survived() {
+    if std::env::var_os(LIMITED).is_some() {
+        let (_dir, analyzer) = analyzer();
+        for text in scripts().into_iter().take(8) {
+            let _ = strip(&analyzer, &text, Budget::default());
+        }
+        for text in python().into_iter().take(4) {
+            let _ = analyzer.python_needs(&text, Budget::default());
+        }
+        serves(&analyzer);
+        return;
+    }
+    let program = std::env::current_exe().expect("this program");
+    for kibibytes in [160_000, 400_000] {
+        let limited = Command::new("sh")
+            .args(["-c", &format!("ulimit -v {kibibytes}; exec \"$0\" \"$@\"")])
+            .arg(&program)
+            .args(["--exact", "little_address_space_is_survived", "--test-threads", "1"])
+            .env(LIMITED, "1")
+            .output()
+            .expect("a shell");
+        assert!(limited.status.success(), "{kibibytes}: {}", String::from_utf8_lossy(&limited.stdout));
+    }
+}

@@ -1,0 +1,85 @@
+//! Analyzers that break the protocol: this process neither waits for ever nor takes what they say.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use codebox_analysis::{AnalysisError, Analyzer, Budget, StripRequest, split_answer};
+
+/// A shell script in the analyzer's place.
+fn analyzer(script: &str, timeout: Duration) -> (tempfile::TempDir, Analyzer) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("analyzer");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("a mode");
+    (dir, Analyzer::of_program(path, timeout))
+}
+
+fn error(script: &str) -> AnalysisError {
+    let (_dir, analyzer) = analyzer(script, Duration::from_secs(20));
+    analyzer.python_needs("import os", Budget::default()).expect_err("it is no answer")
+}
+
+/// A report of a text that was parsed, with an answer that claims this length, in octal bytes.
+fn head(length: &str) -> String {
+    format!(r"printf '\000{}{length}'", r"\000".repeat(16))
+}
+
+#[test]
+fn rejects_what_is_no_report() {
+    for (script, why) in [
+        ("exit 0".to_owned(), "analyzer failed"),
+        ("head -c 100000 /dev/zero | tr '\\0' '\\377'; sleep 100".to_owned(), "unknown end 255"),
+        (format!("{}; sleep 100", head(r"\377\377\377\377")), "4294967295 bytes is larger"),
+        (format!("{}; sleep 100", head(r"\000\000\040\000")), "2097152 bytes is larger"),
+        (format!("{}; printf 'nul'", head(r"\004\000\000\000")), "without an answer"),
+        (format!("{}; printf 'null'; sleep 100", head(r"\004\000\000\000")), "malformed answer"),
+        (r"printf '\000\000\000'".to_owned(), "without an answer"),
+    ] {
+        let error = error(&script);
+        assert!(matches!(error, AnalysisError::Analyzer(_)), "{script}: {error}");
+        assert!(error.to_string().contains(why) || error.to_string().contains("Broken pipe"), "{script}: {error}");
+    }
+}
+
+#[test]
+fn rejects_needs_that_could_reach_a_terminal() {
+    let needs = r#"{"imports":[],"powers":[{"power":"threads","weight":"required","line":1,"words":"\u001b[2J"}],"syntax_error":null}"#;
+    let length = format!(r"\{:03o}\000\000\000", needs.len());
+    let script = format!("{}; cat <<'END'\n{needs}\nEND\nsleep 100", head(&length));
+    assert!(error(&script).to_string().contains("malformed answer"));
+}
+
+#[test]
+fn does_not_wait_for_silence() {
+    let timeout = Duration::from_millis(300);
+    for script in ["sleep 100", "while :; do printf '\\000'; sleep 0.1; done", "cat >/dev/null; sleep 100"] {
+        let (_dir, analyzer) = analyzer(script, timeout);
+        // Longer than what a pipe holds, so that the request cannot be sent either.
+        let request = StripRequest { file: "a.ts".to_owned(), text: " ".repeat(500 << 10) };
+        let fault = split_answer(&analyzer.strip(&request, Budget::default()).answer).expect_err("it is no answer");
+        assert!(fault.message.contains("did not answer within 300ms"), "{script}: {}", fault.message);
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_told() {
+    for path in ["/nonexistent", "/"] {
+        let analyzer = Analyzer::of_program(path.into(), Duration::from_secs(5));
+        let error = analyzer.python_needs("import os", Budget::default()).expect_err("there is no such program");
+        assert!(matches!(error, AnalysisError::Start(_)), "{error}");
+    }
+}
+
+/// An analyzer that ends after each text, as one does that somebody kills, is replaced.
+#[test]
+fn replaces_one_that_has_ended() {
+    let script = format!("head -c 9 >/dev/null; {}; printf 'true'; exec >&-; sleep 0.2", head(r"\004\000\000\000"));
+    let (_dir, analyzer) = analyzer(&script, Duration::from_secs(20));
+    for text in ["x", "y", "z"] {
+        assert_eq!(analyzer.is_python(text, Budget::default()), Ok(true));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

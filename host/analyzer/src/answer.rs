@@ -1,0 +1,35 @@
+//! The work on one text.
+
+use codebox_analysis::protocol::Task;
+use codebox_analysis::{StripFault, encode_fault, encode_program};
+use codebox_typescript::{Place, StripError, Stripped, strip};
+
+use crate::{can_be_python, python_needs, script_needs};
+
+/// Does a task with a text and returns the answer as the protocol has it.
+///
+/// It may overflow the stack, panic, or ask for any amount of memory and time: the caller is a process that may die of it.
+#[must_use]
+pub fn answer(task: &Task, text: &str) -> Vec<u8> {
+    // Values of these types always have a form in JSON.
+    match task {
+        Task::Strip { file } => stripped(file, text),
+        Task::PythonNeeds => serde_json::to_vec(&python_needs(text)).unwrap_or_default(),
+        Task::ScriptNeeds { file } => serde_json::to_vec(&script_needs(file, text)).unwrap_or_default(),
+        Task::IsPython => serde_json::to_vec(&can_be_python(text)).unwrap_or_default(),
+    }
+}
+
+fn stripped(file: &str, text: &str) -> Vec<u8> {
+    match strip(file, text) {
+        Ok(Stripped { code, mappings }) => encode_program(&code, mappings),
+        Err(error) => {
+            let place = match &error {
+                StripError::Syntax { place, .. } => Some(*place),
+                _ => None,
+            };
+            let (line, column) = place.map(|Place { line, column }| (line, column)).unzip();
+            encode_fault(StripFault { message: error.to_string(), line, column })
+        }
+    }
+}

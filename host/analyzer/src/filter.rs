@@ -1,0 +1,107 @@
+//! The system calls of the analyzer: of the process that waits for requests, and of the one that parses.
+//!
+//! Any other call kills the process. None of them opens a file, makes a socket or starts a program.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter,
+};
+
+/// Calls of the worker, the process that parses: it reads, writes, has memory and ends.
+const WORKER: &[i64] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_close,
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_getrandom,
+    libc::SYS_clock_gettime,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_getrlimit,
+    libc::SYS_setitimer,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// What the waiting process has besides: it makes workers, waits for them and filters them.
+const ZYGOTE: &[i64] = &[
+    libc::SYS_pipe2,
+    libc::SYS_wait4,
+    libc::SYS_ppoll,
+    libc::SYS_seccomp,
+    libc::SYS_set_robust_list,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
+];
+
+/// Bits of `clone` that make a thread, or share more with a child than its memory image.
+const SHARED: u64 = (libc::CLONE_VM
+    | libc::CLONE_THREAD
+    | libc::CLONE_FILES
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_PTRACE) as u64;
+
+/// Confines the waiting process, and every process that it makes.
+pub fn confine_zygote() -> io::Result<()> {
+    let mut calls = worker()?;
+    calls.extend(ZYGOTE.iter().map(|call| (*call, Vec::new())));
+    calls.insert(libc::SYS_clone, vec![when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(SHARED), 0)?]);
+    // `PR_SET_PDEATHSIG` of the workers, `PR_SET_NO_NEW_PRIVS` and `PR_SET_SECCOMP` of their filter, and the names that newer
+    // C libraries give memory.
+    let prctls = [libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_SECCOMP, libc::PR_SET_VMA];
+    let prctls = prctls.iter().map(|option| equal(0, u64::from(option.cast_unsigned())));
+    calls.insert(libc::SYS_prctl, prctls.collect::<io::Result<_>>()?);
+    apply(calls)
+}
+
+/// Confines a worker to less than it inherits: it makes no process and signals none.
+pub fn confine_worker() -> io::Result<()> {
+    apply(worker()?)
+}
+
+fn worker() -> io::Result<BTreeMap<i64, Vec<SeccompRule>>> {
+    let mut calls: BTreeMap<i64, Vec<SeccompRule>> = WORKER.iter().map(|call| (*call, Vec::new())).collect();
+    // Memory is never made executable.
+    let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
+    let data = || when(2, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(executable), 0).map(|rule| vec![rule]);
+    calls.insert(libc::SYS_mmap, data()?);
+    calls.insert(libc::SYS_mprotect, data()?);
+    // Limits of the process itself, and of no other.
+    calls.insert(libc::SYS_prlimit64, vec![equal(0, 0)?]);
+    Ok(calls)
+}
+
+fn apply(calls: BTreeMap<i64, Vec<SeccompRule>>) -> io::Result<()> {
+    let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
+    let filter = SeccompFilter::new(calls, SeccompAction::KillProcess, SeccompAction::Allow, arch);
+    let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(io::Error::other)?;
+    apply_filter(&program).map_err(io::Error::other)
+}
+
+fn equal(argument: u8, value: u64) -> io::Result<SeccompRule> {
+    when(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
+fn when(argument: u8, length: SeccompCmpArgLen, how: SeccompCmpOp, value: u64) -> io::Result<SeccompRule> {
+    let condition = SeccompCondition::new(argument, length, how, value).map_err(io::Error::other)?;
+    SeccompRule::new(vec![condition]).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests;

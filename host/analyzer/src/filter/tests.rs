@@ -1,0 +1,90 @@
+//! The calls are made by another run of this test program, for the filter kills whoever makes one that it does not allow.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+
+use super::*;
+
+/// Names the attempt, for a run that makes it.
+const ATTEMPT: &str = "CODEBOX_TEST_ATTEMPT";
+
+/// What neither process may do.
+const NEVER: [&str; 9] =
+    ["open", "write-a-file", "list", "socket", "socket-pair", "udp", "start-a-program", "thread", "executable-memory"];
+
+/// What only the process that makes workers may do.
+const ZYGOTE_ONLY: [&str; 2] = ["fork", "pipe"];
+
+fn attempt(what: &str) {
+    match what {
+        "open" => drop(File::open("/etc/passwd")),
+        "write-a-file" => drop(std::fs::write("/tmp/codebox-analyzer-test", "x")),
+        "list" => drop(std::fs::read_dir("/")),
+        "socket" => drop(TcpListener::bind("127.0.0.1:0")),
+        "socket-pair" => drop(UnixStream::pair()),
+        "udp" => drop(UdpSocket::bind("127.0.0.1:0")),
+        "start-a-program" => drop(Command::new("/bin/true").status()),
+        "thread" => drop(std::thread::Builder::new().spawn(|| {})),
+        "executable-memory" => executable_memory(),
+        "fork" => drop(crate::sys::fork().map(|forked| match forked {
+            crate::sys::Forked::Child => crate::sys::exit(0),
+            crate::sys::Forked::Parent(child) => drop(crate::sys::wait(child)),
+        })),
+        "pipe" => drop(std::io::pipe()),
+        "memory" => drop(std::hint::black_box(vec![1_u8; 64 << 20])),
+        other => panic!("{other}"),
+    }
+}
+
+/// A stack of a thread is the only mapping that safe code has; the call itself is made where `unsafe` is allowed.
+fn executable_memory() {
+    crate::sys::map_executable();
+}
+
+/// Makes the attempt that the environment names, confined, and ends with status 7 if it is still there.
+#[test]
+fn makes_the_attempt() {
+    let Ok(named) = std::env::var(ATTEMPT) else { return };
+    let (who, what) = named.split_once(' ').expect("who, and what");
+    confine_zygote().expect("a filter");
+    if who == "worker" {
+        confine_worker().expect("a filter");
+    }
+    attempt(what);
+    crate::sys::exit(7);
+}
+
+fn killed(who: &str, what: &str) -> bool {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "filter::tests::makes_the_attempt", "--test-threads", "1"]);
+    command.env(ATTEMPT, format!("{who} {what}")).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut said = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    let status = child.wait().expect("it ends");
+    match (status.code(), status.signal()) {
+        (Some(7), _) => false,
+        (_, Some(libc::SIGSYS)) => true,
+        _ => panic!("{who} {what}: {status}\n{said}"),
+    }
+}
+
+#[test]
+fn kills_who_reaches_for_the_system() {
+    for what in NEVER {
+        for who in ["zygote", "worker"] {
+            assert!(killed(who, what), "{who} {what}");
+        }
+    }
+    for what in ZYGOTE_ONLY {
+        assert!(killed("worker", what), "{what}");
+        assert!(!killed("zygote", what), "{what}");
+    }
+    for who in ["zygote", "worker"] {
+        assert!(!killed(who, "memory"), "{who}");
+    }
+}

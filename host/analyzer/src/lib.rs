@@ -1,0 +1,13 @@
+//! The parsers of program text, for the analyzer program, for tests and for fuzzing. No other crate of codebox may use it:
+//! the process of the host parses no program text.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod answer;
+mod python;
+mod script;
+
+pub use answer::answer;
+pub use python::{can_be_python, python_needs};
+pub use script::script_needs;

@@ -1,0 +1,41 @@
+//! The needs of Python programs, by their syntax trees.
+
+use codebox_analysis::{LONGEST_PYTHON, Needs, SyntaxFault};
+use ruff_python_parser::{ParseError, parse_module};
+
+mod depth;
+mod gathered;
+mod imports;
+mod powers;
+
+/// Finds the imports of a program's text, and what it needs that WebAssembly does not give.
+///
+/// Nothing is found in a text that is long or that nests deeply.
+#[must_use]
+pub fn python_needs(text: &str) -> Needs {
+    if text.len() > LONGEST_PYTHON || !depth::is_shallow(text) {
+        return Needs::default();
+    }
+    let module = match parse_module(text) {
+        Ok(module) => module,
+        Err(error) => return Needs { syntax_error: Some(fault(text, &error)), ..Needs::default() },
+    };
+    let imports = imports::of(text, module.suite());
+    let powers = powers::of(text, module.suite(), &imports);
+    Needs { imports, powers, syntax_error: None }
+}
+
+/// Returns true if a text can be Python; one that is too long or nests too deeply to be parsed can.
+#[must_use]
+pub fn can_be_python(text: &str) -> bool {
+    text.len() > LONGEST_PYTHON || !depth::is_shallow(text) || parse_module(text).is_ok()
+}
+
+fn fault(text: &str, error: &ParseError) -> SyntaxFault {
+    let place = error.location.start().to_usize();
+    let before = text.bytes().take(place).filter(|byte| *byte == b'\n');
+    SyntaxFault { line: u32::try_from(before.count() + 1).unwrap_or(u32::MAX), message: error.error.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! Needs as they are found.
+
+use codebox_analysis::{Need, Power, Weight};
+
+/// Most needs of one weight that are kept: a hostile text may show as many as it has words.
+const MOST: usize = 32;
+
+/// Needs as they are found, each once.
+#[derive(Default)]
+pub(super) struct Gathered(Vec<(usize, Need)>);
+
+impl Gathered {
+    /// Adds what the text shows at a byte. What is required somewhere is required.
+    pub(super) fn add(&mut self, power: Power, words: String, weight: Weight, at: usize) {
+        let same = |(_, need): &&mut (usize, Need)| need.power == power && need.words == words;
+        if let Some((known_at, need)) = self.0.iter_mut().find(same) {
+            if weight < need.weight {
+                (*known_at, need.weight) = (at, weight);
+            }
+            return;
+        }
+        if self.0.iter().filter(|(_, need)| need.weight == weight).count() < MOST {
+            self.0.push((at, Need { power, weight, line: 0, words }));
+        }
+    }
+
+    /// The needs in the order of the text, with their lines.
+    pub(super) fn in_order(mut self, text: &str) -> Vec<Need> {
+        self.0.sort_by_key(|(at, _)| *at);
+        let (mut line, mut seen) = (1, 0);
+        let mut needs = Vec::with_capacity(self.0.len());
+        for (at, mut need) in self.0 {
+            let between = text.as_bytes().get(seen..at).unwrap_or_default();
+            line += between.iter().filter(|byte| **byte == b'\n').count();
+            seen = seen.max(at);
+            need.line = u32::try_from(line).unwrap_or(u32::MAX);
+            needs.push(need);
+        }
+        needs
+    }
+}

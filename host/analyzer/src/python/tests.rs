@@ -1,0 +1,170 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn imports(text: &str) -> Vec<String> {
+    let needs = python_needs(text);
+    assert_eq!(needs.syntax_error, None, "{text:?}");
+    needs.imports.into_iter().collect()
+}
+
+#[test]
+fn finds_imports_wherever_they_stand() {
+    for (text, found) in [
+        ("import os", vec!["os"]),
+        ("import os.path as p, sys", vec!["os", "os.path", "sys"]),
+        ("from a.b import c", vec!["a", "a.b"]),
+        ("from . import x\nfrom .y import z\nimport q", vec!["q"]),
+        ("def f():\n    import a\n    class C:\n        import b\n", vec!["a", "b"]),
+        (
+            "try:\n    import a\nexcept ImportError:\n    import b\nelse:\n    import c\nfinally:\n    import d\n",
+            vec!["a", "b", "c", "d"],
+        ),
+        ("if x: import a\nelif y: import b\nelse: import c", vec!["a", "b", "c"]),
+        ("match x:\n    case 1:\n        import a\n", vec!["a"]),
+        ("with x: import a; import b", vec!["a", "b"]),
+        ("async def f():\n    async with x:\n        import a\n", vec!["a"]),
+        ("x = __import__('a.b')", vec!["a", "a.b"]),
+        ("f(lambda: importlib.import_module(\"pandas\"))", vec!["pandas"]),
+        ("import_module('.rel', 'p'); __import__(name); __import__('no name')", vec![]),
+        ("text = 'import pandas'  # import numpy", vec![]),
+        ("print(f'{__import__(\"re\").x}')", vec!["re"]),
+        ("\u{feff}import os\r\nimport sys\r\n", vec!["os", "sys"]),
+        ("import é", vec!["é"]),
+    ] {
+        assert_eq!(imports(text), found, "{text:?}");
+    }
+}
+
+#[test]
+fn a_text_that_is_no_python_needs_nothing() {
+    let needs = python_needs("import os\n\nimport ()\n");
+    assert!(needs.imports.is_empty());
+    assert_eq!(needs.syntax_error.map(|fault| fault.line), Some(3));
+}
+
+/// Runs on a small stack, which shows a tree that is too deep.
+fn on_a_small_stack(text: String) -> Needs {
+    on_a_stack(512 << 10, text)
+}
+
+fn on_a_stack(size: usize, text: String) -> Needs {
+    let found = std::thread::Builder::new().stack_size(size).spawn(move || python_needs(&text));
+    found.expect("a thread").join().expect("no panic")
+}
+
+#[test]
+fn deep_nesting_is_not_parsed() {
+    for (open, middle, close) in [
+        ("[", "", "]"),
+        ("(", "", ")"),
+        ("{1:", "1", "}"),
+        ("-", "1", ""),
+        ("not ", "1", ""),
+        ("lambda: ", "1", ""),
+        ("lambda a, b: ", "1", ""),
+        ("1 + ", "1", ""),
+        ("f", "", "()"),
+        ("f", "", "(a, b)"),
+        ("a.", "a", ""),
+        ("1 if x else ", "1", ""),
+        ("f(x)[-", "1", "]"),
+        ("f(a, [b, c", "1", "], d)"),
+        ("await ", "x", ""),
+        ("f'{", "1", "}'"),
+        ("[),", "1", ""),
+        ("[,", "1", ""),
+        ("[a, (b, ", "1", ""),
+    ] {
+        let (open, close) = (open.repeat(20_000), close.repeat(20_000));
+        let needs = on_a_small_stack(format!("import a\nx = {open}{middle}{close}\n"));
+        assert_eq!(needs, Needs::default(), "{}", &open[..10]);
+    }
+}
+
+#[test]
+fn what_nests_only_as_the_parser_recovers_does_no_harm() {
+    for pattern in ["lambda \n", "lambda \n  @", "lambda a\n", "match lambda lambda \n  ", "\n + lambda ;*|:="] {
+        let text = format!("import a\n{}", pattern.repeat((LONGEST_PYTHON - 9) / pattern.len()));
+        assert!(on_a_stack(160 << 20, text).imports.is_empty(), "{pattern:?}");
+    }
+}
+
+#[test]
+fn long_texts_are_not_parsed() {
+    let text = format!("import a\n{}", "#".repeat(LONGEST_PYTHON));
+    assert_eq!(python_needs(&text), Needs::default());
+}
+
+#[test]
+fn deep_blocks_are_not_parsed() {
+    let line = |level: usize| format!("{}for a, b in c:\n", " ".repeat(level));
+    let blocks: String = (1..600).map(line).collect();
+    for (before, after) in [("if x:\n", ""), ("(\n", ")\n"), ("(\n", ""), ("x = [1,\n", "]\n")] {
+        let needs = on_a_small_stack(format!("import a\n{before}{blocks}{after}"));
+        assert_eq!(needs, Needs::default(), "{before:?}");
+    }
+}
+
+#[test]
+fn wide_data_is_parsed() {
+    let row = "[1, -2, f(3.5), 'x' + 'y', a.b[0]],\n";
+    assert_eq!(imports(&format!("import a\nx = [\n{}]\n", row.repeat(5_000))), ["a"]);
+}
+
+#[test]
+fn the_deepest_tree_that_is_made_fits_a_small_stack() {
+    for (open, close) in [("[", "]"), ("-", ""), ("f(", ")"), ("lambda: ", ""), ("(1 +", ")")] {
+        let depth = 195;
+        let (open, close) = (open.repeat(depth), close.repeat(depth));
+        let found = on_a_small_stack(format!("import a, __import__\nx = {open}1{close}\n"));
+        assert!(found.imports.contains("a"), "{}", &open[..2]);
+    }
+}
+
+/// A guard against accidents, not a benchmark: the bound is a hundred times what it takes.
+#[test]
+fn a_thousand_lines_take_no_time() {
+    let text = "import os\ndef f(a, b):\n    return [a + b * 2, {'k': a}] if a else None\n\n".repeat(250);
+    let start = std::time::Instant::now();
+    assert_eq!(imports(&text), ["os"]);
+    assert!(start.elapsed() < std::time::Duration::from_millis(50), "{:?}", start.elapsed());
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_text_is_never_a_panic(text in any::<String>()) {
+        let _ = python_needs(&format!("import a\n{text}"));
+    }
+
+    #[test]
+    fn arbitrary_tokens_are_never_a_panic(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "import", "from", " ", "a", ".", "(", ")", "[", "]", "{", "}", "\n", "    ", ":", "def", "if", "lambda",
+            "f'", "'", "\"\"\"", "\\", ",", "=", "*", "match", "case", "async", "with", "\t", "#", "lazy", "t\"", "-",
+        ]), 0..80),
+    ) {
+        let _ = python_needs(&format!("import a\n{}", words.concat()));
+    }
+
+    /// Whatever is repeated: a stack that overflows ends the whole test process.
+    #[test]
+    fn no_repeated_tokens_overflow_the_stack(
+        start in tokens(3),
+        pattern in tokens(7),
+        end in tokens(4),
+    ) {
+        let (pattern, end) = (pattern.concat().repeat(4_000), end.concat().repeat(4_000));
+        let text = format!("import a\n{}{pattern}{end}", start.concat());
+        let _ = on_a_stack(160 << 20, text);
+    }
+}
+
+fn tokens(most: usize) -> impl Strategy<Value = Vec<&'static str>> {
+    const TOKENS: [&str; 46] = [
+        "a", "a ", "1 ", ".", ",", ", ", "(", ")", "[", "]", "{", "}", ":", ": ", "\n", "\n ", "\n  ", ";", "-", "+ ",
+        "**", "*", "= ", ":=", "@", "->", "not ", "lambda ", "if ", " else ", " for ", " in ", "async ", "await ",
+        "yield ", "match ", "case ", "def f", "class C", "with ", "try:", "except ", "import ", "f'{", "'", "|",
+    ];
+    prop::collection::vec(prop::sample::select(TOKENS.to_vec()), 0..=most)
+}

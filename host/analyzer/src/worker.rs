@@ -1,0 +1,72 @@
+//! The process that parses one text.
+
+use std::io::{self, Read, Write};
+
+use codebox_analysis::protocol::{Header, MAX_ANSWER, REQUEST_LENGTHS, request_lengths};
+use codebox_analyzer::answer;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::{MEMORY, sys};
+
+/// Status of a worker whose parser panicked.
+pub const EXIT_PANIC: i32 = 4;
+
+/// Status of a worker whose request was malformed, or could not be answered.
+pub const EXIT_REQUEST: i32 = 5;
+
+/// Address space beside what a text may take: the program itself, its request and its answer.
+const BASE: u64 = 64 << 20;
+
+/// The least and the most stack that a text has; it is part of what it may take.
+const STACK: [u64; 2] = [8 << 20, 64 << 20];
+
+/// Reads one request, does its work within its limits and writes the answer, after the head that `head` makes for it. Ends
+/// the process.
+pub fn work(mut requests: impl Read, mut answers: impl Write, head: impl FnOnce(&[u8]) -> Vec<u8>) -> ! {
+    std::panic::set_hook(Box::new(|_| sys::exit(EXIT_PANIC)));
+    sys::faults_end_the_process();
+    let served = serve(&mut requests).and_then(|answer| {
+        answers.write_all(&head(&answer))?;
+        answers.write_all(&answer)?;
+        answers.flush()
+    });
+    sys::exit(if served.is_ok() { 0 } else { EXIT_REQUEST })
+}
+
+fn serve(requests: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut lengths = [0; REQUEST_LENGTHS];
+    requests.read_exact(&mut lengths)?;
+    let (header, text) = request_lengths(lengths).map_err(io::Error::other)?;
+    let mut header = vec![0; header];
+    requests.read_exact(&mut header)?;
+    let mut bytes = vec![0; text];
+    requests.read_exact(&mut bytes)?;
+    let Header { task, memory, cpu_ms } = serde_json::from_slice(&header)?;
+    let text = String::from_utf8(bytes).map_err(io::Error::other)?;
+    limit(memory, cpu_ms)?;
+    let answer = answer(&task, &text);
+    if answer.len() > MAX_ANSWER {
+        sys::exit(sys::EXIT_MEMORY);
+    }
+    Ok(answer)
+}
+
+/// Bounds what the process may take from now on.
+fn limit(memory: u64, cpu_ms: u64) -> io::Result<()> {
+    let [least, most] = STACK;
+    let stack = (memory / 4).clamp(least, most);
+    lower(Resource::Stack, stack)?;
+    lower(Resource::As, memory.saturating_add(BASE))?;
+    // A whole second later than the timer, which a process could be made to stop.
+    lower(Resource::Cpu, cpu_ms / 1000 + 2)?;
+    MEMORY.allow(usize::try_from(memory.saturating_sub(stack).max(least)).unwrap_or(usize::MAX));
+    sys::end_after(cpu_ms)
+}
+
+/// Lowers a limit; one that is lower already stays.
+fn lower(resource: Resource, to: u64) -> io::Result<()> {
+    let Rlimit { maximum, .. } = getrlimit(resource);
+    let to = maximum.map_or(to, |maximum| maximum.min(to));
+    // The stack can be no larger than what its limit allowed as the program started, and may be smaller.
+    Ok(setrlimit(resource, Rlimit { current: Some(to), maximum: Some(to) })?)
+}

@@ -1,0 +1,59 @@
+//! Builds a program of this workspace that others carry with them: statically linked, by a cargo of its own, once for all
+//! profiles. Included by the build scripts of the crates that embed one.
+
+use std::env;
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds the program `name` of the package of the same name, and copies it into the output directory.
+///
+/// Sets `digest` to a hash of it for the crate that is being compiled. `shared` names the directory below the target
+/// directory in which all profiles and targets build it, `opt_level` says how it is optimised.
+pub fn embed(name: &str, digest: &str, shared: &str, opt_level: &str) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
+    let built = build(&out, name, shared, opt_level);
+    let program = out.join(name);
+    fs::copy(&built, &program).unwrap_or_else(|error| panic!("cannot copy {}: {error}", built.display()));
+    let bytes = fs::read(&program).expect("it has just been written");
+    let mut hash = DefaultHasher::new();
+    bytes.hash(&mut hash);
+    println!("cargo::rustc-env={digest}={:016x}", hash.finish());
+}
+
+/// Puts an empty file in the program's place, for builds that have none.
+pub fn embed_none(name: &str, digest: &str) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
+    fs::write(out.join(name), []).expect("the output directory takes files");
+    println!("cargo::rustc-env={digest}=none");
+}
+
+/// Builds the program and returns its path.
+fn build(out: &Path, name: &str, shared: &str, opt_level: &str) -> PathBuf {
+    let target = env::var("TARGET").expect("cargo names it");
+    // `target/PROFILE/build/PACKAGE/out`, or one deeper where a target is named: a place that all profiles share.
+    let shared = out.ancestors().find(|dir| dir.join("CACHEDIR.TAG").exists()).unwrap_or(out).join(shared);
+    let mut cargo = Command::new(env::var_os("CARGO").expect("cargo names itself"));
+    cargo
+        .args(["build", "--release", "--locked", "--package", name, "--bin", name])
+        .args(["--target", &target])
+        .arg("--target-dir")
+        .arg(&shared)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", opt_level)
+        .env("CARGO_PROFILE_RELEASE_LTO", "true")
+        .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+        // What belongs to the outer build: its flags, and the wrapper with which clippy takes the compiler's place.
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("CARGO_BUILD_TARGET");
+    // Its build scripts would take the features of the crate that is being compiled for their own.
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_FEATURE_")) {
+        cargo.env_remove(name);
+    }
+    let status = cargo.status().expect("cargo starts");
+    assert!(status.success(), "{name} cannot be built; a static C library is needed (libc6-dev, glibc-static)");
+    shared.join(target).join("release").join(name)
+}

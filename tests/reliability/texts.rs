@@ -1,0 +1,71 @@
+//! L9: texts that are hostile to whoever parses them, in jobs of a process that serves others.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use codebox::{ByteSize, Job, Language, Runner, Source};
+use codebox_testkit::{Guest, Kit};
+
+use crate::host::{flat, job, printing, succeed, with_memory};
+
+/// The most that the memory of this process may grow while one text is parsed and its job runs: the job itself has 64 MiB.
+const GROWTH: u64 = 96 << 20;
+
+/// Jobs go on beside them, this process grows little, and nothing of them is left.
+pub fn beside_others(runner: &Runner, kit: &Kit) -> Result<()> {
+    let texts = [
+        format!("export{{{}}}", "a,".repeat(65_537)),
+        format!("export{{{}}}", "a,".repeat(240_000)),
+        format!("let x: number = {}1", "1+".repeat(240_000)),
+        format!("({}c{})", "({a=b as ".repeat(60), ":0)=>0}:0)=>0".repeat(60)),
+    ];
+    let typed = |text: &String| {
+        let job = job(Guest::JavaScript, "", Duration::from_secs(60));
+        Job { source: Source::Inline(text.clone()), language: Language::TypeScript, ..job }
+    };
+    let typed = |text: &String| with_memory(typed(text), ByteSize::mib(64));
+    // So that what the first job of a kind makes is there, and as many analyzers as there will be.
+    together(runner, &texts.each_ref().map(typed))?;
+    flat(kit, || {
+        for text in &texts {
+            let before = peak_of_this_process()?;
+            let report = runner.run(typed(text))?;
+            ensure!(!report.is_success() || text.starts_with("let"), "outcome is {:?}", report.outcome);
+            let grown = peak_of_this_process_now()?.saturating_sub(before);
+            ensure!(grown <= GROWTH, "{} MiB more for {:.20}", grown >> 20, text);
+        }
+        together(runner, &texts.each_ref().map(typed))
+    })
+}
+
+/// Runs the jobs at one time, with harmless ones that have to succeed beside them.
+fn together(runner: &Runner, jobs: &[Job]) -> Result<()> {
+    std::thread::scope(|scope| {
+        let hostile: Vec<_> = jobs.iter().map(|job| scope.spawn(|| runner.run(job.clone()))).collect();
+        for number in 0..10 {
+            for guest in Guest::ALL {
+                succeed(runner, printing(guest, number))?;
+            }
+            let imports = job(Guest::Python, "import json\nprint(json.dumps(1))", Duration::from_secs(60));
+            succeed(runner, imports)?;
+        }
+        for job in hostile {
+            job.join().map_err(|_| anyhow::anyhow!("a job's thread panicked"))??;
+        }
+        Ok(())
+    })
+}
+
+/// What is resident now; the peak is counted from here on.
+fn peak_of_this_process() -> Result<u64> {
+    fs::write("/proc/self/clear_refs", "5")?;
+    peak_of_this_process_now()
+}
+
+/// The most that was resident.
+fn peak_of_this_process_now() -> Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("a field of the kernel's")?;
+    Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * 1024)
+}

@@ -1,0 +1,97 @@
+//! R6: program texts that are hostile to whoever parses them, before any of them runs and while it does.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use codebox_testkit::{Canaries, Guest, Kit};
+
+use crate::Verdict;
+use crate::attack::sound;
+use crate::compound::{Compound, compound};
+use crate::tampering::with_copied_home;
+
+pub fn trials() -> Vec<Compound> {
+    vec![
+        compound("R6::hostile_texts_end_no_process", texts).only(Guest::JavaScript),
+        compound("R6::parsing_counts_as_processor_time", parsing_counts).only(Guest::JavaScript),
+        compound("R6::what_the_analyzer_runs_is_compared", analyzer_file).only(Guest::Python),
+    ]
+}
+
+/// Names and texts.
+fn hostile() -> Vec<(&'static str, String)> {
+    let nested = |open: &str, close: &str, levels: usize| format!("{}1{}", open.repeat(levels), close.repeat(levels));
+    vec![
+        ("exports.ts", format!("export{{{}}}", "a,".repeat(65_537))),
+        ("more.mts", format!("export{{{}}}", "a,".repeat(240_000))),
+        ("twice.ts", format!("({})", nested("({a=b as ", ":0)=>0}:0)=>0", 60))),
+        ("chain.ts", format!("let a = {}1", "1+".repeat(240_000))),
+        ("chain.mjs", format!("import 'fs'; let a = {}1", "a=>".repeat(160_000))),
+        ("brackets.js", format!("import 'fs'; {}", "[".repeat(400_000))),
+        ("recovers.py", format!("import os\n{}", "lambda \n".repeat(30_000))),
+        ("wide.py", format!("import os\nx = [{}]", "{},".repeat(80_000))),
+        ("deep.py", format!("import os\nx = {}", nested("[", "]", 90_000))),
+        ("guessed", format!("import os\nconsole.log(1)\n{}", "lambda \n".repeat(30_000))),
+    ]
+}
+
+/// Each is run, and explained, and the process of codebox ends by itself and says what became of it.
+fn texts(kit: &Kit, _: Guest) -> Result<Verdict> {
+    let folder = kit.folder()?;
+    let canaries = Canaries::plant(kit)?;
+    for (name, text) in hostile() {
+        let path = folder.path().join(name);
+        fs::write(&path, text)?;
+        let run = canaries.around(kit.run_json()).args(["--memory", "64M", "--timeout", "20s", "--isolation", "wasm"]);
+        let ran = run.arg(&path).run()?;
+        let report = sound(&ran).with_context(|| format!("run {name}"))?;
+        ensure!(report.outcome() != "exited 0" || !name.starts_with("exports"), "{name}: {}", report.outcome());
+        let explained = kit.codebox().args(["explain", "--memory", "64M"]).arg(&path).run()?;
+        let said = explained.stderr_text();
+        ensure!(explained.signal.is_none() && !explained.hung, "explain {name}: {:?} {said}", explained.signal);
+        ensure!(explained.code == Some(0) && !said.contains("panicked"), "explain {name}: {:?} {said}", explained.code);
+    }
+    Ok(Verdict::Held)
+}
+
+/// A program that computes nothing itself and has the host parse one costly text after another ends at its limit.
+fn parsing_counts(kit: &Kit, _: Guest) -> Result<Verdict> {
+    let program = "import fs from 'node:fs';
+const text = '({a=b as '.repeat(60) + 'c' + ':0)=>0}:0)=>0'.repeat(60);
+for (let n = 0; n < 1000; n++) {
+  fs.writeFileSync(`/work/${n}.ts`, text);
+  try { await import(`/work/${n}.ts`) } catch {}
+}";
+    let run = kit.run_json().args(["--cpu-time", "1s", "--timeout", "100s", "--isolation", "wasm"]);
+    let report = sound(&run.args(Guest::JavaScript.inline(program)).run()?)?;
+    ensure!(report.kind() == "timeout_cpu", "{}", report.json());
+    Ok(Verdict::Held)
+}
+
+/// A program that somebody put where the analyzer is kept is not run.
+fn analyzer_file(kit: &Kit, guest: Guest) -> Result<Verdict> {
+    with_copied_home(kit, |home| {
+        let run = || -> Result<()> {
+            let ran = kit.run_json().home(home).args(guest.inline("import os; print(os.sep)")).run()?;
+            let report = sound(&ran)?;
+            ensure!(report.stdout() == "/\n", "{}", report.json());
+            Ok(())
+        };
+        run()?;
+        let is_program = |path: &PathBuf| path.extension().is_none_or(|extension| extension != "seal");
+        let entries = fs::read_dir(home.join("cache/programs"))?.flatten().map(|entry| entry.path());
+        let programs: Vec<PathBuf> = entries.filter(is_program).collect();
+        let [analyzer] = &programs[..] else { bail!("{programs:?} are kept") };
+        let canary = home.join("was-run");
+        let mut planted = format!("#!/bin/sh\ntouch '{}'\n", canary.display()).into_bytes();
+        planted.resize(usize::try_from(fs::metadata(analyzer)?.len())?, b'\n');
+        fs::remove_file(analyzer)?;
+        fs::write(analyzer, planted)?;
+        fs::set_permissions(analyzer, fs::Permissions::from_mode(0o500))?;
+        run()?;
+        ensure!(!canary.exists(), "the planted program was run");
+        Ok(Verdict::Held)
+    })
+}
