@@ -196,6 +196,12 @@ impl Host for Process {
         Ok(backends)
     }
 
+    fn load_ahead(&self, language: &Language) {
+        if let Ok(wasm) = self.wasm() {
+            wasm.load_ahead(language);
+        }
+    }
+
     fn may_have_engine(&self) -> bool {
         self.containers().is_ok_and(|engines| engines.iter().any(ContainerBackend::may_be_there))
     }

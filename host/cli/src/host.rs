@@ -45,6 +45,9 @@ pub trait Host {
     /// When one cannot even be described, which is not the same as being unavailable.
     fn backends(&self, engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure>;
 
+    /// Loads what a program of this language in WebAssembly needs whatever it imports. Failures are left to the run.
+    fn load_ahead(&self, language: &Language);
+
     /// Whether an engine of containers may be there, as far as can be told without touching one.
     fn may_have_engine(&self) -> bool;
 

@@ -18,7 +18,7 @@ use crate::interrupt::CpuClock;
 use crate::region::{RegionPool, ResetChecks, ResetVerification};
 use crate::run::exec::WasmInstance;
 use crate::run::way::{Way, Ways};
-use crate::store::Store;
+use crate::store::{RuntimeState, Store};
 
 /// The name of this backend.
 pub(crate) const ID: BackendId = BackendId::new("wasm");
@@ -168,6 +168,17 @@ impl WasmBackend {
             offline: self.offline(),
             fuel: Support::No,
             engine: Some(ENGINE.to_owned()),
+        }
+    }
+
+    /// Loads the code of a language's runtime, where it is ready, before it is known from which image a guest starts.
+    ///
+    /// A failure is left to the guest's start, which meets and reports it again.
+    pub fn load_ahead(&self, language: &Language) {
+        let Some(runtime) = self.runtime(language).filter(|runtime| runtime.code.get().is_none()) else { return };
+        let is_ready = runtime.store.spec().component.is_none() && runtime.store.state() == RuntimeState::Ready;
+        if is_ready && let Ok(code) = runtime.store.load_code() {
+            let _ = runtime.code.set(code);
         }
     }
 

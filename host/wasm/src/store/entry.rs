@@ -291,6 +291,14 @@ impl Store {
         Ok((code, image, seal))
     }
 
+    /// Loads the compiled code alone.
+    pub(crate) fn load_code(&self) -> Result<CodeImage, WasmError> {
+        let dir = self.prepared_dir();
+        let manifest = self.prepared()?;
+        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "it was not prepared"))?;
+        CodeImage::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)
+    }
+
     /// Loads the compiled component.
     pub(crate) fn load_component(&self) -> Result<ComponentCode, WasmError> {
         let dir = self.prepared_dir();

@@ -1,13 +1,14 @@
 //! The way of a run, from arguments to a report; and from a report to a second run in a container.
 
+use std::thread;
 use std::time::Instant;
 
 use codebox_core::{
     Backend, BackendId, CancelToken, Effects, HostPath, ImageName, Isolation, NeedsEscalation, RunReport, Unavailable,
 };
 use codebox_service::{
-    Accepted, Admitted, After, Escalation, Plan, PlanError, Wanted, admit, after, choose, is_analyzed, look,
-    mark_escalated, plan_of, prepare, unmet,
+    Accepted, Admitted, After, BadAsk, Escalation, Looked, Plan, PlanError, Wanted, admit, after, choose, is_analyzed,
+    look, mark_escalated, plan_of, prepare, unmet,
 };
 use codebox_streams::{Differs, READ_TOO_MUCH, Revocable};
 
@@ -294,6 +295,22 @@ fn needs(lacked: &str, why: &str, typed: usize, admitted: &Admitted) -> NeedsEsc
     unmet(lacked, why, again(typed, image))
 }
 
+/// Looks at the program. The runtime's code, which does not depend on the answer, is loaded meanwhile.
+fn looked(admitted: &Admitted, host: &dyn Host) -> Result<Result<Looked, BadAsk>, Failure> {
+    let (job, analyzer) = (admitted.job(), host.analyzer()?);
+    let may_be_wasm = job.isolations.contains(Isolation::Wasm) && admitted.container_image().is_none();
+    if !may_be_wasm || !is_analyzed(job) {
+        return Ok(look(admitted, analyzer));
+    }
+    thread::scope(|scope| {
+        // It ends here, before the process confines itself.
+        let looking = thread::Builder::new().spawn_scoped(scope, || look(admitted, analyzer));
+        let Ok(looking) = looking else { return Ok(look(admitted, analyzer)) };
+        host.load_ahead(&job.language);
+        Ok(looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
 /// Chooses where and from what image to run.
 async fn planned(
     admitted: &Admitted,
@@ -303,7 +320,7 @@ async fn planned(
     host: &dyn Host,
 ) -> Result<Plan, Failure> {
     let began = Instant::now();
-    let looked = look(admitted, host.analyzer()?).map_err(PlanError::from)?;
+    let looked = looked(admitted, host)?.map_err(PlanError::from)?;
     looked.unknown.iter().for_each(|why| voice.explain(why.clone()));
     let wanted = Wanted::of_admitted(admitted, &looked, escalation);
     let (_, choice) = choose(&wanted, backends, refused).await;

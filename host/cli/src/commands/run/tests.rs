@@ -124,6 +124,8 @@ impl Host for Fake {
         Ok(codebox_service::PackageNeeds::default())
     }
 
+    fn load_ahead(&self, _language: &codebox_core::Language) {}
+
     fn layers<'a>(
         &'a self,
         _admitted: &'a Admitted,
