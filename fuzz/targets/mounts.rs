@@ -4,7 +4,12 @@
 use codebox_core::path::{Mount, PathMap};
 use codebox_core::{Access, GuestPath, HostPath};
 use libfuzzer_sys::fuzz_target;
-use resolve::Target;
+use resolve::Prefix;
+
+/// The only part of its crate that the file below names.
+mod devices {
+    pub(crate) const DIRECTORY: &str = "dev";
+}
 
 #[path = "../../host/wasm/src/mounts/resolve.rs"]
 mod resolve;
@@ -22,7 +27,8 @@ fn table(places: &[&str], path: &str) {
         parts.map(str::to_owned).collect::<Vec<_>>()
     };
     let mounts: Vec<Vec<String>> = places.iter().map(parts).filter(|parts| !parts.is_empty()).collect();
-    if let Target::Mount { index, rest } = resolve::resolve(&mounts, path) {
+    assert!(resolve::device_path(path).is_none_or(|rest| path.ends_with(rest)), "{path:?}");
+    if let Prefix::Found { index, rest } = resolve::resolve(&mounts, path) {
         assert!(mounts.get(index).is_some() && path.is_char_boundary(rest), "{mounts:?} {path:?}");
         // What leads there is the mount's own name and steps back from it.
         let before = path[..rest].split('/').filter(|part| !matches!(*part, "" | "." | ".."));

@@ -22,9 +22,8 @@ pub fn create_with_openat2(path: &str, mode: u64) -> io::Result<()> {
     // struct open_how: flags, mode, and how to resolve the path.
     let how = [(libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY) as u64, mode, 0];
     // SAFETY: the path is a terminated string and the structure is of the size that is told; both live during the call.
-    let answer = unsafe {
-        libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, path.as_ptr(), how.as_ptr(), size_of_val(&how))
-    };
+    let answer =
+        unsafe { libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, path.as_ptr(), how.as_ptr(), size_of_val(&how)) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -76,7 +76,8 @@ pub(crate) async fn containers(
 /// Returns the name of a container that this home made, and `None` for any other.
 async fn own_name(client: &Docker, id: &str, secret: &HomeSecret) -> Result<Option<String>, ContainerError> {
     let Some(found) = inspected(client, id).await? else { return Ok(None) };
-    let is_agent = found.path.as_deref() == Some(AGENT_PLACE) && found.args.as_deref() == Some(&["serve".to_owned()][..]);
+    let is_agent =
+        found.path.as_deref() == Some(AGENT_PLACE) && found.args.as_deref() == Some(&["serve".to_owned()][..]);
     let name = found.name.unwrap_or_default().trim_start_matches('/').to_owned();
     let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
     let Some(image) = found.image.filter(|_| is_agent && is_proven(&name, &labels, secret)) else { return Ok(None) };

@@ -279,7 +279,7 @@ mod tests {
     }
 
     fn interrupt(clock: CpuClock, cpu: Option<Duration>) -> Interrupt {
-        Interrupt { wall: None, cpu, clock, cancel: CancelToken::new(), egress: None }
+        Interrupt { wall: None, cpu, clock, cancel: CancelToken::new(), egress: None, host_cpu: HostCpu::default() }
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! What a program may touch: nothing, and what it was granted.
 
 use crate::case::{Case, code};
-use crate::expect::{Expecting as _, Tiered as _, expected};
+use crate::expect::Expecting as _;
 use crate::program::program;
 
 pub fn cases() -> Vec<Case> {
@@ -129,7 +129,7 @@ pub fn cases() -> Vec<Case> {
         code("grants::modules_come_from_grants_alone")
             .exits(1)
             .prints("")
-            .wasm(expected().misses("near"))
+            .misses("near")
             .grant(("d", "/d", "ro"), &[("near.py", ""), ("node_modules/near/index.js", ""), ("near.lua", "")])
             .python("import near\nprint('found')")
             .scripts("require('near')\nconsole.log('found')")

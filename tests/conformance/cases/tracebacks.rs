@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Case> {
             .python(program("\n\ndef f():\n    return 1 / 0\n\nf()\n").complains("main.py\", line 6, in <module>\n    f()").complains("main.py\", line 4, in f\n    return 1 / 0"))
             .javascript(program("\n\nfunction f(a) {\n  return a.b.c\n}\nf({})\n").complains("main.js:4\n  return a.b.c\n").complains("at f (").complains("main.js:4:").complains("main.js:6:1"))
             .typescript(program("\n\nfunction f(a: Record<string, any>): number {\n  return a.b.c as number\n}\nf({})\n").complains("main.ts:4\n  return a.b.c as number\n").complains("at f (").complains("main.ts:4:").complains("main.ts:6:1"))
-            .lua(program("\n\nlocal function f()\n  return nil + 1\nend\nf()\n").complains("lua: main.lua:4: attempt to perform arithmetic on a nil value\nstack traceback:\n").complains("main.lua:4: in ").complains("'f'").complains("main.lua:6: in main chunk")),
+            .lua(program("\n\nlocal function f()\n  return nil + 1\nend\nf()\n").complains("main.lua:4: attempt to perform arithmetic on a nil value\nstack traceback:\n").complains("main.lua:4: in ").complains("'f'").complains("main.lua:6: in main chunk")),
         file("tracebacks::line_of_a_literal")
             .exits(1)
             .javascript(program("\nfunction f() {\n  return null.x\n}\nf()").complains("main.js:3\n  return null.x\n").complains("main.js:5:1").look(|report| is_error_at(report, "TypeError", 3)))
@@ -36,7 +36,7 @@ pub fn cases() -> Vec<Case> {
             }))
             .javascript(program("null.x").complains("main.js:1:").wasm(expected().look(|report| frames(report, "\n    at ", 1))))
             .typescript(program("(null as any).x").complains("main.ts:1:").wasm(expected().look(|report| frames(report, "\n    at ", 1))))
-            .lua(program("error('no')").look(|report| frames(report, "in main chunk", 1)).look(|report| begins(report, "lua: main.lua:1: no\nstack traceback:\n"))),
+            .lua(program("error('no')").look(|report| frames(report, "in main chunk", 1)).look(|report| begins(report, "lua: /run/codebox/main.lua:1: no\nstack traceback:\n"))),
         file("tracebacks::reported")
             .exits(1)
             .python("\n1/0")

@@ -144,7 +144,7 @@ mod tests {
         let text = "let ü = a;\nlet b\n  = c + d;\n";
         let mut edits = Edits::default();
         edits.insert(9, "_N.");
-        edits.replace(12, 21, "x = ");
+        edits.replace(12, 22, "x = ");
         edits.insert(14, "dropped");
         let (edited, columns) = edits.apply(text);
         assert_eq!(edited, "let ü = _N.a;\nx = \nc + d;\n");

@@ -154,3 +154,25 @@ fn h2_an_interface_that_is_not_offered_is_refused() {
     let import = r#"(import "wasi_snapshot_preview1" "no_such_call" (func))"#;
     refused(&module(&format!("{import} {MEMORY}"), "i32.const 0"));
 }
+
+#[test]
+fn lists_of_more_buffers_than_a_system_takes_are_refused() {
+    const EINVAL: i32 = 28;
+    let call = |name: &str, fd: u32, count: u32| {
+        let offset = if name.starts_with("fd_p") { ("i64", "(i64.const 0)") } else { ("", "") };
+        let import = format!(
+            r#"(import "wasi_snapshot_preview1" "{name}" (func $call (param i32 i32 i32 {} i32) (result i32)))"#,
+            offset.0
+        );
+        let body =
+            format!("(call $call (i32.const {fd}) (i32.const 0) (i32.const {count}) {} (i32.const 65536))", offset.1);
+        status(&module(&format!("{import} {MEMORY}"), &body), None)
+    };
+    for (name, fd) in [("fd_write", 1), ("fd_read", 0), ("fd_pwrite", 1), ("fd_pread", 0)] {
+        assert_eq!(call(name, fd, 1025), EINVAL, "{name}");
+        assert_eq!(call(name, fd, u32::MAX), EINVAL, "{name}");
+    }
+    for (name, fd) in [("fd_write", 1), ("fd_read", 0)] {
+        assert_eq!(call(name, fd, 1024), 0, "{name}");
+    }
+}
