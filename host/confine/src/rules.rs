@@ -35,7 +35,7 @@ pub enum Openat2 {
     /// It answers `ENOSYS`.
     #[default]
     Denied,
-    /// It is there: right only where no other user can reach a place in which the process can make files.
+    /// It is there, and with it a way to make set-user-id files where the process can make files at all.
     Allowed,
 }
 
