@@ -44,7 +44,7 @@ fn texts(kit: &Kit, _: Guest) -> Result<Verdict> {
     for (name, text) in hostile() {
         let path = folder.path().join(name);
         fs::write(&path, text)?;
-        let run = canaries.around(kit.run_json()).args(["--memory", "64M", "--timeout", "20s", "--isolation", "wasm"]);
+        let run = canaries.around(kit.run_json()).args(["--memory", "64M", "--timeout", "20s"]);
         let ran = run.arg(&path).run()?;
         let report = sound(&ran).with_context(|| format!("run {name}"))?;
         ensure!(report.outcome() != "exited 0" || !name.starts_with("exports"), "{name}: {}", report.outcome());
@@ -64,7 +64,7 @@ for (let n = 0; n < 1000; n++) {
   fs.writeFileSync(`/work/${n}.ts`, text);
   try { await import(`/work/${n}.ts`) } catch {}
 }";
-    let run = kit.run_json().args(["--cpu-time", "1s", "--timeout", "100s", "--isolation", "wasm"]);
+    let run = kit.run_json().args(["--cpu-time", "1s", "--timeout", "100s"]);
     let report = sound(&run.args(Guest::JavaScript.inline(program)).run()?)?;
     ensure!(report.kind() == "timeout_cpu", "{}", report.json());
     Ok(Verdict::Held)
