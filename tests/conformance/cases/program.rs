@@ -72,7 +72,7 @@ pub fn cases() -> Vec<Case> {
             .python(program("import os\nprint(os.getcwd(), os.listdir('.'))").prints("/work []\n"))
             .javascript(program("console.log(process.cwd(), require('fs').readdirSync('.'))").prints("/work []\n"))
             .typescript(program("import { readdirSync } from 'fs'\nconst names: readonly string[] = readdirSync('.')\nconsole.log(process.cwd(), names)").prints("/work []\n"))
-            .lua(program("io.open('f', 'w'):close()\nprint(io.open('/work/f') ~= nil, io.open('/work/main.lua') == nil)").prints("true\ttrue\n")),
+            .lua(program("io.open('f', 'w'):close()\nprint(io.open('/work/f') ~= nil, io.open('main.lua') == nil)").prints("true\ttrue\n")),
         file("program::its_file_is_found_by_every_name")
             .python(program("import inspect, os, sys, traceback\nhere = os.path.dirname(os.path.abspath(sys.argv[0]))\nprint(here == os.path.dirname(__file__) == sys.path[0], os.path.exists(__file__), here != os.getcwd())\nprint(traceback.extract_stack()[-1].filename == __file__, inspect.getsource(sys.modules['__main__'])[:6])").prints("True True True\nTrue import\n"))
             .javascript(program("const fs = require('fs'), path = require('path')\nconsole.log(process.argv[1] === __filename, fs.existsSync(__filename), __dirname !== process.cwd(), new Error().stack.includes(__filename))").prints("true true true true\n"))
