@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
     check(folder.path(), &into, unpacked.is_ok(), &["a.whl"]);
 });
 
-/// Nothing is there but what was there before and, after a success, the directory, which holds no links and no more than
+/// Checks that the folder holds only what was there before and, after a success, the directory, which holds no links and no more than
 /// it may.
 fn check(folder: &Path, into: &Path, is_ok: bool, before: &[&str]) {
     for entry in fs::read_dir(folder).expect("a directory").flatten() {

@@ -30,7 +30,7 @@ fn table(places: &[&str], path: &str) {
     assert!(resolve::device_path(path).is_none_or(|rest| path.ends_with(rest)), "{path:?}");
     if let Prefix::Found { index, rest } = resolve::resolve(&mounts, path) {
         assert!(mounts.get(index).is_some() && path.is_char_boundary(rest), "{mounts:?} {path:?}");
-        // What leads there is the mount's own name and steps back from it.
+        // The part before the rest is the mount's own name and steps back from it.
         let before = path[..rest].split('/').filter(|part| !matches!(*part, "" | "." | ".."));
         assert!(before.count() >= mounts[index].len(), "{mounts:?} {path:?}");
     }

@@ -21,7 +21,7 @@ _call = _host.call
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0o2000000)
 _NONBLOCK = os.O_NONBLOCK
 
-# Nobody but this program makes files here, and they have no modes, so the mask is only remembered.
+# Only this program makes files here, and they have no modes, so the mask is only remembered.
 _mask = 0o022
 
 

@@ -9,7 +9,7 @@ import types
 
 from _codebox import patches
 
-# What the names of this package's files begin with; `boot` compiles them so.
+# Prefix of the file names of this package; `boot` compiles its modules with it.
 MARK = "<codebox"
 
 _back = types.FrameType.f_back.__get__

@@ -3,7 +3,7 @@ import sys
 
 _bootstrap = sys.modules["_frozen_importlib"]
 
-# Where the interpreter's own library is.
+# Directory of the interpreter's own library.
 _LIBRARY = ("built-in", "frozen", "/usr/local/lib/python")
 
 # Functions by the names of modules; each runs once, with the module.

@@ -97,7 +97,7 @@ def _no_functions():
     for module, names, what in lacking.FUNCTIONS:
         module = importlib.import_module(module)
         for name in names.split():
-            # What the library has in Python, such as `os.popen`, is made of what is not there.
+            # Functions that the library writes in Python, such as `os.popen`, call functions that are missing.
             patches.put(module, name, _refusing(what))
 
 

@@ -2,7 +2,7 @@
 import gc
 import sys
 
-# Where the functions of a module really are, as natively.
+# Modules that natively define the functions, by the module that shows them.
 _HOMES = {"os": "posix"}
 
 

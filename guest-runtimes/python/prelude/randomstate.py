@@ -63,7 +63,7 @@ def _wide_methods(numpy, methods):
     def binomial(self, *args, **kwargs):
         n = args[0] if args else kwargs.get("n")
         counts = numpy.asarray(n)
-        # What is too large for a C long is refused by the original.
+        # The original refuses values that are too large for a C long.
         if counts.dtype == int64 and type(n) is not int and counts.max(initial=0) <= _LONG_MAX:
             if args:
                 args = (counts.astype(long), *args[1:])
