@@ -14,8 +14,7 @@ const DIGEST: &str = env!("CODEBOX_AGENT_DIGEST");
 
 /// Installs the agent below `folder` if it is missing or differs, and opens it.
 ///
-/// The folder has to be this user's alone; every byte of the file is compared, for the program is run on this machine
-/// too.
+/// The folder has to be this user's alone, and the content is verified, for the program is run on this machine too.
 ///
 /// # Errors
 /// When the folder is not private, the file cannot be written, or this build has no agent.

@@ -1,11 +1,13 @@
 //! The analyzer processes of this process, and whose turn it is.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use codebox_files::ProgramFile;
 
 use super::error::AnalysisError;
 use super::process::{Broken, Process};
@@ -20,43 +22,29 @@ const DIGEST: &str = env!("CODEBOX_ANALYZER_DIGEST");
 /// Most analyzers at once, whatever the number of processors.
 const MOST: usize = 4;
 
-/// The program file of an analyzer.
+/// The program of an analyzer.
 pub(super) enum Program {
-    /// Opened, and known to have the right content.
-    Opened(File),
+    /// The built-in one.
+    BuiltIn(ProgramFile),
     /// At this path.
     At(PathBuf),
 }
 
 impl Program {
-    /// A path that leads to it as long as it lives.
-    pub(super) fn path(&self) -> PathBuf {
+    /// A command that starts it.
+    pub(super) fn command(&self) -> Command {
         match self {
-            #[cfg(target_os = "linux")]
-            Self::Opened(file) => {
-                let descriptor = std::os::fd::AsRawFd::as_raw_fd(file);
-                PathBuf::from(format!("/proc/self/fd/{descriptor}"))
-            }
-            #[cfg(not(target_os = "linux"))]
-            Self::Opened(_) => PathBuf::new(),
-            Self::At(path) => path.clone(),
+            Self::BuiltIn(file) => file.command(),
+            Self::At(path) => Command::new(path),
         }
     }
 
-    /// The built-in one, below `folder`.
+    /// The built-in one, installed below `folder`.
     fn below(folder: &Path) -> io::Result<Self> {
         if ANALYZER.is_empty() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this build has no analyzer for this system"));
         }
-        let name = format!("codebox-analyzer-{DIGEST}");
-        #[cfg(unix)]
-        {
-            let file = codebox_files::open_program(folder, &name, ANALYZER)?;
-            // Elsewhere a descriptor cannot be run; the directory is this user's alone.
-            Ok(if cfg!(target_os = "linux") { Self::Opened(file) } else { Self::At(folder.join(name)) })
-        }
-        #[cfg(not(unix))]
-        Ok(Self::At(folder.join(name)))
+        ProgramFile::install(folder, &format!("codebox-analyzer-{DIGEST}"), ANALYZER).map(Self::BuiltIn)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -50,7 +50,7 @@ impl Process {
     pub(super) fn start(program: &Program) -> io::Result<Self> {
         let mut tries = 0;
         let mut child = loop {
-            let mut command = Command::new(program.path());
+            let mut command = program.command();
             command.arg(if cfg!(target_os = "linux") { "serve" } else { "serve-one" });
             command.env_clear().current_dir("/").process_group(0);
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

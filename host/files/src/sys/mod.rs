@@ -19,8 +19,8 @@ pub(crate) use mount::Mount;
 #[cfg(unix)]
 pub(crate) use owner::{check_own, check_own_or_root, check_parents};
 pub(crate) use system::{
-    Unlocked, above, allocated, build_private, changed_at, is_runnable, lent_powers, make_program, make_runnable,
-    may_run, open_directory_itself, open_without_waiting, special_kind, take_access,
+    Unlocked, above, allocated, build_private, changed_at, identity, is_runnable, lent_powers, make_program,
+    make_runnable, may_run, open_directory_itself, open_without_waiting, special_kind, take_access,
 };
 pub use system::{file_time, open_itself};
 #[cfg(windows)]

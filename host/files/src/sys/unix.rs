@@ -54,6 +54,13 @@ pub(crate) fn may_run(meta: &std::fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::mode(meta) & 0o555 == 0o555
 }
 
+/// The identity of a file and of its content: what the system changes with either.
+pub(crate) fn identity(meta: &std::fs::Metadata) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let times = format!("{} {} {} {}", meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
+    Some(format!("{} {} {} {times}", meta.dev(), meta.ino(), meta.len()))
+}
+
 /// Lets an open below a directory handle wait for nobody.
 pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
     cap_std::fs::OpenOptionsExt::custom_flags(options, flags(OFlags::NONBLOCK))

@@ -1,0 +1,76 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+use super::*;
+
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[test]
+fn a_changed_program_is_written_again() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let (folder, content) = (home.path().join("programs"), b"#!/bin/true\n");
+    let path = ProgramFile::install(&folder, "tool", content)?.path().to_owned();
+    let is_whole = || -> io::Result<bool> {
+        let meta = fs::symlink_metadata(&path)?;
+        Ok(meta.is_file() && meta.mode() & 0o7777 == 0o555 && fs::read(&path)? == content)
+    };
+    assert!(is_whole()?);
+    let first = fs::metadata(&path)?.ino();
+    ProgramFile::install(&folder, "tool", content)?;
+    assert_eq!(fs::metadata(&path)?.ino(), first, "what is right is left");
+    let elsewhere = home.path().join("elsewhere");
+    fs::write(&elsewhere, content)?;
+    let changes: [fn(&Path, &Path) -> io::Result<()>; 6] = [
+        // Name and length stay the same.
+        |path, _| fs::remove_file(path).and_then(|()| fs::write(path, b"#!/bin/evil\n")),
+        |path, _| fs::remove_file(path).and_then(|()| fs::write(path, b"#!/bin/true\nmore")),
+        |path, elsewhere| fs::remove_file(path).and_then(|()| symlink(elsewhere, path)),
+        |path, _| set_mode(path, 0o777),
+        // The same file, with the same times but for that of the change itself.
+        |path, _| {
+            let before = fs::metadata(path)?.modified()?;
+            set_mode(path, 0o700)?;
+            fs::write(path, b"#!/bin/evil\n")?;
+            File::options().write(true).open(path)?.set_modified(before)?;
+            set_mode(path, 0o555)
+        },
+        |path, _| fs::remove_file(path).and_then(|()| fs::write(path.with_extension("seal"), "0 0 0 0 0 0 0")),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        change(&path, &elsewhere)?;
+        ProgramFile::install(&folder, "tool", content)?;
+        assert!(is_whole()?, "change {at}");
+    }
+    Ok(())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_runs_the_verified_file_and_not_its_successor() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let content = fs::read("/bin/true")?;
+    let program = ProgramFile::install(home.path(), "tool", &content)?;
+    fs::remove_file(program.path())?;
+    fs::copy("/bin/false", program.path())?;
+    assert!(program.command().status()?.success());
+    Ok(())
+}
+
+#[test]
+fn content_is_compared_once() -> io::Result<()> {
+    let home = tempfile::tempdir()?;
+    let seal = home.path().join("tool.seal");
+    let install = |content: &[u8]| ProgramFile::install(home.path(), "tool", content);
+    install(b"#!/bin/true\n")?;
+    let sealed = fs::metadata(&seal)?.ino();
+    // Told by the seal alone: other content of the same length is not noticed, and the caller never asks for it.
+    let unread = install(b"#!/bin/evil\n")?;
+    assert_eq!(fs::read(unread.path())?, b"#!/bin/true\n");
+    assert_eq!(fs::metadata(&seal)?.ino(), sealed);
+    fs::write(&seal, "nonsense")?;
+    install(b"#!/bin/true\n")?;
+    assert_ne!(fs::metadata(&seal)?.ino(), sealed, "compared, and sealed anew");
+    Ok(())
+}
