@@ -1,7 +1,7 @@
-//! The jobs that are over: lines that are only ever added to.
+//! The jobs that are over: lines that are only ever added to. A job can have two, of which readers take one.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use super::record::Record;
@@ -11,9 +11,6 @@ const NAMES: [&str; 2] = ["history.jsonl", "history.1.jsonl"];
 
 /// How long the file grows before another is begun: some thousands of jobs.
 const LONGEST: u64 = 1 << 20;
-
-/// How much of a file's end holds its last lines.
-const LATELY: u64 = 8 << 10;
 
 /// The file, open for adding.
 #[derive(Debug)]
@@ -31,25 +28,6 @@ impl History {
         line.extend(record.line());
         self.0.write_all(&line)
     }
-}
-
-/// Returns true if one of the last lines is of the job with this number.
-pub(super) fn has_lately(folder: &Path, id: &str) -> io::Result<bool> {
-    for name in NAMES {
-        let mut file = match File::open(folder.join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            file => file?,
-        };
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LATELY)))?;
-        let mut text = Vec::new();
-        file.take(LATELY).read_to_end(&mut text)?;
-        let records = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Record>(line).ok());
-        if records.into_iter().any(|record| record.id == id) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Begins another file where this one is long.

@@ -80,7 +80,7 @@ fn create_new(path: &Path) -> io::Result<File> {
 }
 
 /// The state that the end file of a note tells of.
-enum Told {
+enum Outcome {
     /// No end: the job runs, or was interrupted.
     Nothing,
     /// Another process has a note of the job.
@@ -115,11 +115,11 @@ fn settle(folder: &Path, path: &Path) -> io::Result<()> {
         return Ok(());
     }
     if let Some(mut record) = read(file)? {
-        let told = told(path);
-        // A process that was killed between the two steps below has added it already.
-        if !matches!(told, Told::PassedOn) && !history::has_lately(folder, &record.id)? {
-            match told {
-                Told::End(end) => record.ended(end),
+        let outcome = outcome(path);
+        // A process that is killed before the note is removed leaves it to be added again, which readers allow for.
+        if !matches!(outcome, Outcome::PassedOn) {
+            match outcome {
+                Outcome::End(end) => record.ended(end),
                 _ => record.interrupted(),
             }
             History::open(folder)?.add(&record)?;
@@ -136,11 +136,11 @@ pub(super) fn unsettled(folder: &Path) -> io::Result<Vec<Record>> {
         let Ok(file) = open(&path) else { continue };
         let is_held = file.try_lock().is_err();
         let Ok(Some(mut record)) = read(file) else { continue };
-        match told(&path) {
-            Told::End(end) => record.ended(end),
-            Told::Nothing if is_held => {}
+        match outcome(&path) {
+            Outcome::End(end) => record.ended(end),
+            Outcome::Nothing if is_held => {}
             // Another note tells of it, or it is given its end by whoever comes next.
-            Told::PassedOn | Told::Nothing => continue,
+            Outcome::PassedOn | Outcome::Nothing => continue,
         }
         records.push(record);
     }
@@ -158,12 +158,12 @@ fn read(file: File) -> io::Result<Option<Record>> {
 }
 
 /// Reads the file beside a note. A program that took its process over can have written anything there.
-fn told(note: &Path) -> Told {
+fn outcome(note: &Path) -> Outcome {
     let text = open(&note.with_extension(END)).and_then(whole).unwrap_or_default();
     if text.ends_with(OVER) {
-        return Told::PassedOn;
+        return Outcome::PassedOn;
     }
-    End::read(&text).map_or(Told::Nothing, Told::End)
+    End::read(&text).map_or(Outcome::Nothing, Outcome::End)
 }
 
 fn whole(file: File) -> io::Result<Vec<u8>> {

@@ -70,7 +70,7 @@ pub enum State {
     Running,
     /// The process that ran it was killed.
     Interrupted,
-    /// It came to an end, and was told of it.
+    /// It came to an end that was noted.
     Finished,
 }
 
