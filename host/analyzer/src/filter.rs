@@ -57,22 +57,38 @@ const SHARED: u64 = (libc::CLONE_VM
     | libc::CLONE_NEWNET
     | libc::CLONE_PTRACE) as u64;
 
-/// Confines the waiting process, and every process that it makes.
-pub fn confine_zygote() -> io::Result<()> {
-    let mut calls = worker()?;
-    calls.extend(ZYGOTE.iter().map(|call| (*call, Vec::new())));
-    calls.insert(libc::SYS_clone, vec![when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(SHARED), 0)?]);
-    // `PR_SET_PDEATHSIG` of the workers, `PR_SET_NO_NEW_PRIVS` and `PR_SET_SECCOMP` of their filter, and the names that newer
-    // C libraries give memory.
-    let prctls = [libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_SECCOMP, libc::PR_SET_VMA];
-    let prctls = prctls.iter().map(|option| equal(0, u64::from(option.cast_unsigned())));
-    calls.insert(libc::SYS_prctl, prctls.collect::<io::Result<_>>()?);
-    apply(calls)
-}
+/// A filter that is ready to be put on a process.
+pub struct Filter(BpfProgram);
 
-/// Confines a worker to less than it inherits: it makes no process and signals none.
-pub fn confine_worker() -> io::Result<()> {
-    apply(worker()?)
+impl Filter {
+    /// The filter of the waiting process, which holds for every process that it makes too.
+    pub fn zygote() -> io::Result<Self> {
+        let mut calls = worker()?;
+        calls.extend(ZYGOTE.iter().map(|call| (*call, Vec::new())));
+        calls.insert(libc::SYS_clone, vec![when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(SHARED), 0)?]);
+        // `PR_SET_PDEATHSIG` of the workers, `PR_SET_NO_NEW_PRIVS` and `PR_SET_SECCOMP` of their filter, and the names that
+        // newer C libraries give memory.
+        let prctls = [libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_SECCOMP, libc::PR_SET_VMA];
+        let prctls = prctls.iter().map(|option| equal(0, u64::from(option.cast_unsigned())));
+        calls.insert(libc::SYS_prctl, prctls.collect::<io::Result<_>>()?);
+        Self::of(calls)
+    }
+
+    /// The filter of a worker, which is less than it inherits: it makes no process and signals none.
+    pub fn worker() -> io::Result<Self> {
+        Self::of(worker()?)
+    }
+
+    fn of(calls: BTreeMap<i64, Vec<SeccompRule>>) -> io::Result<Self> {
+        let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
+        let filter = SeccompFilter::new(calls, SeccompAction::KillProcess, SeccompAction::Allow, arch);
+        filter.and_then(TryInto::try_into).map(Self).map_err(io::Error::other)
+    }
+
+    /// Puts the filter on this process, for good.
+    pub fn apply(&self) -> io::Result<()> {
+        apply_filter(&self.0).map_err(io::Error::other)
+    }
 }
 
 fn worker() -> io::Result<BTreeMap<i64, Vec<SeccompRule>>> {
@@ -85,13 +101,6 @@ fn worker() -> io::Result<BTreeMap<i64, Vec<SeccompRule>>> {
     // Limits of the process itself, and of no other.
     calls.insert(libc::SYS_prlimit64, vec![equal(0, 0)?]);
     Ok(calls)
-}
-
-fn apply(calls: BTreeMap<i64, Vec<SeccompRule>>) -> io::Result<()> {
-    let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
-    let filter = SeccompFilter::new(calls, SeccompAction::KillProcess, SeccompAction::Allow, arch);
-    let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(io::Error::other)?;
-    apply_filter(&program).map_err(io::Error::other)
 }
 
 fn equal(argument: u8, value: u64) -> io::Result<SeccompRule> {

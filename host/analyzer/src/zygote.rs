@@ -1,21 +1,26 @@
 //! The process that waits for requests and has each served by a process of its own.
 //!
-//! A worker is forked before its request comes, so that nobody waits for it, and ends with its text. What it writes goes
-//! through a pipe; the host hears of it only after the worker has ended well.
+//! A worker is forked before its request comes, and ends with its text. The next one is forked when the next request comes,
+//! or after a pause: a host that runs one program asks once, and is busy with it then. What a worker writes goes through a
+//! pipe; the host hears of it only after the worker has ended well.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Stdin, Stdout, Write};
 use std::os::fd::AsFd;
 
 use codebox_analysis::protocol::{End, MAX_ANSWER, REQUEST_LENGTHS, Report, Task, request_lengths};
 use codebox_analyzer::answer;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 
+use crate::filter::Filter;
 use crate::sys::{self, Ended, Forked};
-use crate::{filter, worker};
+use crate::worker;
 
 /// Open files of the process: the standard ones, and two pipes.
 const OPEN_FILES: u64 = 16;
+
+/// The pause after an answer before the next worker is forked.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// Bytes that are passed on at once.
 const CHUNK: usize = 64 << 10;
@@ -25,13 +30,16 @@ pub fn serve() -> io::Result<()> {
     sys::close_inherited();
     // Reads once how large the stack is, from a file that cannot be opened later.
     let _ = answer(&Task::IsPython, "1");
+    let workers = Filter::worker()?;
     confine()?;
     let (mut requests, mut reports) = (io::stdin(), io::stdout());
     loop {
-        let worker = Worker::fork()?;
+        let worker = Worker::fork(&workers)?;
         if !serve_one(worker, &mut requests, &mut reports)? {
             return Ok(());
         }
+        // Nothing is left in a buffer: the host asks again only after it was answered. An error is met again by reading.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(requests.as_fd(), PollFlags::IN)], Some(&PAUSE));
     }
 }
 
@@ -41,7 +49,7 @@ fn confine() -> io::Result<()> {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
-    filter::confine_zygote()
+    Filter::zygote()?.apply()
 }
 
 /// A process that waits for its one request.
@@ -52,7 +60,8 @@ struct Worker {
 }
 
 impl Worker {
-    fn fork() -> io::Result<Self> {
+    /// Forks a worker that puts `filter` on itself.
+    fn fork(filter: &Filter) -> io::Result<Self> {
         let (their_request, request) = io::pipe()?;
         let (answer, their_answer) = io::pipe()?;
         match sys::fork()? {
@@ -63,7 +72,7 @@ impl Worker {
                     set_parent_process_death_signal(Some(Signal::KILL))?;
                     // The host's pipes are the parent's alone.
                     sys::close_standard();
-                    filter::confine_worker()
+                    filter.apply()
                 })();
                 match confined {
                     Ok(()) => worker::work(their_request, their_answer, |_| Vec::new()),

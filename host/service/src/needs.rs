@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use codebox_analysis::{Analyzer, Budget, can_need};
+use codebox_analysis::{Analyzer, Budget, can_need, script_can_need};
 use codebox_core::{Job, Language};
 
 mod ask;
@@ -43,14 +43,22 @@ pub fn needs_of(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> (Nee
     }
 }
 
-/// Returns true if the analyzer will be asked about a job's program, now or while it runs: any script may load TypeScript.
+/// Returns true if the analyzer may be asked about a job's program, now or while it runs: a script may load TypeScript.
 #[must_use]
 pub fn is_analyzed(job: &Job) -> bool {
+    let shows =
+        |is_shown: fn(&str) -> bool| job.source.text().is_some_and(|text| is_shown(&String::from_utf8_lossy(text)));
     match &job.language {
-        Language::Python => job.source.text().is_some_and(|text| can_need(&String::from_utf8_lossy(text))),
-        Language::JavaScript | Language::TypeScript => true,
+        Language::Python => shows(can_need),
+        Language::JavaScript => shows(|text| script_can_need(text) || can_load(text)),
+        Language::TypeScript => true,
         Language::Command | Language::Named(_) => false,
     }
+}
+
+/// Returns true if a script can load another: it has a word for that, or a way to make one of a text.
+fn can_load(text: &str) -> bool {
+    ["import", "equire", "eval", "Function", "constructor"].iter().any(|word| text.contains(word))
 }
 
 /// The name whose ending says how a script is parsed.

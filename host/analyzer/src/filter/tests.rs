@@ -50,9 +50,9 @@ fn executable_memory() {
 fn makes_the_attempt() {
     let Ok(named) = std::env::var(ATTEMPT) else { return };
     let (who, what) = named.split_once(' ').expect("who, and what");
-    confine_zygote().expect("a filter");
+    Filter::zygote().and_then(|filter| filter.apply()).expect("a filter");
     if who == "worker" {
-        confine_worker().expect("a filter");
+        Filter::worker().and_then(|filter| filter.apply()).expect("a filter");
     }
     attempt(what);
     crate::sys::exit(7);

@@ -80,5 +80,8 @@ fn the_memory_of_a_job_bounds_the_analysis_of_its_text() {
 fn only_what_can_need_something_is_analyzed() {
     assert!(is_analyzed(&Job::python("import os")) && !is_analyzed(&Job::python("print(1)")));
     assert!(is_analyzed(&Job::new(Source::Inline("1".to_owned()), Language::TypeScript)));
+    let script = |text: &str| is_analyzed(&Job::new(Source::Inline(text.to_owned()), Language::JavaScript));
+    assert!(!script("console.log(1)"));
+    assert!(script("import('./a.ts')") && script("createRequire(x)") && script("eval(x)") && script("fetch(x)"));
     assert!(!is_analyzed(&Job::new(Source::Inline("import".to_owned()), "lua".parse().expect("a name"))));
 }
