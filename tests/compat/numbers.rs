@@ -20,11 +20,12 @@ const LEAST: usize = 900;
 
 pub fn trials(kit: &Kit, ready: &Shared<()>) -> Vec<Trial> {
     type Check = fn(&Kit) -> Result<()>;
-    let checks: [(&str, Check); 4] = [
+    let checks: [(&str, Check); 5] = [
         ("expressions", expressions),
         ("files_of_other_widths", files),
         ("imported_late", imported_late),
         ("errors_name_no_file_of_codebox", errors),
+        ("overflow", overflow),
     ];
     let trial = |(name, check): (&str, Check)| {
         let (kit, ready) = (kit.clone(), ready.clone());
@@ -126,5 +127,50 @@ fn errors(kit: &Kit) -> Result<()> {
     let error = ran.stderr_text();
     ensure!(error.contains("ValueError: low >= high"), "{error}");
     ensure!(!error.contains("<codebox>"), "{error}");
+    Ok(())
+}
+
+/// Multiplies positions, which are 32 bits wide: a product that does not fit is warned of once, and no other.
+fn overflow(kit: &Kit) -> Result<()> {
+    let program = r#"
+import warnings
+import numpy as np
+
+def warned(compute):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compute()
+    return [f"{one.category.__name__}: {one.message}" for one in caught]
+
+places = np.argsort(np.arange(100_000))
+print(warned(lambda: places * 100_000), warned(lambda: places ** 2), warned(lambda: places[::-7] * places[::7]))
+print(warned(lambda: places * 20_000), warned(lambda: places[:46_341] ** 2), warned(lambda: places * np.int64(10**6)))
+print(warned(lambda: np.multiply.reduce(places[1:9])), warned(lambda: np.multiply.accumulate(places[1:9])))
+print(warned(lambda: np.arange(100_000) * 100_000), warned(lambda: np.arange(100_000) ** 2))
+with np.errstate(over="ignore"):
+    print(warned(lambda: places * 100_000))
+try:
+    with np.errstate(over="raise"):
+        places.__imul__(100_000)
+except FloatingPointError as error:
+    print(error)
+for _ in range(3):
+    places * places
+"#;
+    let ran = run(kit).args(["-c", program]).run()?;
+    let found = lines(&ran)?;
+    let (product, square) =
+        ("'RuntimeWarning: overflow encountered in multiply'", "'RuntimeWarning: overflow encountered in square'");
+    let expected = [
+        &format!("[{product}] [{square}] [{product}]"),
+        "[] [] []",
+        "[] []",
+        "[] []",
+        "[]",
+        "overflow encountered in multiply",
+    ];
+    ensure!(found == expected, "{found:#?}");
+    let told = ran.stderr_text();
+    ensure!(told.matches("RuntimeWarning: overflow encountered in multiply").count() == 1, "{told}");
     Ok(())
 }

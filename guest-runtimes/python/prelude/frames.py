@@ -115,4 +115,3 @@ def install(reactor):
     patches.put(sys, "_getframe", _getframe)
     patches.put(sys, "_getframemodulename", _getframemodulename)
     patches.put(faulthandler, "dump_traceback", _dump_traceback)
-

@@ -8,6 +8,7 @@ use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
 use super::names::{Functions, unreadable};
 use super::operator::{Access, Pattern, Symbols, access};
+use super::overflow::{self, Overflow};
 use super::{Addresses, Edit, Patch, PatchError};
 
 /// Static data begins at this address at the least; smaller offsets are fields of structures.
@@ -27,14 +28,17 @@ pub(crate) fn apply(patch: &Patch, wasm: &[u8]) -> Result<Vec<u8>, PatchError> {
         None => BTreeMap::new(),
     };
     let symbols = Symbols { functions: &functions.indices, addresses: &addresses };
-    let mut by_function: BTreeMap<&str, Vec<&Edit>> = BTreeMap::new();
+    let mut by_function: BTreeMap<&str, Changes<'_>> = BTreeMap::new();
     for edit in &patch.edits {
-        by_function.entry(&edit.function).or_default().push(edit);
+        by_function.entry(&edit.function).or_default().edits.push(edit);
+    }
+    for overflow in &patch.overflows {
+        by_function.entry(&overflow.function).or_default().overflow = Some(overflow);
     }
     let mut changed = BTreeMap::new();
-    for (name, edits) in by_function {
+    for (name, changes) in by_function {
         let (place, body) = functions.body(name)?;
-        changed.insert(place, rewrite(name, body, &edits, &symbols)?);
+        changed.insert(place, rewrite(name, body, &changes, &symbols)?);
     }
     assemble(wasm, functions.bodies(), &changed)
 }
@@ -46,7 +50,8 @@ impl Patch {
             let called = edit.find.iter().chain(&edit.replace).filter_map(Pattern::callee);
             called.chain([edit.function.as_str()])
         });
-        edits.chain(self.addresses.as_ref().map(|addresses| addresses.function.as_str())).collect()
+        let overflows = self.overflows.iter().flat_map(|overflow| [overflow.function.as_str(), &overflow.call]);
+        edits.chain(overflows).chain(self.addresses.as_ref().map(|addresses| addresses.function.as_str())).collect()
     }
 }
 
@@ -78,6 +83,13 @@ fn operators<'a>(body: &FunctionBody<'a>) -> Result<Vec<Operator<'a>>, PatchErro
     body.get_operators_reader().map_err(unreadable)?.into_iter().collect::<Result<_, _>>().map_err(unreadable)
 }
 
+/// All that a patch changes in a function.
+#[derive(Default)]
+struct Changes<'a> {
+    edits: Vec<&'a Edit>,
+    overflow: Option<&'a Overflow>,
+}
+
 /// A place in a function that an edit changes.
 struct Place<'a> {
     edit: &'a Edit,
@@ -85,16 +97,16 @@ struct Place<'a> {
     found: Option<u64>,
 }
 
-/// Encodes a function anew with its edits made.
+/// Encodes a function anew with its changes made.
 fn rewrite(
     name: &str,
     body: &FunctionBody<'_>,
-    edits: &[&Edit],
+    changes: &Changes<'_>,
     symbols: &Symbols<'_>,
 ) -> Result<Function, PatchError> {
     let ops = operators(body)?;
     let mut places: BTreeMap<usize, Place<'_>> = BTreeMap::new();
-    for edit in edits {
+    for edit in &changes.edits {
         let starts = occurrences(&ops, &edit.find, symbols)?;
         if starts.len() != edit.count {
             let sequence = edit.find.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -111,7 +123,10 @@ fn rewrite(
     }
     let mut encoder = RoundtripReencoder;
     let failed = |e: wasm_encoder::reencode::Error<_>| PatchError::Module(e.to_string());
-    let mut function = encoder.new_function_with_parsed_locals(body).map_err(failed)?;
+    let mut function = match changes.overflow {
+        None => encoder.new_function_with_parsed_locals(body).map_err(failed)?,
+        Some(overflow) => with_prologue(overflow, body, symbols)?,
+    };
     let mut next = 0;
     for (start, place) in places {
         if start < next {
@@ -127,6 +142,22 @@ fn rewrite(
     }
     for op in &ops[next..] {
         function.instruction(&encoder.instruction(op.clone()).map_err(failed)?);
+    }
+    Ok(function)
+}
+
+/// A function with the locals of `body`, and more, that begins with the check of its products.
+fn with_prologue(overflow: &Overflow, body: &FunctionBody<'_>, symbols: &Symbols<'_>) -> Result<Function, PatchError> {
+    let mut locals = Vec::new();
+    for read in body.get_locals_reader().map_err(unreadable)? {
+        let (count, kind) = read.map_err(unreadable)?;
+        locals.push((count, RoundtripReencoder.val_type(kind).map_err(|e| PatchError::Module(e.to_string()))?));
+    }
+    let own = locals.iter().map(|(count, _)| count).sum();
+    locals.extend(overflow::LOCALS);
+    let mut function = Function::new(locals);
+    for instruction in overflow.prologue(own, symbols.function(&overflow.call)?) {
+        function.instruction(&instruction);
     }
     Ok(function)
 }

@@ -6,6 +6,7 @@
 mod apply;
 mod names;
 mod operator;
+mod overflow;
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,10 @@ use serde::Deserialize;
 
 pub(crate) use apply::apply;
 use operator::Pattern;
+use overflow::Overflow;
 
 /// Changes whenever the same description would make another module of the same module.
-pub(crate) const PATCHER_VERSION: u32 = 1;
+pub(crate) const PATCHER_VERSION: u32 = 2;
 
 /// The description of a patch, as its file gives it.
 #[derive(Debug, Deserialize)]
@@ -24,8 +26,11 @@ pub(crate) struct Patch {
     /// Names of memory addresses, which patterns use instead of numbers.
     addresses: Option<Addresses>,
     /// The changes, each in one function.
-    #[serde(rename = "edit")]
+    #[serde(rename = "edit", default)]
     edits: Vec<Edit>,
+    /// Loops whose products tell of an overflow.
+    #[serde(rename = "overflow", default)]
+    overflows: Vec<Overflow>,
 }
 
 /// Consecutive words of static memory, read off the stores of the function that fills them.
@@ -66,8 +71,9 @@ impl Patch {
     /// The parser's message when the text is not one, or a patch without changes.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let patch: Self = toml::from_str(text).map_err(|e| e.to_string())?;
-        if patch.edits.is_empty() || patch.edits.iter().any(|edit| edit.find.is_empty() || edit.count == 0) {
-            return Err("every patch has edits, and every edit operators to find at least once".into());
+        let is_empty = patch.edits.is_empty() && patch.overflows.is_empty();
+        if is_empty || patch.edits.iter().any(|edit| edit.find.is_empty() || edit.count == 0) {
+            return Err("every patch changes something, and every edit has operators to find at least once".into());
         }
         Ok(patch)
     }

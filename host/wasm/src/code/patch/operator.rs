@@ -154,10 +154,7 @@ impl Pattern {
     pub(super) fn encode(&self, symbols: &Symbols<'_>, found: Option<u64>) -> Result<Instruction<'static>, PatchError> {
         Ok(match self {
             Self::Const(value) => Instruction::I32Const(*value),
-            Self::Call(name) => {
-                let index = symbols.functions.get(name).copied();
-                Instruction::Call(index.ok_or_else(|| PatchError::Function { name: name.clone(), found: 0 })?)
-            }
+            Self::Call(name) => Instruction::Call(symbols.function(name)?),
             Self::LocalGet(index) => Instruction::LocalGet(*index),
             Self::LocalSet(index) => Instruction::LocalSet(*index),
             Self::Plain(Plain::Eq) => Instruction::I32Eq,
@@ -192,6 +189,12 @@ pub(super) fn access(op: &Operator<'_>) -> Option<(Access, u64)> {
 }
 
 impl Symbols<'_> {
+    /// The index of a function.
+    pub(super) fn function(&self, name: &str) -> Result<u32, PatchError> {
+        let index = self.functions.get(name).copied();
+        index.ok_or_else(|| PatchError::Function { name: name.to_owned(), found: 0 })
+    }
+
     /// The number that an offset stands for; none where any will do.
     fn offset(&self, offset: &Offset) -> Result<Option<u64>, PatchError> {
         match offset {

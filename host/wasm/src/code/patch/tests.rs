@@ -158,3 +158,65 @@ fn the_patch_of_numpy_fits_the_pinned_module_and_fits_it_once() {
     assert_ne!(found, wasm);
     assert!(matches!(patched(NUMPY, &found), Err(PatchError::Count { .. })), "it was applied already");
 }
+
+/// A loop that does nothing but count its calls in a local of its own, over operands that the memory holds.
+const LOOP: &str = r#"(module
+    (memory (export "memory") 1)
+    (global $raised (export "raised") (mut i32) (i32.const 0))
+    (func $raise (global.set $raised (i32.add (global.get $raised) (i32.const 1))))
+    (func $multiply (export "multiply") (param i32 i32 i32 i32) (local i64 i32)
+        (local.set 5 (i32.add (local.get 5) (i32.const 1)))
+        (i32.store offset=1000 (i32.const 0) (local.get 5))))"#;
+
+const CHECKED: &str = "[[overflow]]\nfunction = \"multiply\"\nfactors = [0, 1]\ncall = \"raise\"";
+
+/// How often the loop calls `raise`, for operands at these places with these steps.
+fn raised(patch: &str, words: &[i32], (places, steps): ([i32; 3], [i32; 3]), count: i32) -> i32 {
+    let wasm = patched(patch, &wat::parse_str(LOOP).expect("a module")).expect("it fits");
+    let engine = wasmtime::Engine::default();
+    let mut store = wasmtime::Store::new(&engine, ());
+    let module = wasmtime::Module::new(&engine, wasm).expect("a valid module");
+    let instance = wasmtime::Instance::new(&mut store, &module, &[]).expect("it imports nothing");
+    let memory = instance.get_memory(&mut store, "memory").expect("a memory");
+    let mut put = |at: usize, words: &[i32]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        memory.write(&mut store, at, &bytes).expect("room");
+    };
+    put(0, &places);
+    put(16, &[count]);
+    put(32, &steps);
+    put(64, words);
+    let multiply = instance.get_typed_func::<(i32, i32, i32, i32), ()>(&mut store, "multiply").expect("a function");
+    multiply.call(&mut store, (0, 16, 32, 0)).expect("no trap");
+    let mut ran = [0; 4];
+    memory.read(&store, 1000, &mut ran).expect("room");
+    assert_eq!(i32::from_le_bytes(ran), 1, "the function's own locals begin at zero, and its body runs");
+    instance.get_global(&mut store, "raised").and_then(|global| global.get(&mut store).i32()).expect("a global")
+}
+
+#[test]
+fn a_product_that_overflows_is_told_of_once_for_each_run_of_the_loop() {
+    let contiguous = ([64, 96, 128], [4, 4, 4]);
+    let words = |left: [i32; 3], right: [i32; 3]| {
+        let mut words = [0; 16];
+        words[..3].copy_from_slice(&left);
+        words[8..11].copy_from_slice(&right);
+        words
+    };
+    let big = 1 << 16;
+    assert_eq!(raised(CHECKED, &words([1, -3, i32::MAX], [7, big, 1]), contiguous, 3), 0);
+    assert_eq!(raised(CHECKED, &words([i32::MIN, 2, 3], [1, 2, 3]), contiguous, 3), 0);
+    assert_eq!(raised(CHECKED, &words([i32::MIN, 2, 3], [-1, 2, 3]), contiguous, 3), 1);
+    assert_eq!(raised(CHECKED, &words([big, big, big], [big, big, big]), contiguous, 3), 1);
+    // Only so many are looked at.
+    assert_eq!(raised(CHECKED, &words([1, 1, big], [1, 1, big]), contiguous, 2), 0);
+    assert_eq!(raised(CHECKED, &words([big; 3], [big; 3]), contiguous, 0), 0);
+    // One factor for all, in place.
+    assert_eq!(raised(CHECKED, &words([1, 2, big], [big; 3]), ([64, 96, 64], [4, 0, 4]), 3), 1);
+    // A reduction, and an accumulation: the first factor is the product before.
+    assert_eq!(raised(CHECKED, &words([big; 3], [big; 3]), ([64, 96, 64], [0, 4, 0]), 3), 0);
+    assert_eq!(raised(CHECKED, &words([big; 3], [big; 3]), ([64, 96, 68], [4, 4, 4]), 3), 0);
+    let square = CHECKED.replace("[0, 1]", "[0, 0]");
+    assert_eq!(raised(&square, &words([46_340; 3], [0; 3]), ([64, 128, 0], [4, 4, 0]), 3), 0);
+    assert_eq!(raised(&square, &words([1, 2, 46_341], [0; 3]), ([64, 128, 0], [4, 4, 0]), 3), 1);
+}
