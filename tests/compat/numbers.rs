@@ -154,6 +154,8 @@ try:
         places.__imul__(100_000)
 except FloatingPointError as error:
     print(error)
+out = np.zeros(2, dtype=int)
+print(np.argmax(np.eye(2), axis=1, out=out), out.dtype, warned(lambda: places // 2 * 100_000))
 for _ in range(3):
     places * places
 "#;
@@ -168,6 +170,7 @@ for _ in range(3):
         "[] []",
         "[]",
         "overflow encountered in multiply",
+        &format!("[0 1] int64 [{product}]"),
     ];
     ensure!(found == expected, "{found:#?}");
     let told = ran.stderr_text();
