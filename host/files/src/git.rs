@@ -1,4 +1,6 @@
-//! Names of git's own directories: who can write there has git run programs of theirs.
+//! Directories that git takes for its own: who can write there has git run programs of theirs.
+
+use cap_std::fs::Dir;
 
 /// Returns true if a file system could take the name for `.git`.
 ///
@@ -9,9 +11,46 @@ pub fn is_git_name(name: &str) -> bool {
     [".git", "git~1"].iter().any(|git| name.eq_ignore_ascii_case(git))
 }
 
+/// Returns true if `name` would make a directory a repository, beside what the directory has already.
+///
+/// git takes any directory for one that has `HEAD`, `objects` and `refs`, or `HEAD` and a file that names where the others
+/// are, and runs programs that the `config` beside them names.
+pub(crate) fn completes_repository(dir: &Dir, name: &str) -> bool {
+    const PARTS: [(&str, &[&str]); 5] = [
+        ("HEAD", &["objects", "refs"]),
+        ("HEAD", &["commondir"]),
+        ("objects", &["HEAD", "refs"]),
+        ("refs", &["HEAD", "objects"]),
+        ("commondir", &["HEAD"]),
+    ];
+    let is_there = |other: &&str| dir.symlink_metadata(other).is_ok();
+    PARTS.iter().any(|(part, others)| name.eq_ignore_ascii_case(part) && others.iter().all(is_there))
+}
+
 #[cfg(test)]
 mod tests {
+    use cap_std::ambient_authority;
+
     use super::*;
+
+    #[test]
+    fn the_last_part_of_a_repository_is_known() -> std::io::Result<()> {
+        let home = tempfile::tempdir()?;
+        let dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
+        let parts = ["HEAD", "objects", "refs"];
+        for last in parts {
+            for part in parts.iter().filter(|part| **part != last) {
+                assert!(!completes_repository(&dir, part), "{part} before {last}");
+                dir.create_dir(part)?;
+            }
+            assert!(completes_repository(&dir, last) && !completes_repository(&dir, "config"), "{last}");
+            parts.iter().filter(|part| **part != last).try_for_each(|part| dir.remove_dir(part))?;
+        }
+        assert!(!completes_repository(&dir, "commondir"));
+        dir.write("HEAD", "ref: refs/heads/main")?;
+        assert!(completes_repository(&dir, "commondir") && completes_repository(&dir, "CommonDir"));
+        Ok(())
+    }
 
     #[test]
     fn names_of_git_directories_are_known() {

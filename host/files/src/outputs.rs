@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::budget::Budget;
 use crate::collect::Left;
-use crate::git::is_git_name;
+use crate::git::{completes_repository, is_git_name};
 use crate::hex::hex;
 use crate::open::{make_dirs, open_below, parts_below};
 use crate::sys::{allocated, changed_at, is_runnable, make_runnable};
@@ -24,7 +24,7 @@ const MAX_THIN: u64 = 64;
 /// Files are written beside their place under another name and then renamed, so that nobody sees half a file and a
 /// link that stands in the way is replaced and not followed. Of a file's mode only whether its owner may run it comes
 /// along. What cannot be brought, changes meanwhile, or would be more than `budget`, is named with the reason, and so is
-/// what would lie in a `.git` directory: git runs programs that such a directory names.
+/// what would lie in a `.git` directory, or make its directory a repository: git runs programs that such a directory names.
 pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (&Dir, &HostPath), budget: &mut Budget) {
     let FileChanges { created, modified, skipped, .. } = changes;
     for file in created.iter_mut().chain(modified) {
@@ -63,6 +63,13 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Bu
     }
     if !budget.take(len) {
         return Err(io::Error::other(budget.refusal()));
+    }
+    for (depth, part) in parts.iter().enumerate() {
+        if completes_repository(&make_dirs(out, &parts[..depth])?, part) {
+            return Err(io::Error::other(
+                "it would make its directory a git repository, which can name programs to run",
+            ));
+        }
     }
     let to = make_dirs(out, parents)?;
     // Short whatever the name is, and nobody's who writes to the same directory.
