@@ -146,9 +146,8 @@ mod tests {
     use super::*;
 
     fn needs(text: &str) -> Needs {
-        let dir = tempfile::tempdir().expect("a directory");
-        let analyzer = codebox_analysis::Analyzer::below(&dir.path().join("programs"));
-        analyzer.python_needs(text, codebox_analysis::Budget::default()).expect("the text is harmless")
+        let parser = crate::testing::Parser::new();
+        parser.analyzer.python_needs(text, codebox_analysis::Budget::default()).expect("the text is harmless")
     }
 
     fn image(name: &str, imports: &[&str], size: u64) -> ImageFacts {

@@ -22,6 +22,8 @@ pub mod journal;
 pub mod needs;
 pub mod router;
 pub mod run;
+#[cfg(test)]
+mod testing;
 
 pub use admission::{
     Admitted, Denied, EnvRequest, MAX_PROGRAM, PackageNeeds, Policy, Preference, Process, Program, Request, SCRIPT_DIR,

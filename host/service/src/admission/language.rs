@@ -162,9 +162,9 @@ mod tests {
     }
 
     /// Has texts parsed.
-    struct Parsing(codebox_analysis::Analyzer);
+    struct Parsing<'a>(&'a codebox_analysis::Analyzer);
 
-    impl Surroundings for Parsing {
+    impl Surroundings for Parsing<'_> {
         fn env_var(&self, _name: &str) -> Option<std::ffi::OsString> {
             None
         }
@@ -179,8 +179,8 @@ mod tests {
     }
 
     fn look(path: &str, text: &str) -> Option<Language> {
-        let dir = tempfile::tempdir().expect("a directory");
-        let parsing = Parsing(codebox_analysis::Analyzer::below(&dir.path().join("programs")));
+        let parser = crate::testing::Parser::new();
+        let parsing = Parsing(&parser.analyzer);
         of(Path::new(path), text.as_bytes(), &[("lua".to_owned(), named("lua"))].into(), &parsing)
     }
 

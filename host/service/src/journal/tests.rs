@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use super::*;
+use crate::testing::Home;
 
 fn accepted(backend: &BackendId) -> Accepted<'_> {
     const SOURCE: &Source = &Source::Inline(String::new());
@@ -17,7 +18,7 @@ const WASM: BackendId = BackendId::new("wasm");
 
 #[test]
 fn a_job_runs_and_ends_once() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let entry = journal.accept(accepted(&WASM)).expect("room");
     let id = entry.id().to_owned();
@@ -33,7 +34,7 @@ fn a_job_runs_and_ends_once() {
 
 #[test]
 fn a_job_without_an_end_was_interrupted() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let id = journal.accept(accepted(&WASM)).expect("room").id().to_owned();
     for _ in 0..2 {
@@ -46,7 +47,7 @@ fn a_job_without_an_end_was_interrupted() {
 
 #[test]
 fn a_job_that_is_in_the_history_twice_is_listed_once() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let entry = journal.accept(accepted(&WASM)).expect("room");
     let (id, mut record) = (entry.id().to_owned(), entry.record.clone());
@@ -68,7 +69,7 @@ fn files(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_process_that_was_taken_over_changes_no_other_job() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let first = journal.accept(accepted(&WASM)).expect("room");
     let earlier = first.id().to_owned();
@@ -102,7 +103,7 @@ fn a_process_that_was_taken_over_changes_no_other_job() {
 #[test]
 #[cfg(target_os = "linux")]
 fn nothing_is_held_open_through_which_the_history_changes() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let entry = journal.accept(accepted(&WASM)).expect("room");
     let mut writable = Vec::new();
@@ -122,7 +123,7 @@ fn nothing_is_held_open_through_which_the_history_changes() {
 
 #[test]
 fn a_job_that_was_passed_on_has_the_other_ones_end() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let first = journal.accept(accepted(&WASM)).expect("room");
     let id = first.id().to_owned();
@@ -140,7 +141,7 @@ fn a_job_that_was_passed_on_has_the_other_ones_end() {
 
 #[test]
 fn a_line_that_was_cut_costs_itself_alone() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     fs::write(home.path().join("history.jsonl"), "{\"id\":\"cu").expect("room");
     fs::write(home.path().join("broken.job"), "{").expect("room");
@@ -153,7 +154,7 @@ fn a_line_that_was_cut_costs_itself_alone() {
 
 #[test]
 fn a_long_history_begins_another_page_and_loses_nothing_recent() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let mut ids = BTreeSet::new();
     let mut end = |count: usize| {
@@ -177,7 +178,7 @@ fn a_long_history_begins_another_page_and_loses_nothing_recent() {
 
 #[test]
 fn an_end_that_comes_two_pages_late_is_not_lost() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     let long = journal.accept(accepted(&WASM)).expect("room");
     let id = long.id().to_owned();
@@ -192,7 +193,7 @@ fn an_end_that_comes_two_pages_late_is_not_lost() {
 
 #[test]
 fn a_job_that_cannot_be_noted_leaves_no_note() {
-    let home = tempfile::tempdir().expect("a directory");
+    let home = Home::new();
     let journal = Journal::open(home.path()).expect("room");
     fs::create_dir(home.path().join("history.jsonl")).expect("room");
     assert!(journal.accept(accepted(&WASM)).is_err());

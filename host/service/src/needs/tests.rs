@@ -1,12 +1,7 @@
 use codebox_core::{ByteSize, Limit, Source};
 
 use super::*;
-
-fn analyzer() -> (tempfile::TempDir, Analyzer) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let analyzer = Analyzer::below(&dir.path().join("programs"));
-    (dir, analyzer)
-}
+use crate::testing::Parser;
 
 fn words(needs: Needs) -> Vec<String> {
     needs.powers.into_iter().map(|need| need.words).collect()
@@ -14,8 +9,8 @@ fn words(needs: Needs) -> Vec<String> {
 
 #[test]
 fn every_language_is_parsed_as_its_own() {
-    let (_dir, analyzer) = analyzer();
-    let needs = |job: &Job| needs_of(job, &Neighbours::none(), &analyzer).0;
+    let Parser { analyzer, .. } = &Parser::new();
+    let needs = |job: &Job| needs_of(job, &Neighbours::none(), analyzer).0;
     let python = Job::python("import os, threading\nthreading.Thread()");
     assert_eq!(needs(&python).modules().collect::<Vec<_>>(), ["os", "threading"]);
     assert_eq!(words(needs(&python)), ["threading.Thread"]);
@@ -32,7 +27,7 @@ fn every_language_is_parsed_as_its_own() {
 
 #[test]
 fn modules_beside_the_program_are_its_own() {
-    let (_dir, analyzer) = analyzer();
+    let Parser { analyzer, .. } = &Parser::new();
     let dir = tempfile::tempdir().expect("a directory");
     for name in ["torch.py", "subprocess.py", "loop.py"] {
         std::fs::write(dir.path().join(name), "").expect("a file");
@@ -44,7 +39,7 @@ fn modules_beside_the_program_are_its_own() {
         ..crate::Request::new(crate::Program::Inline(text.to_owned()))
     };
     let admitted = crate::admit(request, &crate::Policy::default(), &crate::Process).expect("it is allowed");
-    let found = |neighbours: &Neighbours| words(needs_of(admitted.job(), neighbours, &analyzer).0);
+    let found = |neighbours: &Neighbours| words(needs_of(admitted.job(), neighbours, analyzer).0);
     assert_eq!(found(&Neighbours::of(&admitted)), ["import numba", "loop.run_in_executor"]);
     let all = ["import torch", "import numba", "subprocess.run", "loop.run_in_executor"];
     assert_eq!(found(&Neighbours::none()), all);
@@ -52,6 +47,7 @@ fn modules_beside_the_program_are_its_own() {
 
 #[test]
 fn a_failed_analysis_is_told_and_not_fatal() {
+    let _alone = Parser::new();
     let analyzer = Analyzer::of_program("/nonexistent/analyzer".into(), std::time::Duration::from_secs(1));
     let job = Job::python("import os");
     let (needs, why) = needs_of(&job, &Neighbours::none(), &analyzer);
@@ -63,10 +59,10 @@ fn a_failed_analysis_is_told_and_not_fatal() {
 
 #[test]
 fn the_memory_of_a_job_bounds_the_analysis_of_its_text() {
-    let (_dir, analyzer) = analyzer();
+    let Parser { analyzer, .. } = &Parser::new();
     let text = format!("import os\nx = [{}]\n", "a,".repeat(100_000));
     let mut job = Job::python(text);
-    let look = |job: &Job| needs_of(job, &Neighbours::none(), &analyzer);
+    let look = |job: &Job| needs_of(job, &Neighbours::none(), analyzer);
     // First, because an answer is kept for the same text.
     job.limits.memory = Limit::At(ByteSize::mib(1));
     let (needs, why) = look(&job);
