@@ -38,7 +38,7 @@ pub fn serve() -> io::Result<()> {
         if !serve_one(worker, &mut requests, &mut reports)? {
             return Ok(());
         }
-        // Nothing is left in a buffer: the host asks again only after it was answered. An error is met again by reading.
+        // The host asks again only after it was answered, so no request waits in the buffer. Reading reports an error again.
         let _ = poll(&mut [PollFd::from_borrowed_fd(requests.as_fd(), PollFlags::IN)], Some(&PAUSE));
     }
 }

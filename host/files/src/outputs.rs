@@ -64,14 +64,7 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Bu
     if !budget.take(len) {
         return Err(io::Error::other(budget.refusal()));
     }
-    for (depth, part) in parts.iter().enumerate() {
-        if completes_repository(&make_dirs(out, &parts[..depth])?, part) {
-            return Err(io::Error::other(
-                "it would make its directory a git repository, which can name programs to run",
-            ));
-        }
-    }
-    let to = make_dirs(out, parents)?;
+    let to = make_parents(out, parents, name)?;
     // Short whatever the name is, and nobody's who writes to the same directory.
     let temp = format!(".codebox-{}-{:016x}", std::process::id(), rand::random::<u64>());
     let mut options = OpenOptions::new();
@@ -87,6 +80,21 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Bu
         let _ = to.remove_file(&temp);
     }
     copied
+}
+
+/// Opens the directory of a file to bring out, and makes what is missing of it; no part of the path may complete a repository.
+fn make_parents(out: &Dir, parents: &[&str], name: &str) -> io::Result<Dir> {
+    let refusal = "it would make its directory a git repository, which can name programs to run";
+    let check = |dir: &Dir, part| {
+        if completes_repository(dir, part) { Err(io::Error::other(refusal)) } else { Ok(()) }
+    };
+    let mut dir = out.try_clone()?;
+    for parent in parents {
+        check(&dir, parent)?;
+        dir = make_dirs(&dir, &[parent])?;
+    }
+    check(&dir, name)?;
+    Ok(dir)
 }
 
 /// Checks that what was copied is one state of the file, and the one that was listed.

@@ -82,7 +82,7 @@ impl ProgramFile {
 fn verified(path: &Path, seal: &Path, content: &[u8]) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     open_itself(options.read(true));
-    // What is missing, or a link, is replaced.
+    // The caller writes a missing file, and replaces a link.
     let Ok(mut file) = options.open(path) else { return Ok(None) };
     let meta = file.metadata()?;
     let length = u64::try_from(content.len()).map_err(io::Error::other)?;

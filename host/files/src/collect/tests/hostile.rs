@@ -64,6 +64,31 @@ fn nothing_is_copied_into_a_git_directory() -> Result<()> {
 }
 
 #[test]
+fn no_directory_becomes_a_repository() -> Result<()> {
+    let bench = Bench::new()?;
+    // The second one is completed by what an earlier job brought out.
+    for dir in ["objects", "refs", "deep/bare/refs"] {
+        fs::create_dir_all(bench.work().join(dir))?;
+        fs::write(bench.work().join(dir).join("file"), "new")?;
+    }
+    fs::write(bench.work().join("HEAD"), "ref: refs/heads/main")?;
+    fs::write(bench.work().join("config"), "[core]")?;
+    fs::create_dir_all(bench.out().join("deep/bare/objects"))?;
+    fs::write(bench.out().join("deep/bare/HEAD"), "ref: refs/heads/main")?;
+    let found = bench.collect()?;
+    assert!(reason(&found, "/work/deep/bare/refs/file")?.contains("git repository"));
+    assert_eq!(entries(&bench.out().join("deep/bare"))?, ["HEAD", "objects"]);
+    let parts = entries(&bench.out())?;
+    assert!(parts.contains(&"config".to_owned()), "{parts:?}");
+    assert_eq!(
+        parts.iter().filter(|part| ["HEAD", "objects", "refs"].contains(&part.as_str())).count(),
+        2,
+        "{parts:?}"
+    );
+    Ok(())
+}
+
+#[test]
 fn p2_an_out_directory_that_became_a_link_takes_nothing() -> Result<()> {
     let bench = Bench::new()?;
     let outside = bench.home.path().join("outside");

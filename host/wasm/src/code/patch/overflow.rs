@@ -1,8 +1,8 @@
 //! Products of 32-bit integers that tell of an overflow.
 //!
 //! The loops of numpy's ufuncs compute integers without a word where they overflow. A loop that a patch names here looks
-//! through its factors first, and sets numpy's status of floating-point errors if a product does not fit: numpy then warns of
-//! it as it does for floats, where the program has not turned that off.
+//! through its factors first, and sets numpy's status of floating-point errors if a product does not fit. numpy looks at that
+//! status after each ufunc and warns, where the program has not turned that off.
 
 use serde::Deserialize;
 use wasm_encoder::{BlockType, Instruction, MemArg, ValType};

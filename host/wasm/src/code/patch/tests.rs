@@ -170,7 +170,7 @@ const LOOP: &str = r#"(module
 
 const CHECKED: &str = "[[overflow]]\nfunction = \"multiply\"\nfactors = [0, 1]\ncall = \"raise\"";
 
-/// How often the loop calls `raise`, for operands at these places with these steps.
+/// Runs the checked loop and returns its calls of `raise`, for operands at these places with these steps.
 fn raised(patch: &str, words: &[i32], (places, steps): ([i32; 3], [i32; 3]), count: i32) -> i32 {
     let wasm = patched(patch, &wat::parse_str(LOOP).expect("a module")).expect("it fits");
     let engine = wasmtime::Engine::default();
