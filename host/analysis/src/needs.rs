@@ -69,19 +69,19 @@ impl Needs {
     }
 }
 
-/// Returns true if a Python text can have needs: only imports show any, and too long a text is not parsed.
+/// Returns true if a Python text can have needs: only imports show any.
 #[must_use]
 pub fn can_need(text: &str) -> bool {
-    text.len() <= LONGEST_PYTHON && text.contains("import")
+    text.contains("import")
 }
 
 /// Returns true if a text of JavaScript or TypeScript can have needs: without any of these words it has only the language
-/// itself, and too long a text is not parsed.
+/// itself.
 #[must_use]
 pub fn script_can_need(text: &str) -> bool {
     const WORDS: [&str; 9] =
         ["import", "require", "fetch", "WebSocket", "EventSource", "Worker", "WebAssembly", "Stream(", " from "];
-    text.len() <= LONGEST_SCRIPT && WORDS.iter().any(|word| text.contains(word))
+    WORDS.iter().any(|word| text.contains(word))
 }
 
 #[cfg(all(test, feature = "client"))]

@@ -210,7 +210,14 @@ fn the_reason_of_a_failure_is_told() {
         Err(AnalysisError::Cpu { most: short })
     );
     let long = strip(&analyzer, &" ".repeat(2 << 20), Budget::default());
-    assert!(split_answer(&long.answer).expect_err("it is too long").message.contains("more than what is parsed"));
+    assert!(
+        split_answer(&long.answer)
+            .expect_err("it is too long")
+            .message
+            .contains("more than the 1048576 that are parsed")
+    );
+    let deep = strip(&analyzer, &nested("(", "1", ")", 200_000), Budget::default());
+    assert!(split_answer(&deep.answer).expect_err("it is too deep").message.contains("nests too deeply"));
     let error = split_answer(&strip(&analyzer, "let a: = 1", Budget::default()).answer).expect_err("a syntax error");
     assert_eq!((error.line, error.column), (Some(1), Some(8)));
     serves(&analyzer);
@@ -240,6 +247,15 @@ fn one_that_was_started_ahead_serves_after_no_more_may_be_started() {
     closed.start_ahead();
     let error = closed.python_needs("import os", Budget::default()).expect_err("none may be started");
     assert!(error.to_string().contains("confined"), "{error}");
+}
+
+#[test]
+fn the_error_of_starting_ahead_is_told_after_no_more_may_be_started() {
+    let analyzer = Analyzer::of_program("/nonexistent/analyzer".into(), Duration::from_secs(5));
+    analyzer.start_ahead();
+    analyzer.close();
+    let error = analyzer.python_needs("import os", Budget::default()).expect_err("there is no such program");
+    assert!(error.to_string().contains("No such file"), "{error}");
 }
 
 /// The same texts in a process of little address space: neither it nor its analyzers end where an allocation fails.

@@ -3,17 +3,16 @@
 use codebox_analysis::{LONGEST_PYTHON, Needs, SyntaxFault};
 use ruff_python_parser::{ParseError, parse_module};
 
-mod depth;
 mod gathered;
 mod imports;
 mod powers;
 
 /// Finds the imports of a program's text, and what it needs that WebAssembly does not give.
 ///
-/// Nothing is found in a text that is long or that nests deeply.
+/// Nothing is found in a text that is longer than [`LONGEST_PYTHON`]. Walking over a tree takes stack for each of its levels.
 #[must_use]
 pub fn python_needs(text: &str) -> Needs {
-    if text.len() > LONGEST_PYTHON || !depth::is_shallow(text) {
+    if text.len() > LONGEST_PYTHON {
         return Needs::default();
     }
     let module = match parse_module(text) {
@@ -25,10 +24,10 @@ pub fn python_needs(text: &str) -> Needs {
     Needs { imports, powers, syntax_error: None }
 }
 
-/// Returns true if a text can be Python; one that is too long or nests too deeply to be parsed can.
+/// Returns true if a text can be Python; one that is too long to be parsed can.
 #[must_use]
 pub fn can_be_python(text: &str) -> bool {
-    text.len() > LONGEST_PYTHON || !depth::is_shallow(text) || parse_module(text).is_ok()
+    text.len() > LONGEST_PYTHON || parse_module(text).is_ok()
 }
 
 fn fault(text: &str, error: &ParseError) -> SyntaxFault {

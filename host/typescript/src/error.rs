@@ -22,10 +22,7 @@ pub enum StripError {
         /// The most that is parsed.
         most: usize,
     },
-    /// Parsing it takes more memory than there is, or than a text of its length may take.
-    #[error("parsing these {length} bytes of TypeScript takes more memory than they may have: write them more plainly")]
-    NoRoom {
-        /// Its length in bytes.
-        length: usize,
-    },
+    /// Its namespaces, enums and aliases did not become JavaScript in one pass.
+    #[error("the namespaces and enums of this text cannot be turned into JavaScript")]
+    Lowering,
 }

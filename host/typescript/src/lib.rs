@@ -5,8 +5,8 @@
 //! for; imports that only types need are left out. Nothing is checked but the syntax, and nothing is made older: the
 //! engine that runs the result knows modern JavaScript. JSX and decorators are refused.
 //!
-//! The text may be hostile: much of what would cost far more than its length to parse is refused, see [`StripError`]. What is
-//! left may still take any amount of memory, time and stack, so the calling process must be one that may die of it.
+//! The text may be hostile. Only its length is bounded here: parsing it may take any amount of memory, time and stack, so the
+//! calling process must be one that may die of it.
 //!
 //! # Examples
 //! ```
@@ -16,21 +16,19 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod arena;
 mod error;
 mod lower;
 mod place;
-mod room;
-mod shape;
-mod tokens;
 mod transform;
 mod unsupported;
 mod wants;
 
 pub use error::StripError;
 pub use place::Place;
-pub use room::LONGEST;
 pub use wants::{Lack, Sureness, Want};
+
+/// The longest text that is parsed, in bytes.
+pub const LONGEST: usize = 512 << 10;
 
 /// JavaScript made of TypeScript.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +47,8 @@ pub struct Stripped {
 /// # Errors
 /// [`StripError::Syntax`] where the text is no TypeScript, and others where it is not looked at.
 pub fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
-    room::with_room(text, || transform::strip(file, text))?
+    check_length(text)?;
+    transform::strip(file, text)
 }
 
 /// What the program in `text`, the content of `file`, wants that a WebAssembly guest does not have.
@@ -69,7 +68,8 @@ pub fn wants(file: &str, text: &str) -> Result<Vec<Want>, StripError> {
     if !wants::can_want(text) {
         return Ok(Vec::new());
     }
-    room::with_room(text, || wants::of(file, text))?
+    check_length(text)?;
+    Ok(wants::of(file, text))
 }
 
 /// Only parses a text, for measuring what the rest of [`strip`] costs; tells whether it is TypeScript.
@@ -78,7 +78,13 @@ pub fn wants(file: &str, text: &str) -> Result<Vec<Want>, StripError> {
 /// As for [`strip`], where the text is not looked at.
 #[doc(hidden)]
 pub fn parse_only(file: &str, text: &str) -> Result<bool, StripError> {
-    room::with_room(text, || transform::parse_only(file, text))
+    check_length(text)?;
+    Ok(transform::parse_only(file, text))
+}
+
+fn check_length(text: &str) -> Result<(), StripError> {
+    let length = text.len();
+    if length > LONGEST { Err(StripError::Long { length, most: LONGEST }) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use oxc::allocator::Allocator;
 use oxc::ast::ast::{ImportOrExportKind, Program, Statement};
 use oxc::codegen::{Codegen, CodegenOptions, IndentChar};
 use oxc::diagnostics::OxcDiagnostic;
@@ -11,13 +12,11 @@ use oxc::span::SourceType;
 use oxc::transformer::{TransformOptions, Transformer};
 use oxc_sourcemap::{SourceMap, Token};
 
-use crate::Stripped;
-use crate::arena;
 use crate::error::StripError;
 use crate::lower::{Columns, Lowered, lowered};
 use crate::place::Place;
-use crate::room::LONGEST;
 use crate::unsupported::unsupported;
+use crate::{LONGEST, Stripped};
 
 /// The kind of source that a file is. JSX is in none of them, so that its text never hides anything.
 fn source_type(file: &str) -> SourceType {
@@ -25,7 +24,7 @@ fn source_type(file: &str) -> SourceType {
 }
 
 pub(crate) fn parse_only(file: &str, text: &str) -> bool {
-    let Some(allocator) = arena::for_text(text.len()) else { return false };
+    let allocator = Allocator::new();
     let parsed = Parser::new(&allocator, text, source_type(file)).parse();
     !parsed.panicked && !parsed.diagnostics.has_errors()
 }
@@ -35,8 +34,8 @@ pub(crate) fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
         Once::Stripped(stripped) => Ok(stripped),
         Once::Lowered(lowered) => match once(file, &lowered.text, Some(&lowered.columns))? {
             Once::Stripped(stripped) => Ok(stripped),
-            // Nothing is left to lower in it.
-            Once::Lowered(_) => Err(StripError::NoRoom { length: text.len() }),
+            // A lowered text has nothing left to lower.
+            Once::Lowered(_) => Err(StripError::Lowering),
         },
     }
 }
@@ -54,7 +53,7 @@ fn once(file: &str, text: &str, columns: Option<&Columns>) -> Result<Once, Strip
         let first = diagnostics.errors().next().map(|error| syntax(file, text, columns, error));
         first.map_or(Ok(()), Err)
     };
-    let allocator = arena::for_text(text.len()).ok_or(StripError::NoRoom { length: text.len() })?;
+    let allocator = Allocator::new();
     let parsed = Parser::new(&allocator, text, source_type(file)).parse();
     failed(parsed.diagnostics)?;
     let mut program = parsed.program;

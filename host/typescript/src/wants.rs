@@ -1,5 +1,6 @@
 //! What a program wants of an operating system, by its syntax tree.
 
+use oxc::allocator::Allocator;
 use oxc::ast::ast::{
     Argument, CallExpression, Class, ExportAllDeclaration, ExportFromDeclaration, Expression, Function,
     IdentifierReference, ImportDeclaration, ImportExpression, ImportOrExportKind, NewExpression, Statement,
@@ -10,8 +11,6 @@ use oxc::parser::Parser;
 use oxc::semantic::{ScopeFlags, Scoping, SemanticBuilder, SymbolId};
 use oxc::span::SourceType;
 
-use crate::arena;
-use crate::error::StripError;
 use crate::place::Place;
 use names::Names;
 
@@ -77,19 +76,19 @@ fn source_type(file: &str) -> SourceType {
     }
 }
 
-pub(crate) fn of(file: &str, text: &str) -> Result<Vec<Want>, StripError> {
-    let allocator = arena::for_text(text.len()).ok_or(StripError::NoRoom { length: text.len() })?;
+pub(crate) fn of(file: &str, text: &str) -> Vec<Want> {
+    let allocator = Allocator::new();
     let parsed = Parser::new(&allocator, text, source_type(file)).parse();
     // Only the language itself tells of errors. What can be read in spite of them is.
     if parsed.panicked {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let scoping = SemanticBuilder::new().build(&parsed.program).semantic.into_scoping();
     let mut names = Names::new(&scoping);
     names.visit_program(&parsed.program);
     let mut look = Look { names: &names, scoping: &scoping, spare: 0, found: Vec::new() };
     look.visit_program(&parsed.program);
-    Ok(in_order(text, look.found))
+    in_order(text, look.found)
 }
 
 /// The wants in the order of the text, with their lines.

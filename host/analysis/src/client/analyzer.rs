@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::cache::Cache;
 use super::error::AnalysisError;
 use super::pool::{Pool, Source};
-use crate::needs::{LONGEST_PYTHON, Needs, can_need, script_can_need};
-use crate::protocol::{End, Header, MAX_ANSWER, Task};
+use crate::needs::{LONGEST_PYTHON, LONGEST_SCRIPT, Needs, can_need, script_can_need};
+use crate::protocol::{End, Header, MAX_ANSWER, MAX_TEXT, Task};
 use crate::strip::{StripFault, StripRequest, encode_fault};
 
 /// The longest wait for an answer, with the wait for an analyzer that is free. What a text may take ends long before.
@@ -123,11 +123,12 @@ impl Analyzer {
     /// Finds what a Python program needs.
     ///
     /// # Errors
-    /// When the text takes more than `budget`, or no analyzer can be had.
+    /// When the text is too long or takes more than `budget`, or no analyzer can be had.
     pub fn python_needs(&self, text: &str, budget: Budget) -> Result<Needs, AnalysisError> {
         if !can_need(text) {
             return Ok(Needs::default());
         }
+        check_length(text, LONGEST_PYTHON)?;
         self.needs(Task::PythonNeeds, text, budget)
     }
 
@@ -139,6 +140,7 @@ impl Analyzer {
         if !script_can_need(text) {
             return Ok(Needs::default());
         }
+        check_length(text, LONGEST_SCRIPT)?;
         self.needs(Task::ScriptNeeds { file: ending(file) }, text, budget)
     }
 
@@ -187,7 +189,7 @@ impl Analyzer {
         let cpu_ms = u64::try_from(cpu.as_millis()).unwrap_or(u64::MAX).max(1);
         let header = Header { task, memory, cpu_ms };
         let Some(request) = header.request(text) else {
-            return (Err(AnalysisError::Long { length: text.len() }), Used::default());
+            return (Err(AnalysisError::Long { length: text.len(), most: MAX_TEXT }), Used::default());
         };
         let (report, answer) = match self.pool.exchange(&request, most_answer) {
             Ok(reported) => reported,
@@ -207,6 +209,11 @@ impl Analyzer {
         };
         (answer, used)
     }
+}
+
+fn check_length(text: &str, most: usize) -> Result<(), AnalysisError> {
+    let length = text.len();
+    if length > most { Err(AnalysisError::Long { length, most }) } else { Ok(()) }
 }
 
 fn malformed() -> AnalysisError {

@@ -25,10 +25,12 @@ pub enum AnalysisError {
     #[error("the parser failed on it")]
     Crashed,
     /// It is longer than what is parsed.
-    #[error("its {length} bytes are more than what is parsed")]
+    #[error("its {length} bytes are more than the {most} that are parsed")]
     Long {
         /// Its length in bytes.
         length: usize,
+        /// The most bytes that are parsed.
+        most: usize,
     },
     /// The analyzer did not answer in time, or all were busy for so long.
     #[error("the analyzer did not answer within {0:?}")]

@@ -73,6 +73,8 @@ struct State {
     busy: usize,
     /// The thread that starts the first process ahead of time.
     ahead: Option<JoinHandle<()>>,
+    /// The error of starting it, for texts that come when none may be started any more.
+    failed: Option<AnalysisError>,
     /// Set once no process may be started any more.
     is_closed: bool,
 }
@@ -104,11 +106,13 @@ impl Pool {
         }
         let pool = Arc::clone(self);
         let start = move || {
-            // The text that needs it tells why it cannot be started.
-            let process = pool.start().ok();
+            let started = pool.start();
             let mut state = pool.state();
             state.busy -= 1;
-            state.idle.extend(process);
+            match started {
+                Ok(process) => state.idle.push(process),
+                Err(error) => state.failed = Some(error),
+            }
             drop(state);
             pool.changed.notify_one();
         };
@@ -182,8 +186,12 @@ impl Pool {
 
     fn start(&self) -> Result<Process, AnalysisError> {
         let failed = |error: io::Error| AnalysisError::Start(error.to_string());
-        if self.state().is_closed {
-            return Err(AnalysisError::Start("this process is confined and starts no other".to_owned()));
+        {
+            let state = self.state();
+            if state.is_closed {
+                let confined = || AnalysisError::Start("this process is confined and starts no other".to_owned());
+                return Err(state.failed.clone().unwrap_or_else(confined));
+            }
         }
         let program = match self.program.get() {
             Some(program) => program,

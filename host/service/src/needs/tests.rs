@@ -53,6 +53,9 @@ fn a_failed_analysis_is_told_and_not_fatal() {
     let (needs, why) = needs_of(&job, &Neighbours::none(), &analyzer);
     assert_eq!(needs, Needs::default());
     assert!(why.expect("it is told").contains("cannot start the analyzer"));
+    let long = Job::python(format!("import os\n#{}", " ".repeat(256 << 10)));
+    let why = needs_of(&long, &Neighbours::none(), &analyzer).1;
+    assert!(why.expect("it is told").contains("more than the 262144 that are parsed"));
     // Where nothing is to be parsed no analyzer is needed.
     assert_eq!(needs_of(&Job::python("print(1)"), &Neighbours::none(), &analyzer).1, None);
 }

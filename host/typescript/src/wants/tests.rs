@@ -152,10 +152,6 @@ fn hostile_texts_take_no_more_than_others() {
     assert!(matches!(wants("a.js", &long), Err(StripError::Long { .. })));
     let huge = format!("fetch('x')\n{}", " ".repeat(16 << 20));
     assert!(matches!(wants("a.js", &huge), Err(StripError::Long { .. })));
-    for nested in ["(", "[", "{a:", "`${", "f<", "if(1)", "(function(){", "a?.["] {
-        let text = format!("fetch('x');{}", nested.repeat(40_000));
-        assert!(matches!(wants("a.js", &text), Err(StripError::Syntax { .. })), "{nested}");
-    }
     let names: String = (0..20_000).map(|n| format!("const a{} = a{n}.x;", n + 1)).collect();
     assert_eq!(shown("a.js", &format!("import * as a0 from 'net';{names}")), [""; 0]);
     let calls = "function f() { fetch('x') }\n".repeat(10_000);
