@@ -145,18 +145,18 @@ impl Process {
 
     /// The user's settings, narrowed by the project's.
     fn user_settings(&self) -> Result<Settings, Failure> {
-        let user = settings(&self.places()?.config_file())?;
-        let project = settings(Path::new(PROJECT_FILE))?;
+        let user = settings(settings::read_user(&self.places()?.config_file()))?;
+        let project = settings(settings::read_project(Path::new(PROJECT_FILE)))?;
         Ok(narrow(&user, &project, Path::new(PROJECT_FILE))?)
     }
 }
 
-/// What a configuration file says.
-fn settings(path: &Path) -> Result<Settings, Failure> {
-    settings::read(path).map_err(|error| match error {
+/// Gives the error of a configuration file its kind and its fix.
+fn settings(read: Result<Settings, SettingsError>) -> Result<Settings, Failure> {
+    read.map_err(|error| match error {
         SettingsError::Bad(error) => Failure::from(error),
         error @ SettingsError::Unreadable { .. } => {
-            Failure::new(ResultKind::InvalidRequest, error.to_string()).with_fix("mend the file, or move it away")
+            Failure::new(ResultKind::InvalidRequest, error.to_string()).with_fix("correct the file, or move it away")
         }
     })
 }

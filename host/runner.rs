@@ -171,7 +171,7 @@ impl Runner {
             let facts = shelf.images(Some(language))?.iter().map(|image| image.facts()).collect();
             images.push((language.clone(), facts));
         }
-        let settings = settings::read(&places.config_file())?;
+        let settings = settings::read_user(&places.config_file())?;
         let scratch = Arc::new(Scratch::new(&places.scratch())?);
         let analyzer = Analyzer::below(&places.programs());
         let wasm = WasmBackend::new(stores, Arc::clone(&scratch), IDLE_REGIONS).reaching(crate::network::direct());

@@ -1,8 +1,9 @@
 //! Configuration files as they lie on this machine.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use codebox_files::{Believed, read_config};
 use codebox_service::ConfigError;
 use codebox_service::config::Settings;
 
@@ -26,28 +27,20 @@ pub enum SettingsError {
     Bad(#[from] ConfigError),
 }
 
-/// What a configuration file says; nothing where there is none.
-pub(crate) fn read(path: &Path) -> Result<Settings, SettingsError> {
-    match text_of(path) {
+/// Reads the user's configuration file, which sets ceilings: no other user may be able to change it.
+pub(crate) fn read_user(path: &Path) -> Result<Settings, SettingsError> {
+    read(path, Believed::OwnOrRoot)
+}
+
+/// Reads a project's configuration file. It can only narrow, and comes with whatever the project is.
+pub(crate) fn read_project(path: &Path) -> Result<Settings, SettingsError> {
+    read(path, Believed::All)
+}
+
+fn read(path: &Path, believed: Believed) -> Result<Settings, SettingsError> {
+    match read_config(path, MAX_SETTINGS, believed) {
         Ok(Some(text)) => Ok(Settings::parse(&text, path)?),
         Ok(None) => Ok(Settings::default()),
         Err(source) => Err(SettingsError::Unreadable { path: path.to_owned(), source }),
     }
-}
-
-/// A configuration file's text, or nothing where there is none.
-///
-/// A project's file is as hostile as the project: a pipe would never end, and a device neither.
-fn text_of(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::metadata(path) {
-        Ok(meta) if !meta.is_file() => return Err(io::Error::other("it is not a regular file")),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        _ => {}
-    }
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_SETTINGS + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_SETTINGS {
-        return Err(io::Error::other("it is larger than 1 MiB"));
-    }
-    Ok(Some(text))
 }

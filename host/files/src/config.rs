@@ -1,0 +1,99 @@
+//! Configuration files, which are short and may lie anywhere.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{File, OpenOptions};
+
+use crate::sys;
+
+/// The users whose files are believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Believed {
+    /// This user and root, for a file that grants something.
+    OwnOrRoot,
+    /// All, for a file that can only take something away.
+    All,
+}
+
+/// Reads a configuration file of at most `most` bytes; `None` where there is none.
+///
+/// Links are followed, for people keep such files elsewhere. Nothing but a regular file is read, and nothing is waited for.
+///
+/// # Errors
+/// When it cannot be read, is no regular file, is longer or no UTF-8, or when a user who is not `believed` could change it or a
+/// directory that leads to it.
+pub fn read_config(path: &Path, most: u64, believed: Believed) -> io::Result<Option<String>> {
+    let mut options = OpenOptions::new();
+    let opened = File::open_ambient_with(path, sys::open_without_waiting(options.read(true)), ambient_authority());
+    let file = match opened {
+        Ok(file) => file.into_std(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if believed == Believed::OwnOrRoot {
+        sys::check_own_or_root(&meta).map_err(|reason| io::Error::new(io::ErrorKind::PermissionDenied, reason))?;
+        sys::check_parents(path)?;
+        sys::check_parents(&path.canonicalize()?)?;
+    }
+    let mut text = String::new();
+    file.take(most.saturating_add(1)).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {most} bytes")));
+    }
+    Ok(Some(text))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn read(path: &Path, believed: Believed) -> Result<Option<String>, String> {
+        read_config(path, 10, believed).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn files_that_others_can_change_grant_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let below = dir.path().join("below");
+        fs::create_dir(&below).expect("a directory");
+        let (file, link) = (below.join("config.toml"), dir.path().join("link.toml"));
+        assert_eq!(read(&file, Believed::OwnOrRoot), Ok(None));
+        fs::write(&file, "a = 1").expect("a file");
+        symlink(&file, &link).expect("a link");
+        let text = Ok(Some("a = 1".to_owned()));
+        for (of_file, of_dir, is_safe) in
+            [(0o644, 0o755, true), (0o646, 0o755, false), (0o664, 0o755, false), (0o600, 0o777, false)]
+        {
+            fs::set_permissions(&file, Permissions::from_mode(of_file)).expect("a mode");
+            fs::set_permissions(&below, Permissions::from_mode(of_dir)).expect("a mode");
+            for path in [&file, &link] {
+                assert_eq!(read(path, Believed::All), text);
+                let read = read(path, Believed::OwnOrRoot);
+                assert!(if is_safe { read == text } else { read.is_err_and(|why| why.contains("chmod go-w")) });
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_but_a_short_regular_file_is_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("config.toml");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).expect("a pipe");
+        assert_eq!(read(&path, Believed::All), Err("it is not a regular file".to_owned()));
+        assert_eq!(read(dir.path(), Believed::All), Err("it is not a regular file".to_owned()));
+        fs::remove_file(&path).expect("removed");
+        fs::write(&path, "a = 1234567").expect("a file");
+        assert_eq!(read(&path, Believed::All), Err("it is larger than 10 bytes".to_owned()));
+        fs::write(&path, [0xff]).expect("a file");
+        assert!(read(&path, Believed::All).is_err());
+    }
+}
