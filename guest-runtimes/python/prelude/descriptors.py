@@ -81,9 +81,15 @@ def umask(mask, /):
     return before
 
 
+def get_terminal_size(fd=1, /):
+    """Return the size of the terminal window as (columns, lines)."""
+    _descriptor(fd)
+    raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+
+
 def install():
-    for name, function in (("dup", dup), ("dup2", dup2), ("pipe", pipe), ("pipe2", pipe2), ("umask", umask)):
-        patches.put(os, name, function)
+    for function in (dup, dup2, get_terminal_size, pipe, pipe2, umask):
+        patches.put(os, function.__name__, function)
     if not hasattr(os, "O_CLOEXEC"):
         os.O_CLOEXEC = _CLOEXEC
         os.__all__ = [*os.__all__, "O_CLOEXEC"]

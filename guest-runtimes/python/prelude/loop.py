@@ -8,7 +8,7 @@ import socket
 import subprocess
 from asyncio import base_events, events, selector_events
 
-from _codebox import waiting
+from _codebox import missing, waiting
 
 
 class EventLoop(selector_events.BaseSelectorEventLoop):
@@ -28,6 +28,12 @@ class EventLoop(selector_events.BaseSelectorEventLoop):
 
     def _process_self_data(self, data):
         pass
+
+    def add_signal_handler(self, sig, callback, *args):
+        raise missing.optional("signals", NotImplementedError("signals are not available in this sandbox"))
+
+    def remove_signal_handler(self, sig):
+        return False
 
     async def getaddrinfo(self, host, port, *, family=0, type=0, proto=0, flags=0):
         if waiting.selector is None:

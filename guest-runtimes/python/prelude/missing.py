@@ -27,10 +27,15 @@ def refused(what, exc):
     only when the error ends the program.
     """
     if _probing():
-        _probed.append((exc, what))
-        del _probed[:-8]
-    else:
-        door.tell("missing", what=what)
+        return optional(what, exc)
+    door.tell("missing", what=what)
+    return exc
+
+
+def optional(what, exc):
+    """Returns the error to raise for a power that programs do without; it is reported only when the error ends one."""
+    _probed.append((exc, what))
+    del _probed[:-8]
     return exc
 
 
@@ -57,8 +62,10 @@ def forget():
 def ended(exc):
     """Tells what the program lacked when `exc` ended it."""
     if isinstance(exc, ModuleNotFoundError) and exc.name:
-        top = exc.name.partition(".")[0]
-        door.tell("missing", what=lacking.MODULES.get(top, "module:" + top.removeprefix("_")))
+        door.tell("missing", what=_module(exc.name.partition(".")[0]))
+    absent = _absent(exc)
+    if absent:
+        door.tell("missing", what=absent)
     raised_in = _file_of(exc)
     for kind, pattern, part, what in _endings:
         if kind == type(exc).__name__ and part in raised_in and pattern.search(str(exc)):
@@ -68,6 +75,29 @@ def ended(exc):
             door.tell("missing", what=what)
 
 
+def _module(top):
+    """The word for a module that was not found."""
+    name = top.removeprefix("_")
+    kind = "library" if top in sys.stdlib_module_names else "module"
+    return lacking.MODULES.get(top, f"{kind}:{name}")
+
+
+def _absent(exc):
+    """The word for an attribute of the library's that was not found, or None."""
+    if type(exc) is AttributeError and type(exc.obj) is types.ModuleType:
+        module, name = exc.obj.__name__, exc.name
+    elif type(exc) is ImportError:
+        module, name = exc.name, exc.name_from
+    else:
+        return None
+    if type(module) is str and type(name) is str:
+        for known, pattern, what in _attributes:
+            if known == module and pattern.fullmatch(name):
+                return what or f"python:{module}.{name}"
+    return None
+
+
+_attributes = [(module, re.compile(pattern), what) for module, pattern, what in lacking.ATTRIBUTES]
 _endings = [(kind, re.compile(pattern), part, what) for kind, pattern, part, what in lacking.ENDINGS]
 
 

@@ -98,6 +98,50 @@ fn powers() -> Vec<Case> {
             .wasm(expected().exits(1).misses("native libraries"))
             .containers(expected().prints("True\n"))
             .python("import ctypes\nprint(ctypes.CDLL(None).getpid() > 0)"),
+        code("missing::attributes_of_a_system")
+            .wasm(expected().exits(1).misses("Python's os.mkfifo"))
+            .containers(expected().prints("True\n"))
+            .python(program("import os\nos.mkfifo('/tmp/pipe')\nprint(os.path.exists('/tmp/pipe'))").wasm(expected().complains("AttributeError"))),
+        code("missing::attributes_that_are_imported")
+            .wasm(expected().exits(1).misses("processes"))
+            .containers(expected().prints("True\n"))
+            .python("from os import getppid\nprint(getppid() >= 0)"),
+        code("missing::attributes_that_programs_do_without")
+            .prints("on 80\n")
+            .look(|report| match report.at("/missing").as_array().is_none_or(Vec::is_empty) {
+                true => Ok(()),
+                false => Err(report.at("/missing").to_string()),
+            })
+            .python("import os, shutil\ntry:\n    os.getloadavg\nexcept AttributeError:\n    pass\nprint('on', shutil.get_terminal_size().columns)"),
+        code("missing::signal_handlers_of_a_loop")
+            .wasm(expected().exits(1).misses("signals"))
+            .containers(expected().prints("set\n"))
+            .python("import asyncio, signal\nasync def main():\n    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, print)\n    print('set')\nasyncio.run(main())"),
+        code("missing::terminal_size")
+            .prints("ENOTTY\n")
+            .python("import errno, os\ntry:\n    os.get_terminal_size()\nexcept OSError as e:\n    print(errno.errorcode[e.errno])"),
+        code("missing::memory_maps")
+            .wasm(expected().exits(1).misses("the module mmap"))
+            .containers(expected().prints("10\n"))
+            .python("import mmap\nprint(len(mmap.mmap(-1, 10)))"),
+        code("missing::watchdog")
+            .wasm(expected().exits(1).misses("threads"))
+            .containers(expected().prints("on\n"))
+            .python("import faulthandler\nfaulthandler.dump_traceback_later(100)\nprint('on')\nfaulthandler.cancel_dump_traceback_later()"),
+        code("missing::fonts")
+            .only_in(Tier::Wasm, "the image of a container has no Pillow")
+            .exits(1)
+            .misses("font rendering")
+            .python("from PIL import ImageFont\nImageFont.truetype('/x.ttf')"),
+        code("missing::library")
+            .only_in(Tier::Wasm, "a container has the whole library")
+            .exits(1)
+            .look(|report| match report.at("/missing/0/hint").as_str() {
+                Some(hint) if hint.contains("--isolation container") && !hint.contains("--with") => Ok(()),
+                hint => Err(format!("{hint:?}")),
+            })
+            .misses("the module syslog")
+            .python("import syslog"),
         code("missing::image_codecs")
             .only_in(Tier::Wasm, "the image of a container has no Pillow")
             .exits(1)

@@ -81,7 +81,7 @@ pub fn mark_escalated(provenance: &mut Provenance, from: BackendId, lacked: &str
 /// Whether a container has what was lacking. An image's own library is not known; of modules only those count that every
 /// interpreter with an operating system has.
 fn serves(what: &str) -> bool {
-    const MODULES: [&str; 18] = [
+    const MODULES: [&str; 21] = [
         "ssl",
         "_ssl",
         "fcntl",
@@ -94,6 +94,9 @@ fn serves(what: &str) -> bool {
         "readline",
         "sqlite3",
         "dbm",
+        "dbm.gnu",
+        "mmap",
+        "syslog",
         "multiprocessing",
         "_multiprocessing",
         "_posixshmem",
@@ -101,11 +104,19 @@ fn serves(what: &str) -> bool {
         "node:test",
         "node:inspector",
     ];
-    const POWERS: [&str; 7] =
-        ["threads", "processes", "network sockets", "signals", "hashlib.scrypt", "image codecs", "native libraries"];
+    const POWERS: [&str; 8] = [
+        "threads",
+        "processes",
+        "network sockets",
+        "signals",
+        "hashlib.scrypt",
+        "image codecs",
+        "font rendering",
+        "native libraries",
+    ];
     match what.strip_prefix("the module ") {
         Some(module) => MODULES.contains(&module),
-        None => what.starts_with("Node's ") || POWERS.contains(&what),
+        None => what.starts_with("Node's ") || what.starts_with("Python's ") || POWERS.contains(&what),
     }
 }
 
@@ -129,7 +140,7 @@ mod tests {
         let after = |report: &RunReport| after(report, &job, Escalation::Allowed);
         let failed = Outcome::Exited(1);
         assert_eq!(after(&report(failed.clone(), &["threads"])), After::Escalate("threads".to_owned()));
-        for served in ["the module ssl", "Node's crypto.createCipheriv"] {
+        for served in ["the module ssl", "Node's crypto.createCipheriv", "Python's os.mkfifo"] {
             assert_eq!(after(&report(failed.clone(), &[served])), After::Escalate(served.to_owned()));
         }
         for (outcome, missing) in [

@@ -10,7 +10,7 @@ struct Lack {
 }
 
 /// Everything that preludes report by a word of its own.
-const TABLE: [Lack; 7] = [
+const TABLE: [Lack; 8] = [
     Lack { word: "threads", name: "threads", hint: "WebAssembly has none: use asyncio, or run it where threads exist" },
     Lack {
         word: "processes",
@@ -38,6 +38,11 @@ const TABLE: [Lack; 7] = [
         hint: "save as PNG, GIF, BMP or TIFF, or run it with --isolation container --with pillow",
     },
     Lack {
+        word: "font rendering",
+        name: "font rendering",
+        hint: "use ImageFont.load_default(), or run it with --isolation container --with pillow",
+    },
+    Lack {
         word: "native libraries",
         name: "native libraries",
         hint: "WebAssembly loads none, so ctypes has nothing to call: run it with --isolation container",
@@ -52,12 +57,20 @@ pub(super) fn describe(word: &str) -> Missing {
     if let Some(module) = word.strip_prefix("module:") {
         return Missing::module(module);
     }
-    let (what, hint) = match word.strip_prefix("api:") {
-        Some(api) => (
+    let (what, hint) = match word.split_once(':') {
+        Some(("api", api)) => (
             format!("Node's {api}"),
             "the JavaScript runtime does not have it: run it in a container (--isolation container), where Node has",
         ),
-        None => (word.to_owned(), "this tier does not have it"),
+        Some(("python", attribute)) => (
+            format!("Python's {attribute}"),
+            "WebAssembly has no such system call: run it in a container (--isolation container)",
+        ),
+        Some(("library", module)) => (
+            format!("the module {module}"),
+            "the WebAssembly runtime lacks this part of Python's library: run it in a container (--isolation container)",
+        ),
+        _ => (word.to_owned(), "this tier does not have it"),
     };
     Missing { what, hint: hint.to_owned() }
 }
