@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codebox_core::{Access, GuestPath};
 use codebox_files::{hex, private_dir};
@@ -64,6 +64,8 @@ pub struct Store {
     pub(crate) parts: RuntimeParts,
     /// What was prepared, once it was found whole: a process looks at it once.
     ready: Arc<Mutex<Option<Manifest>>>,
+    /// The digest of all that images and code are made with, once it was computed.
+    parts_digest: Arc<OnceLock<String>>,
 }
 
 /// Names of the artefacts.
@@ -160,7 +162,7 @@ impl Manifest {
 impl Store {
     /// A store of one runtime below these directories; touches nothing.
     pub fn new(engine: Engine, dirs: StoreDirs, spec: RuntimeSpec, parts: RuntimeParts) -> Self {
-        Self { engine, dirs, spec: Arc::new(spec), parts, ready: Arc::default() }
+        Self { engine, dirs, spec: Arc::new(spec), parts, ready: Arc::default(), parts_digest: Arc::default() }
     }
 
     /// The runtime that this store keeps.
@@ -176,7 +178,7 @@ impl Store {
     /// Where the runtime's code and images for this engine are.
     pub fn prepared_dir(&self) -> PathBuf {
         let key = self.engine.compatibility_key();
-        self.dirs.cache.join("prepared").join(format!("{}-{key}-{}", self.spec.folder(), self.prelude_digest()))
+        self.dirs.cache.join("prepared").join(format!("{}-{key}-{}", self.spec.folder(), self.parts_digest()))
     }
 
     /// The directory that guests see as their library's.
@@ -220,14 +222,29 @@ impl Store {
     }
 
     /// A change of the prelude, of the patches or of the recipes makes other code and images.
-    fn prelude_digest(&self) -> String {
-        let recipes = self.spec.image.iter().map(|recipe| (&recipe.name, &recipe.base, &recipe.imports));
-        let patches = self.spec.patches.iter().map(|name| (PATCHER_VERSION, name, self.patch_text(name)));
-        let patches = patches.collect::<Vec<_>>();
-        let all = serde_json::to_vec(&(self.parts.prelude, recipes.collect::<Vec<_>>(), patches)).unwrap_or_default();
-        let mut digest = hex(&Sha256::digest(all));
-        digest.truncate(16);
-        digest
+    fn parts_digest(&self) -> &str {
+        self.parts_digest.get_or_init(|| {
+            let mut digest = Sha256::new();
+            // Each text after its length, so that no two lists of texts are one.
+            let mut add = |text: &str| {
+                digest.update((text.len() as u64).to_le_bytes());
+                digest.update(text);
+            };
+            for (name, text) in self.parts.prelude {
+                add(name);
+                add(text);
+            }
+            for name in &self.spec.patches {
+                add(name);
+                add(self.patch_text(name).unwrap_or_default());
+            }
+            let recipes = self.spec.image.iter().map(|recipe| (&recipe.name, &recipe.base, &recipe.imports));
+            let recipes = recipes.collect::<Vec<_>>();
+            add(&serde_json::to_string(&(PATCHER_VERSION, recipes)).unwrap_or_default());
+            let mut digest = hex(&digest.finalize());
+            digest.truncate(16);
+            digest
+        })
     }
 
     /// The version of the language that the interpreter said it is, once it has run.
