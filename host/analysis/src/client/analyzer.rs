@@ -158,6 +158,10 @@ impl Analyzer {
         if text.len() > LONGEST_PYTHON {
             return Ok(true);
         }
+        if can_need(text) {
+            // One answer serves for what follows too.
+            return Ok(self.needs(Task::PythonNeeds, text, budget)?.syntax_error.is_none());
+        }
         let (answer, _) = self.ask(Task::IsPython, text, budget, 16);
         serde_json::from_slice(&answer?).map_err(|_| malformed())
     }

@@ -127,14 +127,19 @@ fn looks_like_javascript(line: &str) -> bool {
         "try {",
         "throw ",
         "new ",
-        "class ",
-        "import ",
         "!function",
         "(()",
         "(function",
         "(async",
     ];
-    begins.iter().any(|begin| line.starts_with(begin)) || line.contains("=>") || line.contains("require(")
+    // Most Python programs have such lines, and none of those has to be parsed for this.
+    let import = line.starts_with("import ") && line.contains(['\'', '"', '{', '*']);
+    let class = line.starts_with("class ") && !line.ends_with(':');
+    begins.iter().any(|begin| line.starts_with(begin))
+        || import
+        || class
+        || line.contains("=>")
+        || line.contains("require(")
 }
 
 fn looks_like_typescript(line: &str) -> bool {
@@ -217,6 +222,20 @@ mod tests {
             ("#!/usr/bin/env lua", named("lua")),
         ] {
             assert_eq!(guessed("tool", &format!("{line}\nprint(1)\n")), language, "{line}");
+        }
+    }
+
+    #[test]
+    fn plain_imports_and_classes_of_python_are_not_parsed() {
+        for line in
+            ["import os", "import json, os as o", "    import numpy", "class A:", "class A(B):  ", "from a import b"]
+        {
+            assert!(!looks_like_javascript(line), "{line}");
+        }
+        for line in
+            ["import 'a'", "import fs from \"fs\";", "import {", "import * as a", "class A {", "class A extends B"]
+        {
+            assert!(looks_like_javascript(line), "{line}");
         }
     }
 
