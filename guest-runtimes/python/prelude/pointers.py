@@ -46,6 +46,16 @@ def _peaks(module):
     module._peak_widths = _peak_widths
 
 
+def _median(module):
+    """Lets the size of a kernel be given as default integers."""
+    numpy, median = sys.modules["numpy"], module._medfilt2d
+
+    def _medfilt2d(image, size):
+        return median(image, numpy.asarray(size).astype(numpy.intp, casting="same_kind"))
+
+    module._medfilt2d = _medfilt2d
+
+
 class _LongForInt:
     """numpy for a compiled module whose arrays of `dtype=int` are read as C longs."""
 
@@ -83,4 +93,5 @@ def install():
     hooks.after_import("pandas._libs.lib", _maybe_indices_to_slice)
     hooks.after_import("pandas.core.internals.managers", _block_manager)
     hooks.after_import("scipy.signal._peak_finding", _peaks)
+    hooks.after_import("scipy.signal._sigtools", _median)
     hooks.after_import("sklearn.utils._random", _sampling)

@@ -110,7 +110,7 @@ pub fn choose_image(language: &Language, needs: &Needs, available: &[ImageFacts]
         }
         None => ImageChoice {
             name: default_name.to_owned(),
-            reason: "no other image has more of what the program imports".to_owned(),
+            reason: "the program imports nothing that only another image has".to_owned(),
         },
     }
 }

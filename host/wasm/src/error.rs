@@ -48,7 +48,7 @@ pub enum WasmError {
         reason: String,
     },
     /// A stored artefact is missing, cut short, changed or made by another version.
-    #[error("{path} is damaged: {reason}")]
+    #[error("{path}: {reason}")]
     Damaged {
         /// The artefact's file.
         path: PathBuf,

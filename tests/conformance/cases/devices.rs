@@ -64,6 +64,9 @@ fn descriptors() -> Vec<Case> {
         code("descriptors::pipe")
             .prints("b'hello'\nb''\nBrokenPipeError\nBlockingIOError\n65536\n")
             .python("import os\nr, w = os.pipe()\nos.write(w, b'hello')\nprint(os.read(r, 100))\nos.close(w)\nprint(os.read(r, 100))\nos.close(r)\nr, w = os.pipe()\nos.close(r)\ntry: os.write(w, b'x')\nexcept OSError as e: print(type(e).__name__)\nos.close(w)\nr, w = os.pipe()\nos.set_blocking(r, False)\ntry: os.read(r, 1)\nexcept OSError as e: print(type(e).__name__)\nos.set_blocking(w, False)\nprint(os.write(w, b'x' * 100000))"),
+        code("devices::poll_of_a_closed_descriptor")
+            .prints("True\n")
+            .python("import os, select\nr, w = os.pipe()\nos.close(r)\npoll = select.poll()\npoll.register(r, select.POLLIN)\nprint(poll.poll(10) == [(r, select.POLLNVAL)])"),
         code("descriptors::pipe_as_files")
             .prints("line\n[]\n[True]\n")
             .python("import os, selectors\nr, w = os.pipe()\nwith selectors.DefaultSelector() as s:\n    s.register(r, selectors.EVENT_READ)\n    empty = s.select(0)\n    with os.fdopen(w, 'w') as f: f.write('line\\n')\n    print(os.fdopen(os.dup(r)).read(), end='')\n    print(empty)\n    print([key.fd == r for key, _ in s.select(1)])"),

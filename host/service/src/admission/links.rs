@@ -58,7 +58,7 @@ pub(super) fn below_working_directory(path: &Path, surroundings: &dyn Surroundin
             continue;
         }
         if place.canonicalize()?.starts_with(&working) {
-            let target = path.canonicalize().or_else(|_| fs::read_link(&next))?;
+            let target = path.canonicalize().or_else(|_| fs::read_link(&next).map(|target| place.join(target)))?;
             return Ok(Some(Link { path: next, target }));
         }
         links += 1;

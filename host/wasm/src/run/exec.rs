@@ -10,8 +10,8 @@ use codebox_analysis::Analyzer;
 use codebox_core::path::{MappedPath, settle};
 use codebox_core::{
     Access, BackendError, BoxFuture, Denial, DenialKind, Effects, Enforcement, ExecIo, FileChanges, Grants, GuestError,
-    GuestPath, Instance, InstanceSpec, Isolation, Job, Language, Limits, NetRules, Outcome, Provenance, RunReport,
-    Usage,
+    GuestPath, Instance, InstanceSpec, Isolation, Job, Language, LimitKind, Limits, NetRules, Outcome, Provenance,
+    RunReport, Usage,
 };
 use codebox_egress::{Egress, EgressLimits};
 use codebox_files::{Before, Budget, InstanceScratch, Left, Owner, collect, put_file};
@@ -298,7 +298,10 @@ fn tell(report: &mut RunReport, guest: Told) {
         .map(|kind| Denial {
             what: DenialKind::Fs,
             detail: format!("access: the limit on {kind} was reached"),
-            hint: "raise the limit, or let the program write less".to_owned(),
+            hint: match kind {
+                LimitKind::OpenFiles => "raise the limit, or let the program close files".to_owned(),
+                _ => "raise the limit, or let the program write less".to_owned(),
+            },
         })
         .chain(network.denials())
         .collect();

@@ -82,6 +82,8 @@ async fn poll(
         match found {
             Ok(Some(state)) => ready.extend_from_slice(&event(subscription, kind, &state)),
             Ok(None) => {}
+            // One descriptor of many: the event says so, and `poll` of C tells it as POLLNVAL.
+            Err(errno::BADF) => ready.extend_from_slice(&refusal(subscription, kind, errno::BADF)),
             Err(refused) => return Ok(refused),
         }
     }
@@ -127,6 +129,12 @@ fn state(file: &OpenFile, kind: u8) -> Result<Option<Ready>, i32> {
         (_, FD_READ | FD_WRITE) => Err(errno::BADF),
         _ => Err(errno::INVAL),
     }
+}
+
+fn refusal(subscription: &[u8], kind: u8, error: i32) -> [u8; EVENT_LEN] {
+    let mut event = event(subscription, kind, &Ready { bytes: 0, flags: 0 });
+    event[8..10].copy_from_slice(&(error as u16).to_le_bytes());
+    event
 }
 
 fn event(subscription: &[u8], kind: u8, ready: &Ready) -> [u8; EVENT_LEN] {
