@@ -64,7 +64,7 @@ fn descriptors() -> Vec<Case> {
         code("descriptors::pipe")
             .prints("b'hello'\nb''\nBrokenPipeError\nBlockingIOError\n65536\n")
             .python("import os\nr, w = os.pipe()\nos.write(w, b'hello')\nprint(os.read(r, 100))\nos.close(w)\nprint(os.read(r, 100))\nos.close(r)\nr, w = os.pipe()\nos.close(r)\ntry: os.write(w, b'x')\nexcept OSError as e: print(type(e).__name__)\nos.close(w)\nr, w = os.pipe()\nos.set_blocking(r, False)\ntry: os.read(r, 1)\nexcept OSError as e: print(type(e).__name__)\nos.set_blocking(w, False)\nprint(os.write(w, b'x' * 100000))"),
-        code("devices::poll_of_a_closed_descriptor")
+        code("descriptors::poll_of_a_closed_descriptor")
             .prints("True\n")
             .python("import os, select\nr, w = os.pipe()\nos.close(r)\npoll = select.poll()\npoll.register(r, select.POLLIN)\nprint(poll.poll(10) == [(r, select.POLLNVAL)])"),
         code("descriptors::pipe_as_files")
