@@ -23,15 +23,32 @@ def _without_ours(tb):
     return kept
 
 
-def _clean(exc, seen):
-    if exc is None or id(exc) in seen:
-        return
-    seen.add(id(exc))
-    exc.__traceback__ = _without_ours(exc.__traceback__)
-    _clean(exc.__cause__, seen)
-    _clean(exc.__context__, seen)
-    for inner in getattr(exc, "exceptions", ()) if isinstance(exc, BaseExceptionGroup) else ():
-        _clean(inner, seen)
+# Read past what a class of the program has in their place.
+_cause, _context = BaseException.__cause__.__get__, BaseException.__context__.__get__
+_is_context_hidden = BaseException.__suppress_context__.__get__
+_traceback, _set_traceback = BaseException.__traceback__.__get__, BaseException.__traceback__.__set__
+_members = BaseExceptionGroup.exceptions.__get__
+
+
+def _linked(exc, hidden):
+    """An exception and those that it is linked to, each once; `hidden` contexts too. Chains have any length."""
+    waiting, seen = [exc], set()
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        if hidden or not _is_context_hidden(one):
+            waiting.append(_context(one))
+        waiting.append(_cause(one))
+        if issubclass(type(one), BaseExceptionGroup):
+            waiting.extend(_members(one))
+
+
+def _clean(exc):
+    for one in _linked(exc, True):
+        _set_traceback(one, _without_ours(_traceback(one)))
 
 
 def status_of(exc):
@@ -39,12 +56,16 @@ def status_of(exc):
     code = exc.code
     if code is None:
         return 0
+    status = 1
     if isinstance(code, int):
         code = int.__int__(code)
         # What no C long holds counts as -1.
-        return (code if -(1 << 63) <= code < 1 << 63 else -1) & 0xFFFFFFFF
-    _say(code)
-    return 1
+        status = (code if -(1 << 63) <= code < 1 << 63 else -1) & 0xFFFFFFFF
+    else:
+        _say(code)
+    if status:
+        _tell_lacking(exc)
+    return status
 
 
 def _say(what):
@@ -57,16 +78,19 @@ def _say(what):
 
 def uncaught(exc):
     """Shows an exception through `sys.excepthook`, tells the host and returns the exit status."""
-    _clean(exc, set())
-    tb = exc.__traceback__
+    try:
+        _clean(exc)
+    except Exception:
+        pass
+    tb = _traceback(exc)
     sys.last_exc = exc
     sys.last_type, sys.last_value, sys.last_traceback = type(exc), exc, tb
     try:
         _tell(exc)
-        _tell_lacking(exc, set())
-    except Exception:
+    except BaseException:
         # Too little memory or too few descriptors to say more; the name is what limits are told by.
         door.tell("error", name=type(exc).__name__, value="", traceback="", line=None)
+    _tell_lacking(exc)
     hook = getattr(sys, "excepthook", sys.__excepthook__)
     try:
         hook(type(exc), exc, tb)
@@ -81,15 +105,14 @@ def uncaught(exc):
     return 130 if isinstance(exc, KeyboardInterrupt) else 1
 
 
-def _tell_lacking(exc, seen):
-    """What the errors that led to this one say the program lacked."""
-    if exc is None or id(exc) in seen:
-        return
-    seen.add(id(exc))
-    missing.ended(exc)
-    _tell_lacking(exc.__cause__, seen)
-    if not exc.__suppress_context__:
-        _tell_lacking(exc.__context__, seen)
+def _tell_lacking(exc):
+    """Tells what the program lacked, as the errors say that led to this one."""
+    try:
+        for one in _linked(exc, False):
+            missing.ended(one)
+    except BaseException:
+        # A hint that cannot be told takes nothing from the error.
+        pass
 
 
 def _tell(exc):
@@ -107,7 +130,7 @@ def _tell(exc):
         tb = tb.tb_next
     try:
         value = str(exc)
-    except Exception:
+    except BaseException:
         value = "<exception str() failed>"
     door.tell(
         "error",

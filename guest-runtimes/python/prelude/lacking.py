@@ -36,41 +36,81 @@ MODULES = {
     "_dbm": "library:dbm.ndbm",
 }
 
-# Attributes that the library's modules have on Linux and not here, by a pattern of their names, and the power that they take;
-# without one, the attribute itself is named. They are told when the program ends for want of one: libraries look for them.
+# Modules of other systems' libraries, which no container has.
+ELSEWHERE = ("_overlapped", "_winapi", "_wmi", "msvcrt", "nt", "nturl2path", "winreg", "winsound")
+
+# Modules that Python had until 3.11 or 3.12.
+REMOVED = (
+    "aifc asynchat asyncore audioop cgi cgitb chunk crypt distutils imghdr imp lib2to3 mailcap msilib nis nntplib ossaudiodev "
+    "pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib"
+).split()
+
+# Attributes that the library's modules have on Linux and not here, and the power that they take; without one, the attribute
+# itself is named. They are told when the program ends for want of one: libraries look for them.
 ATTRIBUTES = (
     (
         "os",
-        r"spawn\w+|wait\w*|W[A-Z]+|P_\w+|CLD_\w+|POSIX_SPAWN_\w+|pidfd_open|register_at_fork|(?:get|set)p?g(?:id|rp)|getppid"
-        r"|[gs]etsid|[gs]etpriority|nice|sched_\w+|SCHED_\w+|PRIO_\w+|setns|unshare|tc[gs]etpgrp",
+        "CLD_CONTINUED CLD_DUMPED CLD_EXITED CLD_KILLED CLD_STOPPED CLD_TRAPPED POSIX_SPAWN_CLOSE POSIX_SPAWN_DUP2 "
+        "POSIX_SPAWN_OPEN PRIO_PGRP PRIO_PROCESS PRIO_USER P_ALL P_NOWAIT P_NOWAITO P_PGID P_PID P_PIDFD P_WAIT "
+        "SCHED_BATCH SCHED_FIFO SCHED_IDLE SCHED_OTHER SCHED_RESET_ON_FORK SCHED_RR WCONTINUED WCOREDUMP WEXITED "
+        "WEXITSTATUS WIFCONTINUED WIFEXITED WIFSIGNALED WIFSTOPPED WNOWAIT WSTOPPED WSTOPSIG WTERMSIG WUNTRACED getpgid "
+        "getpgrp getppid getpriority getsid nice pidfd_open register_at_fork sched_get_priority_max "
+        "sched_get_priority_min sched_getaffinity sched_getparam sched_getscheduler sched_param sched_rr_get_interval "
+        "sched_setaffinity sched_setparam sched_setscheduler setpgid setpgrp setpriority setsid spawnl spawnle "
+        "spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe tcgetpgrp tcsetpgrp wait3 wait4 waitid waitid_result "
+        "waitstatus_to_exitcode",
         "processes",
     ),
     (
         "os",
-        r"chroot|copy_file_range|ctermid|eventfd\w*|EFD_\w+|fchdir|fchmod|fchown|f?statvfs|ST_\w+|fwalk|getgrouplist|getloadavg"
-        r"|getlogin|getrandom|GRND_\w+|[gs]etres[gu]id|set(?:e|re)?[gu]id|setgroups|\w+xattr|XATTR_\w+|initgroups|lchown|lockf"
-        r"|F_\w*LOCK|login_tty|openpty|posix_openpt|grantpt|unlockpt|ptsname|major|makedev|minor|memfd_create|MFD_\w+|mkfifo|mknod"
-        r"|posix_fallocate|preadv|pwritev|readv|writev|RWF_\w+|SEEK_DATA|SEEK_HOLE|sendfile|splice|SPLICE_\w+|sync|syncfs"
-        r"|timerfd_\w+|TFD_\w+|ttyname|O_(?:ASYNC|DIRECT|FSYNC|LARGEFILE|NDELAY|NOATIME|PATH|TMPFILE)|plock|confstr\w*",
+        "EFD_CLOEXEC EFD_NONBLOCK EFD_SEMAPHORE GRND_NONBLOCK GRND_RANDOM MFD_ALLOW_SEALING MFD_CLOEXEC MFD_HUGETLB "
+        "MFD_HUGE_16GB MFD_HUGE_16MB MFD_HUGE_1GB MFD_HUGE_1MB MFD_HUGE_256MB MFD_HUGE_2GB MFD_HUGE_2MB MFD_HUGE_32MB "
+        "MFD_HUGE_512KB MFD_HUGE_512MB MFD_HUGE_64KB MFD_HUGE_8MB MFD_HUGE_MASK MFD_HUGE_SHIFT O_ASYNC O_DIRECT O_FSYNC "
+        "O_LARGEFILE O_NDELAY O_NOATIME O_PATH O_TMPFILE RTLD_DEEPBIND RWF_APPEND RWF_DSYNC RWF_HIPRI RWF_NOWAIT "
+        "RWF_SYNC SEEK_DATA SEEK_HOLE SPLICE_F_MORE SPLICE_F_MOVE SPLICE_F_NONBLOCK ST_APPEND ST_MANDLOCK ST_NOATIME "
+        "ST_NODEV ST_NODIRATIME ST_NOEXEC ST_NOSUID ST_RDONLY ST_RELATIME ST_SYNCHRONOUS ST_WRITE TMP_MAX XATTR_CREATE "
+        "XATTR_REPLACE XATTR_SIZE_MAX chroot copy_file_range ctermid eventfd eventfd_read eventfd_write fchdir fchmod "
+        "fstatvfs fwalk getgrouplist getloadavg getlogin getrandom getresgid getresuid getxattr initgroups listxattr "
+        "lockf login_tty major makedev memfd_create minor mkfifo mknod openpty posix_fallocate preadv pwritev readv "
+        "removexattr sendfile setegid seteuid setgid setgroups setregid setresgid setresuid setreuid setuid setxattr splice "
+        "statvfs sync ttyname writev",
         None,
     ),
-    ("select", r"epoll|EPOLL\w+", None),
-    ("selectors", r"EpollSelector", None),
-    ("shutil", r"disk_usage", None),
-    ("time", r"clock_settime(?:_ns)?|thread_time(?:_ns)?|tzset|CLOCK_\w+", None),
-    ("threading", r"get_native_id", "threads"),
+    (
+        "select",
+        "EPOLLERR EPOLLET EPOLLEXCLUSIVE EPOLLHUP EPOLLIN EPOLLMSG EPOLLONESHOT EPOLLOUT EPOLLPRI EPOLLRDBAND "
+        "EPOLLRDHUP EPOLLRDNORM EPOLLWRBAND EPOLLWRNORM EPOLL_CLOEXEC POLLMSG POLLRDBAND POLLRDHUP POLLWRBAND epoll",
+        None,
+    ),
+    ("selectors", "EpollSelector", None),
+    ("shutil", "disk_usage", None),
+    (
+        "time",
+        "CLOCK_BOOTTIME CLOCK_MONOTONIC_RAW CLOCK_PROCESS_CPUTIME_ID CLOCK_TAI CLOCK_THREAD_CPUTIME_ID clock_settime "
+        "clock_settime_ns thread_time thread_time_ns tzset",
+        None,
+    ),
+    ("threading", "get_native_id", "threads"),
     (
         "signal",
-        r"ITIMER_\w+|ItimerError|SIG_\w+|SIG[A-Z]+[0-9]?|Sigmasks|pidfd_send_signal|pthread_sigmask|siginterrupt|sigpending"
-        r"|struct_siginfo|valid_signals",
+        "ITIMER_PROF ITIMER_REAL ITIMER_VIRTUAL ItimerError SIGCLD SIGRTMAX SIGRTMIN SIG_BLOCK SIG_SETMASK SIG_UNBLOCK "
+        "Sigmasks pidfd_send_signal pthread_sigmask siginterrupt sigpending struct_siginfo valid_signals",
         "signals",
     ),
     (
         "socket",
-        r"[A-Z]{2,8}_\w+|(?:get|set)\w+by(?:name|port)|if_\w+|recv_fds|send_fds|sethostname|create_server|socketpair",
+        "AF_ALG AF_APPLETALK AF_ASH AF_ATMPVC AF_ATMSVC AF_AX25 AF_BLUETOOTH AF_BRIDGE AF_CAN AF_DECnet AF_ECONET "
+        "AF_IPX AF_IRDA AF_KEY AF_LLC AF_NETBEUI AF_NETLINK AF_NETROM AF_PACKET AF_PPPOX AF_QIPCRTR AF_RDS AF_ROSE "
+        "AF_ROUTE AF_SECURITY AF_SNA AF_TIPC AF_UNIX AF_VSOCK AF_WANPIPE AF_X25 CMSG_LEN CMSG_SPACE MSG_CMSG_CLOEXEC "
+        "MSG_CONFIRM MSG_CTRUNC MSG_DONTROUTE MSG_DONTWAIT MSG_EOR MSG_ERRQUEUE MSG_FASTOPEN MSG_MORE MSG_NOSIGNAL "
+        "MSG_OOB SCM_CREDENTIALS SCM_RIGHTS SOCK_RAW SOCK_RDM SOCK_SEQPACKET SO_ACCEPTCONN SO_BINDTODEVICE SO_BROADCAST "
+        "SO_DEBUG SO_DOMAIN SO_DONTROUTE SO_ERROR SO_INCOMING_CPU SO_KEEPALIVE SO_LINGER SO_MARK SO_OOBINLINE "
+        "SO_PASSCRED SO_PASSSEC SO_PEERCRED SO_PEERSEC SO_PRIORITY SO_PROTOCOL SO_RCVBUF SO_RCVLOWAT SO_RCVTIMEO "
+        "SO_REUSEADDR SO_REUSEPORT SO_SNDBUF SO_SNDLOWAT SO_SNDTIMEO getprotobyname getservbyname getservbyport "
+        "if_indextoname if_nameindex if_nametoindex recv_fds send_fds sethostname",
         "sockets",
     ),
-    ("asyncio", r"(?:open|start)_unix_\w+", "sockets"),
+    ("asyncio", "open_unix_connection start_unix_server", "sockets"),
 )
 
 # Errors that end a program and show what it lacked: their type's name, a pattern of their text, a part of the path of the

@@ -61,11 +61,9 @@ def forget():
 
 def ended(exc):
     """Tells what the program lacked when `exc` ended it."""
-    if isinstance(exc, ModuleNotFoundError) and exc.name:
-        door.tell("missing", what=_module(exc.name.partition(".")[0]))
-    absent = _absent(exc)
-    if absent:
-        door.tell("missing", what=absent)
+    what = _module(exc.name) if issubclass(type(exc), ModuleNotFoundError) else _attribute(exc)
+    if what:
+        door.tell("missing", what=what)
     raised_in = _file_of(exc)
     for kind, pattern, part, what in _endings:
         if kind == type(exc).__name__ and part in raised_in and pattern.search(str(exc)):
@@ -75,29 +73,39 @@ def ended(exc):
             door.tell("missing", what=what)
 
 
-def _module(top):
-    """The word for a module that was not found."""
-    name = top.removeprefix("_")
-    kind = "library" if top in sys.stdlib_module_names else "module"
-    return lacking.MODULES.get(top, f"{kind}:{name}")
+def _module(name):
+    """The word for a module that was not found, or None."""
+    if type(name) is not str or not name:
+        return None
+    top = name.partition(".")[0]
+    if top in lacking.MODULES:
+        return lacking.MODULES[top]
+    if top in lacking.REMOVED:
+        return "removed:" + top
+    if top not in sys.stdlib_module_names:
+        # Where the package is there, a part of it is not.
+        return "module:" + (name if top in sys.modules else top)
+    # A part of the library that no system has, or another system.
+    return None if top in sys.modules or top in lacking.ELSEWHERE else "library:" + top.removeprefix("_")
 
 
-def _absent(exc):
+def _attribute(exc):
     """The word for an attribute of the library's that was not found, or None."""
     if type(exc) is AttributeError and type(exc.obj) is types.ModuleType:
-        module, name = exc.obj.__name__, exc.name
+        module, name = vars(exc.obj).get("__name__"), exc.name
     elif type(exc) is ImportError:
         module, name = exc.name, exc.name_from
     else:
         return None
-    if type(module) is str and type(name) is str:
-        for known, pattern, what in _attributes:
-            if known == module and pattern.fullmatch(name):
-                return what or f"python:{module}.{name}"
+    if type(module) is not str or type(name) is not str:
+        return None
+    module = "os" if module == "posix" else module
+    for known, names, what in lacking.ATTRIBUTES:
+        if known == module and name in names.split():
+            return what or f"python:{module}.{name}"
     return None
 
 
-_attributes = [(module, re.compile(pattern), what) for module, pattern, what in lacking.ATTRIBUTES]
 _endings = [(kind, re.compile(pattern), part, what) for kind, pattern, part, what in lacking.ENDINGS]
 
 

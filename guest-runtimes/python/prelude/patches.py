@@ -11,7 +11,8 @@ def dress(function, module, name, like=None):
     function.__module__ = getattr(like, "__module__", None) or module
     function.__name__ = name
     function.__qualname__ = getattr(like, "__qualname__", None) or name
-    function.__doc__ = getattr(like, "__doc__", None) or function.__doc__
+    if like is not None:
+        function.__doc__ = like.__doc__ or function.__doc__
     return function
 
 

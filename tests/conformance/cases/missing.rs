@@ -1,6 +1,8 @@
 //! What needs an operating system. A container has one, and the power works there; in WebAssembly it fails at once, with the
 //! error that programs expect, and the report names it.
 
+use codebox_testkit::Report;
+
 use crate::case::{Case, code};
 use crate::expect::{Expecting as _, Tiered as _, expected};
 use crate::program::program;
@@ -108,10 +110,7 @@ fn powers() -> Vec<Case> {
             .python("from os import getppid\nprint(getppid() >= 0)"),
         code("missing::attributes_that_programs_do_without")
             .prints("on 80\n")
-            .look(|report| match report.at("/missing").as_array().is_none_or(Vec::is_empty) {
-                true => Ok(()),
-                false => Err(report.at("/missing").to_string()),
-            })
+            .look(nothing_missing)
             .python("import os, shutil\ntry:\n    os.getloadavg\nexcept AttributeError:\n    pass\nprint('on', shutil.get_terminal_size().columns)"),
         code("missing::signal_handlers_of_a_loop")
             .wasm(expected().exits(1).misses("signals"))
@@ -164,6 +163,54 @@ fn powers() -> Vec<Case> {
             })
             .prints("[]\n")
             .python("import importlib, sys\nsys.path.append('/table')\nimport lacking\nwrong = []\nfor module, names, what in lacking.FUNCTIONS:\n    kind, number, text = lacking.ERRORS[what]\n    for name in names.split():\n        try: getattr(importlib.import_module(module), name)()\n        except kind as e:\n            if text not in str(e): wrong.append(name)\n        else: wrong.append(name)\nprint(wrong)"),
+        code("missing::attributes_are_those_of_linux")
+            .grant(("table", "/table", "ro"), &[("lacking.py", include_str!("../../../guest-runtimes/python/prelude/lacking.py"))])
+            .prints("[]\n")
+            .python("import importlib, sys\nsys.path.append('/table')\nimport lacking\nthere = sys.platform == 'linux'\nrows = [(importlib.import_module(module), names) for module, names, _ in lacking.ATTRIBUTES]\nprint([name for module, names in rows for name in names.split() if hasattr(module, name) != there])"),
+        code("missing::names_that_no_system_has")
+            .wasm(expected().exits(1).look(nothing_missing))
+            .containers(expected().exits(1))
+            .python("import os, signal\nos.WINDOWS if hasattr(os, 'WINDOWS') else signal.SIGKIL"),
+        code("missing::parts_of_modules_that_are_there")
+            .only_in(Tier::Wasm, "the hints are the runtime's")
+            .exits(1)
+            .look(nothing_missing)
+            .python("import os.nosuchpart"),
+        code("missing::modules_of_other_systems")
+            .only_in(Tier::Wasm, "the hints are the runtime's")
+            .exits(1)
+            .look(nothing_missing)
+            .python("import winreg"),
+        code("missing::modules_that_python_had")
+            .only_in(Tier::Wasm, "the hints are the runtime's")
+            .exits(1)
+            .misses("the module cgi")
+            .look(|report| match report.at("/missing/0/hint").as_str() {
+                Some(hint) if hint.contains("no longer has it") => Ok(()),
+                hint => Err(format!("{hint:?}")),
+            })
+            .python("import cgi"),
+        code("missing::errors_in_groups_and_behind_exits")
+            .wasm(expected().exits(2).misses("Python's os.mkfifo"))
+            .containers(expected().exits(2))
+            .python("import os, sys\ntry:\n    raise ExceptionGroup('two', [ValueError(), AttributeError(name='mkfifo', obj=os)])\nexcept ExceptionGroup as e:\n    raise SystemExit(2) from e"),
+        code("missing::hostile_errors_keep_their_own_report")
+            .only_in(Tier::Wasm, "the report's error is the runtime's")
+            .exits(1)
+            .look(|report| match report.at("/error/value").as_str() {
+                Some("mine") => Ok(()),
+                value => Err(format!("{value:?}")),
+            })
+            .python("import types\nmodule = types.ModuleType('os')\ndel module.__name__\nraise AttributeError('mine', obj=module, name='mkfifo')"),
+        code("missing::long_chains_of_errors")
+            .only_in(Tier::Wasm, "the report's error is the runtime's")
+            .exits(1)
+            .complains("ValueError: at 0")
+            .look(|report| match report.at("/error/value").as_str() {
+                Some("at 0") => Ok(()),
+                value => Err(format!("{value:?}")),
+            })
+            .python("error = KeyError('first')\nfor n in range(5000):\n    error, error.__cause__ = ValueError(f'at {4999 - n}'), error\nimport sys\nsys.tracebacklimit = 0\nraise error"),
         code("missing::each_has_a_hint")
             .only_in(Tier::Wasm, "a container misses no power that a hint could be for")
             .exits(1)
@@ -175,6 +222,12 @@ fn powers() -> Vec<Case> {
             .scripts(program("require('child_process').execSync('ls')").misses("process"))
             .lua(program("assert(os.execute('ls'))").misses("process")),
     ]
+}
+
+/// Fails where something is told to be missing.
+fn nothing_missing(report: &Report) -> Result<(), String> {
+    let missing = report.at("/missing");
+    if missing.as_array().is_none_or(Vec::is_empty) { Ok(()) } else { Err(missing.to_string()) }
 }
 
 /// Sockets. A container has those that lead nowhere else.

@@ -70,6 +70,10 @@ pub(super) fn describe(word: &str) -> Missing {
             format!("the module {module}"),
             "the WebAssembly runtime lacks this part of Python's library: run it in a container (--isolation container)",
         ),
+        Some(("removed", module)) => (
+            format!("the module {module}"),
+            "Python no longer has it: use what replaces it, or an older Python (--image python:3.11-slim)",
+        ),
         _ => (word.to_owned(), "this tier does not have it"),
     };
     Missing { what, hint: hint.to_owned() }
