@@ -156,7 +156,8 @@ fn settings(read: Result<Settings, SettingsError>) -> Result<Settings, Failure> 
     read.map_err(|error| match error {
         SettingsError::Bad(error) => Failure::from(error),
         error @ SettingsError::Unreadable { .. } => {
-            Failure::new(ResultKind::InvalidRequest, error.to_string()).with_fix("correct the file, or move it away")
+            let fix = "correct the file, its owner, its mode or its directory's as it says, or set CODEBOX_HOME";
+            Failure::new(ResultKind::InvalidRequest, error.to_string()).with_fix(fix)
         }
     })
 }

@@ -1,5 +1,6 @@
 //! Configuration files, which are short and may lie anywhere.
 
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -22,24 +23,34 @@ pub enum Believed {
 /// Links are followed, for people keep such files elsewhere. Nothing but a regular file is read, and nothing is waited for.
 ///
 /// # Errors
-/// When it cannot be read, is no regular file, is longer or no UTF-8, or when a user who is not `believed` could change it or a
-/// directory that leads to it.
+/// When it cannot be read, is no regular file, is longer or no UTF-8, is a link that leads nowhere, or when a user who is not
+/// `believed` could change it or a directory or link that leads to it.
 pub fn read_config(path: &Path, most: u64, believed: Believed) -> io::Result<Option<String>> {
+    if believed == Believed::OwnOrRoot {
+        // Who can remove the file, or make one, can change what holds as well as who can write to it.
+        sys::check_way(path)?;
+    }
+    // Opening some devices has effects, so the path is looked at first.
+    match fs::metadata(path) {
+        Ok(meta) if !meta.is_file() => return Err(not_regular()),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match fs::symlink_metadata(path) {
+                Ok(_) => Err(io::Error::other("it is a symbolic link that leads nowhere")),
+                Err(_) => Ok(None),
+            };
+        }
+        Err(error) => return Err(error),
+    }
     let mut options = OpenOptions::new();
     let opened = File::open_ambient_with(path, sys::open_without_waiting(options.read(true)), ambient_authority());
-    let file = match opened {
-        Ok(file) => file.into_std(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let file = opened?.into_std();
     let meta = file.metadata()?;
     if !meta.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
+        return Err(not_regular());
     }
     if believed == Believed::OwnOrRoot {
-        sys::check_own_or_root(&meta).map_err(|reason| io::Error::new(io::ErrorKind::PermissionDenied, reason))?;
-        sys::check_parents(path)?;
-        sys::check_parents(&path.canonicalize()?)?;
+        sys::check_own_or_private(&meta).map_err(|reason| reason.at(path))?;
     }
     let mut text = String::new();
     file.take(most.saturating_add(1)).read_to_string(&mut text)?;
@@ -49,9 +60,13 @@ pub fn read_config(path: &Path, most: u64, believed: Believed) -> io::Result<Opt
     Ok(Some(text))
 }
 
+fn not_regular() -> io::Error {
+    io::Error::other("it is not a regular file")
+}
+
 #[cfg(all(test, unix))]
 mod tests {
-    use std::fs::{self, Permissions};
+    use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
@@ -81,6 +96,26 @@ mod tests {
                 assert!(if is_safe { read == text } else { read.is_err_and(|why| why.contains("chmod go-w")) });
             }
         }
+    }
+
+    #[test]
+    fn ways_that_others_can_change_are_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [open, own] = ["open", "own"].map(|name| dir.path().join(name));
+        for below in [&open, &own] {
+            fs::create_dir(below).expect("a directory");
+        }
+        fs::set_permissions(&open, Permissions::from_mode(0o777)).expect("a mode");
+        fs::write(own.join("mine.toml"), "a = 1").expect("a file");
+        symlink(own.join("mine.toml"), open.join("x")).expect("a link");
+        symlink(open.join("x"), own.join("config.toml")).expect("a link");
+        assert!(read(&own.join("config.toml"), Believed::OwnOrRoot).is_err(), "over a link that others can change");
+        assert!(read(&open.join("none.toml"), Believed::OwnOrRoot).is_err(), "where others can put one");
+        assert!(read(&open.join("none").join("config.toml"), Believed::OwnOrRoot).is_err());
+        assert_eq!(read(&own.join("none").join("config.toml"), Believed::OwnOrRoot), Ok(None));
+        symlink(own.join("nowhere"), own.join("dangling.toml")).expect("a link");
+        let dangling = read(&own.join("dangling.toml"), Believed::OwnOrRoot);
+        assert_eq!(dangling, Err("it is a symbolic link that leads nowhere".to_owned()));
     }
 
     #[test]

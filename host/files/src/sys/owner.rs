@@ -47,6 +47,23 @@ pub(crate) fn check_parents(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Checks that no other user can replace what `path` leads to, by a directory or by a link on the way. What is not there yet is
+/// judged by the directory that it would be made in.
+pub(crate) fn check_way(path: &Path) -> io::Result<()> {
+    let root = fs::symlink_metadata("/")?.uid();
+    let mut links = MAX_LINKS;
+    let path = std::path::absolute(path)?;
+    let is_link = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
+    let first = usize::from(!is_link);
+    for above in path.ancestors().skip(first) {
+        match check_parent(above, root, &mut links) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            checked => checked?,
+        }
+    }
+    Ok(())
+}
+
 /// Checks one directory, or one link to a directory and all that leads to its target.
 fn check_parent(parent: &Path, root: u32, links: &mut usize) -> io::Result<()> {
     let meta = fs::symlink_metadata(parent)?;
@@ -63,12 +80,22 @@ fn check_parent(parent: &Path, root: u32, links: &mut usize) -> io::Result<()> {
     target.ancestors().try_for_each(|above| check_parent(above, root, links))
 }
 
+/// Checks that a file belongs to this user or to root and that nobody else may write to it but the user's private group.
+pub(crate) fn check_own_or_private(meta: &Metadata) -> Result<(), Untrusted> {
+    if ![0, user()].contains(&meta.uid()) {
+        return Err(Untrusted::Owner { owner: meta.uid(), user: user() });
+    }
+    let is_private_group = user() != 0 && meta.gid() == user();
+    let others = if is_private_group { OTHERS_MAY_WRITE } else { GROUP_MAY_WRITE | OTHERS_MAY_WRITE };
+    if meta.mode() & others == 0 { Ok(()) } else { Err(Untrusted::Writable) }
+}
+
 /// Returns true if users other than the owner may rename what the directory holds.
 fn replaceable(meta: &Metadata) -> bool {
     // A sticky directory (/tmp) lets a name be changed by the owner of what it names only.
     let is_sticky = meta.mode() & STICKY != 0;
     // By convention a user's private group has the user's number and no other member.
-    let is_private_group = user() != 0 && meta.gid() == user() && rustix::process::getegid().as_raw() == user();
+    let is_private_group = user() != 0 && meta.gid() == user();
     let group = meta.mode() & GROUP_MAY_WRITE != 0 && !is_private_group;
     (group || meta.mode() & OTHERS_MAY_WRITE != 0) && !is_sticky
 }

@@ -63,7 +63,8 @@ pub(crate) fn identity(meta: &std::fs::Metadata) -> Option<String> {
 
 /// Lets an open below a directory handle wait for nobody.
 pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
-    cap_std::fs::OpenOptionsExt::custom_flags(options, flags(OFlags::NONBLOCK))
+    // A terminal that is opened does not become this process's own.
+    cap_std::fs::OpenOptionsExt::custom_flags(options, flags(OFlags::NONBLOCK | OFlags::NOCTTY))
 }
 
 /// When the system last saw a file change, which no program can set.

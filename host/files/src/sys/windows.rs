@@ -46,6 +46,18 @@ pub(crate) fn check_parents(_path: &std::path::Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Checks nothing, as [`check_own`].
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+pub(crate) fn check_own_or_private(_meta: &std::fs::Metadata) -> Result<(), crate::trust::Untrusted> {
+    Ok(())
+}
+
+/// Checks nothing, as [`check_own`].
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+pub(crate) fn check_way(_path: &std::path::Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// Changes nothing: files are run here by what they are called.
 #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
 pub(crate) fn make_program(_file: &std::fs::File) -> io::Result<()> {

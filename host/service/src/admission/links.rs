@@ -58,7 +58,7 @@ pub(super) fn below_working_directory(path: &Path, surroundings: &dyn Surroundin
             continue;
         }
         if place.canonicalize()?.starts_with(&working) {
-            let target = path.canonicalize().or_else(|_| fs::read_link(&next).map(|target| place.join(target)))?;
+            let target = path.canonicalize().or_else(|_| leads_to(&next, &place, &rest))?;
             return Ok(Some(Link { path: next, target }));
         }
         links += 1;
@@ -68,6 +68,25 @@ pub(super) fn below_working_directory(path: &Path, surroundings: &dyn Surroundin
         follow(&fs::read_link(&next)?, &mut place, &mut rest);
     }
     Ok(None)
+}
+
+/// The place that a link that leads nowhere yet stands for, with what follows it in the path.
+fn leads_to(link: &Path, holder: &Path, rest: &VecDeque<OsString>) -> io::Result<PathBuf> {
+    let mut target = holder.to_owned();
+    let written = fs::read_link(link)?;
+    let (mut names, mut place) = (VecDeque::new(), PathBuf::new());
+    follow(&written, &mut place, &mut names);
+    if written.is_absolute() {
+        target = place;
+    }
+    for name in names.iter().chain(rest) {
+        if name == ".." {
+            target.pop();
+        } else {
+            target.push(name);
+        }
+    }
+    Ok(target)
 }
 
 /// Puts the components of `path` before those in `rest`; an absolute one starts from the root again.
