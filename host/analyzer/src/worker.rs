@@ -23,7 +23,11 @@ const STACK: [u64; 2] = [8 << 20, 64 << 20];
 /// Reads one request, does its work within its limits and writes the answer, after the head that `head` makes for it. Ends
 /// the process.
 pub fn work(mut requests: impl Read, mut answers: impl Write, head: impl FnOnce(&[u8]) -> Vec<u8>) -> ! {
-    std::panic::set_hook(Box::new(|_| sys::exit(EXIT_PANIC)));
+    std::panic::set_hook(Box::new(|_| {
+        // A parser that grows its stack by itself panics where it gets no memory for it.
+        let is_memory = io::Error::last_os_error().kind() == io::ErrorKind::OutOfMemory;
+        sys::exit(if is_memory { sys::EXIT_MEMORY } else { EXIT_PANIC })
+    }));
     sys::faults_end_the_process();
     let served = serve(&mut requests).and_then(|answer| {
         answers.write_all(&head(&answer))?;

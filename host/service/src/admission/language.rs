@@ -133,8 +133,9 @@ fn looks_like_javascript(line: &str) -> bool {
         "(async",
     ];
     // Most Python programs have such lines, and none of those has to be parsed for this.
-    let import = line.starts_with("import ") && line.contains(['\'', '"', '{', '*']);
-    let class = line.starts_with("class ") && !line.ends_with(':');
+    let code = line.split('#').next().unwrap_or_default().trim_end();
+    let import = line.starts_with("import ") && (code.contains(['\'', '"', '{', '*']) || code.ends_with(','));
+    let class = line.starts_with("class ") && !code.ends_with(':');
     begins.iter().any(|begin| line.starts_with(begin))
         || import
         || class
