@@ -56,12 +56,17 @@ def _int64_for_intp(name):
     """A function that makes another one, of a module, use `int64` where its text has `intp`."""
 
     def widen(module):
-        function = getattr(module, name).__wrapped__
-        code = function.__code__
-        names = tuple("int64" if known == "intp" else known for known in code.co_names)
-        function.__code__ = code.replace(co_names=names)
+        _name_int64(getattr(module, name).__wrapped__)
 
     return widen
+
+
+def _name_int64(function):
+    """Makes a function use `int64` where its text has the attribute `intp` or the text `"long"`."""
+    code = function.__code__
+    names = tuple("int64" if known == "intp" else known for known in code.co_names)
+    consts = tuple("int64" if known == "long" else known for known in code.co_consts)
+    function.__code__ = code.replace(co_names=names, co_consts=consts)
 
 
 def install():
@@ -71,5 +76,7 @@ def install():
     hooks.after_import("numpy._core.multiarray", _multiarray)
     hooks.after_import("numpy._core.numeric", _int64_for_intp("count_nonzero"))
     hooks.after_import("numpy.lib._histograms_impl", _int64_for_intp("histogram"))
+    hooks.after_import("pandas.core.frame", lambda module: _name_int64(module.DataFrame.memory_usage))
+    hooks.after_import("scipy.special._basic", lambda module: _name_int64(module._factorialx_array_exact))
     randomstate.install()
     pointers.install()

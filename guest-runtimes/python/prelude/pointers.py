@@ -51,7 +51,9 @@ def _median(module):
     numpy, median = sys.modules["numpy"], module._medfilt2d
 
     def _medfilt2d(image, size):
-        return median(image, numpy.asarray(size).astype(numpy.intp, casting="same_kind"))
+        size = numpy.asarray(size)
+        narrow = size.astype(numpy.intp, casting="same_kind")
+        return median(image, narrow if (narrow == size).all() else size)
 
     module._medfilt2d = _medfilt2d
 
