@@ -14,8 +14,8 @@ const MAX_SETTINGS: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// It cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    /// It cannot be read, or another user could change it.
+    #[error("cannot use {}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

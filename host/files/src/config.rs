@@ -50,7 +50,7 @@ pub fn read_config(path: &Path, most: u64, believed: Believed) -> io::Result<Opt
         return Err(not_regular());
     }
     if believed == Believed::OwnOrRoot {
-        sys::check_own_or_private(&meta).map_err(|reason| reason.at(path))?;
+        sys::check_own_or_private(&meta).map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
     }
     let mut text = String::new();
     file.take(most.saturating_add(1)).read_to_string(&mut text)?;
