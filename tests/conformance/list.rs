@@ -16,7 +16,7 @@ const LEFT_OUT: [(Tier, Language, usize); 7] = [
     (Tier::Wasm, Language::JavaScript, 3),
     (Tier::Wasm, Language::TypeScript, 3),
     (Tier::Wasm, Language::Lua, 0),
-    (Tier::Container, Language::Python, 18),
+    (Tier::Container, Language::Python, 25),
     (Tier::Container, Language::JavaScript, 3),
     (Tier::Container, Language::TypeScript, 9),
 ];
