@@ -156,7 +156,7 @@ fn settings(read: Result<Settings, SettingsError>) -> Result<Settings, Failure> 
     read.map_err(|error| match error {
         SettingsError::Bad(error) => Failure::from(error),
         error @ SettingsError::Unreadable { .. } => {
-            let fix = "correct the file, its owner, its mode or its directory's as it says, or set CODEBOX_HOME";
+            let fix = "correct what it names, or move the file away";
             Failure::new(ResultKind::InvalidRequest, error.to_string()).with_fix(fix)
         }
     })

@@ -23,7 +23,7 @@ def _without_ours(tb):
     return kept
 
 
-# Read past what a class of the program has in their place.
+# The base class's own attributes: a class of the program may have others of these names.
 _cause, _context = BaseException.__cause__.__get__, BaseException.__context__.__get__
 _is_context_hidden = BaseException.__suppress_context__.__get__
 _traceback, _set_traceback = BaseException.__traceback__.__get__, BaseException.__traceback__.__set__

@@ -83,7 +83,7 @@ def _module(name):
     if top in lacking.REMOVED:
         return "removed:" + top
     if top not in sys.stdlib_module_names:
-        # Where the package is there, a part of it is not.
+        # A package that was found lacks this part of itself.
         return "module:" + (name if top in sys.modules else top)
     # A part of the library that no system has, or another system.
     return None if top in sys.modules or top in lacking.ELSEWHERE else "library:" + top.removeprefix("_")

@@ -9,7 +9,7 @@ mod powers;
 
 /// Finds the imports of a program's text, and what it needs that WebAssembly does not give.
 ///
-/// Nothing is found in a text that is longer than [`LONGEST_PYTHON`]. Walking over a tree takes stack for each of its levels.
+/// A text that is longer than [`LONGEST_PYTHON`] has no needs. Walking over a tree takes stack for each of its levels.
 #[must_use]
 pub fn python_needs(text: &str) -> Needs {
     if text.len() > LONGEST_PYTHON {

@@ -5,7 +5,7 @@ use codebox_typescript::{Lack, Sureness, Want};
 
 /// Finds what a program needs that WebAssembly does not give. The file's ending says which of the two languages it is.
 ///
-/// Nothing is found in a text that is longer than [`codebox_typescript::LONGEST`].
+/// A text that is longer than [`codebox_typescript::LONGEST`] has no needs.
 #[must_use]
 pub fn script_needs(file: &str, text: &str) -> Needs {
     let wants = codebox_typescript::wants(file, text).unwrap_or_default();

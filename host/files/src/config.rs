@@ -27,7 +27,7 @@ pub enum Believed {
 /// `believed` could change it or a directory or link that leads to it.
 pub fn read_config(path: &Path, most: u64, believed: Believed) -> io::Result<Option<String>> {
     if believed == Believed::OwnOrRoot {
-        // Who can remove the file, or make one, can change what holds as well as who can write to it.
+        // Removing the file, or making one, changes what holds just as writing to it does.
         sys::check_way(path)?;
     }
     // Opening some devices has effects, so the path is looked at first.
