@@ -48,7 +48,7 @@ pub(crate) fn check_parents(path: &Path) -> io::Result<()> {
 }
 
 /// Checks that no other user can replace what `path` leads to, by a directory or by a link on the way. What is not there yet is
-/// judged by the directory that it would be made in.
+/// judged by the directory that it would be made in; a link that leads nowhere is an error.
 pub(crate) fn check_way(path: &Path) -> io::Result<()> {
     let root = fs::symlink_metadata("/")?.uid();
     let mut links = MAX_LINKS;
@@ -56,8 +56,13 @@ pub(crate) fn check_way(path: &Path) -> io::Result<()> {
     let is_link = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
     let first = usize::from(!is_link);
     for above in path.ancestors().skip(first) {
+        let is_absent = fs::symlink_metadata(above).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         match check_parent(above, root, &mut links) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_absent => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let leads_nowhere = format!("{} is a symbolic link that leads nowhere", above.display());
+                return Err(io::Error::other(leads_nowhere));
+            }
             checked => checked?,
         }
     }
