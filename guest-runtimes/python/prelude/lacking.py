@@ -111,6 +111,20 @@ ATTRIBUTES = (
         "sockets",
     ),
     ("asyncio", "open_unix_connection start_unix_server", "sockets"),
+    (
+        "ctypes",
+        "ARRAY ArgumentError Array BigEndianStructure BigEndianUnion LittleEndianStructure LittleEndianUnion "
+        "SetPointerType alignment c_buffer c_voidp py_object pythonapi",
+        "native libraries",
+    ),
+    (
+        "mmap",
+        "ACCESS_DEFAULT MADV_DODUMP MADV_DOFORK MADV_DONTDUMP MADV_DONTFORK MADV_DONTNEED MADV_FREE MADV_HUGEPAGE "
+        "MADV_HWPOISON MADV_MERGEABLE MADV_NOHUGEPAGE MADV_NORMAL MADV_RANDOM MADV_REMOVE MADV_SEQUENTIAL "
+        "MADV_UNMERGEABLE MADV_WILLNEED MAP_ANON MAP_ANONYMOUS MAP_DENYWRITE MAP_EXECUTABLE MAP_POPULATE MAP_PRIVATE "
+        "MAP_SHARED MAP_STACK PROT_EXEC PROT_READ PROT_WRITE error",
+        "library:mmap",
+    ),
 )
 
 # Errors that end a program and show what it lacked: their type's name, a pattern of their text, a part of the path of the
@@ -122,6 +136,10 @@ ENDINGS = (
     ("ImportError", r"'_imagingft'", "/PIL/", "font rendering"),
     ("RuntimeError", r"unable to start watchdog thread", "", "threads"),
     ("OSError", r"mmap is unavailable", "", "library:mmap"),
+    ("UnsupportedOperation", r"\.owner\(\) is unsupported", "/pathlib/", "library:pwd"),
+    ("UnsupportedOperation", r"\.group\(\) is unsupported", "/pathlib/", "library:grp"),
+    ("LookupError", r"no such user: ", "/shutil.py", "library:pwd"),
+    ("LookupError", r"no such group: ", "/shutil.py", "library:grp"),
     ("NotImplementedError", r"multiprocessing\.synchronize", "", "processes"),
 )
 

@@ -167,6 +167,14 @@ fn powers() -> Vec<Case> {
             .grant(("table", "/table", "ro"), &[("lacking.py", include_str!("../../../guest-runtimes/python/prelude/lacking.py"))])
             .prints("[]\n")
             .python("import importlib, sys\nsys.path.append('/table')\nimport lacking\nthere = sys.platform == 'linux'\nrows = [(importlib.import_module(module), names) for module, names, _ in lacking.ATTRIBUTES]\nprint([name for module, names in rows for name in names.split() if hasattr(module, name) != there])"),
+        code("missing::owners")
+            .wasm(expected().exits(1).misses("the module pwd"))
+            .containers(expected().prints("True\n"))
+            .python("import pathlib\nprint(pathlib.Path('/').owner() != '')"),
+        code("missing::types_of_native_libraries")
+            .wasm(expected().exits(1).misses("native libraries"))
+            .containers(expected().prints("8\n"))
+            .python("import ctypes\nprint(ctypes.sizeof(ctypes.py_object))"),
         code("missing::names_that_no_system_has")
             .wasm(expected().exits(1).look(nothing_missing))
             .containers(expected().exits(1))
