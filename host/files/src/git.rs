@@ -4,11 +4,18 @@ use cap_std::fs::Dir;
 
 /// Returns true if a file system could take the name for `.git`.
 ///
-/// Some ignore case, Windows ignores dots and spaces at the end and has a short name for it.
+/// Some ignore case. Windows ignores dots and spaces at the end, takes what follows a colon for a stream of the file, and has a
+/// short name for it. HFS+ ignores characters without width.
 #[must_use]
 pub fn is_git_name(name: &str) -> bool {
+    let name: String = name.chars().take_while(|char| *char != ':').filter(|char| !is_ignorable(*char)).collect();
     let name = name.trim_end_matches(['.', ' ']);
     [".git", "git~1"].iter().any(|git| name.eq_ignore_ascii_case(git))
+}
+
+/// Returns true for the characters that HFS+ ignores in names, which are those that git itself ignores.
+fn is_ignorable(char: char) -> bool {
+    matches!(char, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Returns true if `name` would make a directory a repository, beside what the directory has already.
@@ -54,10 +61,12 @@ mod tests {
 
     #[test]
     fn names_of_git_directories_are_known() {
-        for name in [".git", ".GIT", ".Git", "git~1", "GIT~1", ".git. "] {
-            assert!(is_git_name(name), "{name}");
+        let streams = [".git:x", ".git::$INDEX_ALLOCATION"];
+        let ignorable = [".g\u{200c}it", "\u{feff}.git", ".git\u{202e}", ".g\u{200c}i\u{206f}t."];
+        for name in [".git", ".GIT", ".Git", "git~1", "GIT~1", ".git. "].into_iter().chain(streams).chain(ignorable) {
+            assert!(is_git_name(name), "{name:?}");
         }
-        for name in ["git", ".github", ".gitignore", "x.git", ""] {
+        for name in [".g\u{200b}it", ":.git", "git", ".github", ".gitignore", "x.git", ""] {
             assert!(!is_git_name(name), "{name}");
         }
     }
