@@ -41,10 +41,7 @@ fn check_mode(meta: &Metadata) -> Result<(), Untrusted> {
 pub(crate) fn check_parents(path: &Path) -> io::Result<()> {
     let root = fs::symlink_metadata("/")?.uid();
     let mut links = MAX_LINKS;
-    for parent in std::path::absolute(path)?.ancestors().skip(1) {
-        check_parent(parent, root, &mut links)?;
-    }
-    Ok(())
+    std::path::absolute(path)?.ancestors().skip(1).try_for_each(|parent| check_parent(parent, root, &mut links))
 }
 
 /// Checks that no other user can replace what `path` leads to, by a directory or by a link on the way. What is not there yet is
@@ -90,19 +87,21 @@ pub(crate) fn check_own_or_private(meta: &Metadata) -> Result<(), Untrusted> {
     if ![0, user()].contains(&meta.uid()) {
         return Err(Untrusted::Owner { owner: meta.uid(), user: user() });
     }
+    if meta.mode() & others_may_write(meta) == 0 { Ok(()) } else { Err(Untrusted::Writable) }
+}
+
+/// The mode bits that let users other than the owner write.
+fn others_may_write(meta: &Metadata) -> u32 {
+    // By convention a user's private group has the user's number and no other member.
     let is_private_group = user() != 0 && meta.gid() == user();
-    let others = if is_private_group { OTHERS_MAY_WRITE } else { GROUP_MAY_WRITE | OTHERS_MAY_WRITE };
-    if meta.mode() & others == 0 { Ok(()) } else { Err(Untrusted::Writable) }
+    if is_private_group { OTHERS_MAY_WRITE } else { GROUP_MAY_WRITE | OTHERS_MAY_WRITE }
 }
 
 /// Returns true if users other than the owner may rename what the directory holds.
 fn replaceable(meta: &Metadata) -> bool {
     // A sticky directory (/tmp) lets a name be changed by the owner of what it names only.
     let is_sticky = meta.mode() & STICKY != 0;
-    // By convention a user's private group has the user's number and no other member.
-    let is_private_group = user() != 0 && meta.gid() == user();
-    let group = meta.mode() & GROUP_MAY_WRITE != 0 && !is_private_group;
-    (group || meta.mode() & OTHERS_MAY_WRITE != 0) && !is_sticky
+    meta.mode() & others_may_write(meta) != 0 && !is_sticky
 }
 
 /// Resolves `..` in a link's target; the directory before it is resolved by the system, for it may be a link itself.
