@@ -1,5 +1,8 @@
 //! Limits and isolations against the operator's ceiling. Nothing is clamped: what is too much is refused.
 
+use std::fmt;
+use std::time::Duration;
+
 use codebox_core::{IsolationSet, Limit, LimitKind, LimitOverrides, Limits, ResultKind};
 
 use super::denied::Denied;
@@ -9,13 +12,13 @@ use super::request::Preference;
 /// The limits in force.
 pub(super) fn limits(asked: &LimitOverrides, policy: &Policy) -> Result<Limits, Denied> {
     let limits = asked.over(policy.defaults.min(policy.ceilings));
-    let Some(kind) = first_above(limits, policy.ceilings) else {
+    let Some((kind, ceiling)) = first_above(limits, policy.ceilings) else {
         return Ok(limits);
     };
     Err(Denied::new(
         ResultKind::Denied,
         ("raise", format!("the {kind} limit")),
-        "it would be above this machine's ceiling",
+        format!("it would be above this machine's ceiling, {ceiling}"),
         format!("set a lower {kind} limit, or raise the ceiling in the configuration"),
     ))
 }
@@ -34,15 +37,13 @@ pub(super) fn isolations(asked: Preference, policy: &Policy) -> Result<Isolation
     })
 }
 
-fn first_above(limits: Limits, ceilings: Limits) -> Option<LimitKind> {
-    fn above<T: Copy + Ord>(limit: Limit<T>, ceiling: Limit<T>) -> bool {
-        limit.min(ceiling) != limit
-    }
+/// Returns the first limit that is above its ceiling, and the ceiling.
+fn first_above(limits: Limits, ceilings: Limits) -> Option<(LimitKind, String)> {
     let Limits { wall, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
         limits;
     let checks = [
-        (LimitKind::Wall, above(wall, ceilings.wall)),
-        (LimitKind::Cpu, above(cpu, ceilings.cpu)),
+        (LimitKind::Wall, time_above(wall, ceilings.wall)),
+        (LimitKind::Cpu, time_above(cpu, ceilings.cpu)),
         (LimitKind::Memory, above(memory, ceilings.memory)),
         (LimitKind::Output, above(output, ceilings.output)),
         (LimitKind::Disk, above(disk, ceilings.disk)),
@@ -53,7 +54,16 @@ fn first_above(limits: Limits, ceilings: Limits) -> Option<LimitKind> {
         (LimitKind::NetBytes, above(net_bytes, ceilings.net_bytes)),
         (LimitKind::NetConnections, above(net_connections, ceilings.net_connections)),
     ];
-    checks.into_iter().find(|(_, above)| *above).map(|(kind, _)| kind)
+    checks.into_iter().find_map(|(kind, ceiling)| Some((kind, ceiling?)))
+}
+
+/// Returns the ceiling if the limit is above it.
+fn above<T: Copy + Ord + fmt::Display>(limit: Limit<T>, ceiling: Limit<T>) -> Option<String> {
+    ceiling.at().filter(|_| limit.min(ceiling) != limit).map(|ceiling| ceiling.to_string())
+}
+
+fn time_above(limit: Limit<Duration>, ceiling: Limit<Duration>) -> Option<String> {
+    ceiling.at().filter(|_| limit.min(ceiling) != limit).map(|ceiling| format!("{ceiling:?}"))
 }
 
 #[cfg(test)]
@@ -77,8 +87,12 @@ mod tests {
             let asked = LimitOverrides { memory: Some(memory), ..none };
             let denied = limits(&asked, &low).expect_err("above the ceiling");
             assert_eq!((denied.kind, denied.exit_status()), (ResultKind::Denied, 126));
-            assert!(denied.to_string().contains("memory limit"), "{denied}");
+            assert!(denied.to_string().contains("memory limit") && denied.detail.ends_with("ceiling, 64 MiB"), "{denied}");
         }
+        let short = Limits { wall: Limit::At(Duration::from_millis(1500)), ..Limits::unlimited() };
+        let asked = LimitOverrides { wall: Some(Limit::At(Duration::from_secs(2))), ..none };
+        let denied = limits(&asked, &Policy { ceilings: short, ..Policy::default() }).expect_err("above the ceiling");
+        assert!(denied.detail.ends_with("ceiling, 1.5s"), "{denied}");
         let asked = LimitOverrides { memory: Some(Limit::At(ByteSize::mib(64))), ..none };
         assert!(limits(&asked, &low).is_ok());
     }
