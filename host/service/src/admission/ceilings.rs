@@ -87,7 +87,10 @@ mod tests {
             let asked = LimitOverrides { memory: Some(memory), ..none };
             let denied = limits(&asked, &low).expect_err("above the ceiling");
             assert_eq!((denied.kind, denied.exit_status()), (ResultKind::Denied, 126));
-            assert!(denied.to_string().contains("memory limit") && denied.detail.ends_with("ceiling, 64 MiB"), "{denied}");
+            assert!(
+                denied.to_string().contains("memory limit") && denied.detail.ends_with("ceiling, 64 MiB"),
+                "{denied}"
+            );
         }
         let short = Limits { wall: Limit::At(Duration::from_millis(1500)), ..Limits::unlimited() };
         let asked = LimitOverrides { wall: Some(Limit::At(Duration::from_secs(2))), ..none };

@@ -105,3 +105,37 @@ fn follow(path: &Path, place: &mut PathBuf, rest: &mut VecDeque<OsString>) {
         }
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_to_absent_places_are_resolved_without_the_file_system() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let holder = dir.path().join("holder");
+        fs::create_dir(&holder)?;
+        for (written, rest, expected) in [
+            ("absent", vec![], "holder/absent"),
+            ("../absent", vec!["a", "..", "b"], "absent/b"),
+            ("../../..", vec![], ""),
+        ] {
+            let link = holder.join("link");
+            symlink(written, &link)?;
+            let rest = rest.into_iter().map(OsString::from).collect();
+            let expected = if expected.is_empty() {
+                dir.path().parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned()
+            } else {
+                dir.path().join(expected)
+            };
+            assert_eq!(leads_to(&link, &holder, &rest)?, expected, "{written}");
+            fs::remove_file(&link)?;
+        }
+        let link = holder.join("link");
+        symlink("/absent/../else", &link)?;
+        assert_eq!(leads_to(&link, &holder, &VecDeque::from(["x".into()]))?, Path::new("/else/x"));
+        Ok(())
+    }
+}
