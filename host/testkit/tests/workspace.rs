@@ -1,0 +1,109 @@
+//! Rules for the workspace's dependencies, checked against `cargo metadata`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Workspace crates that each crate may depend on, without the prefix `codebox-`. Excludes development dependencies.
+///
+/// A new edge is a change of the architecture: docs/architecture.md describes the allowed dependencies.
+const EDGES: [(&str, &[&str]); 17] = [
+    ("agent", &[]),
+    ("analysis", &["files"]),
+    ("analyzer", &["analysis", "typescript"]),
+    ("cli", &["analysis", "core", "service", "streams"]),
+    (
+        "codebox",
+        &[
+            "analysis",
+            "cli",
+            "confine",
+            "container",
+            "core",
+            "egress",
+            "files",
+            "packages",
+            "service",
+            "streams",
+            "wasm",
+        ],
+    ),
+    ("confine", &[]),
+    ("container", &["agent", "analysis", "core", "egress", "files", "streams"]),
+    ("core", &[]),
+    ("egress", &["core"]),
+    ("files", &["core"]),
+    ("packages", &["core"]),
+    ("service", &["analysis", "core", "files"]),
+    ("streams", &["core"]),
+    ("testkit", &["core"]),
+    ("typescript", &[]),
+    ("wasm", &["analysis", "core", "egress", "files", "streams"]),
+    ("xtask", &["testkit"]),
+];
+
+/// Crates whose older versions have known vulnerabilities, each with its minimum version.
+const FLOORS: [(&str, (u64, u64, u64)); 5] = [
+    ("cap-std", (4, 0, 3)),
+    ("tar", (0, 4, 45)),
+    ("wasmtime", (48, 0, 8)),
+    ("wasmtime-wasi", (48, 0, 8)),
+    ("zip", (8, 0, 0)),
+];
+
+fn metadata(arguments: &[&str]) -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let metadata = Command::new(cargo)
+        .args(["metadata", "--offline", "--locked", "--format-version=1"])
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo starts");
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    serde_json::from_slice(&metadata.stdout).expect("cargo prints JSON")
+}
+
+fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("codebox-").unwrap_or(name)
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_architecture_says() {
+    let metadata = metadata(&["--no-deps"]);
+    let packages = list(&metadata, "packages");
+    let names: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let edges: BTreeMap<&str, BTreeSet<&str>> = packages
+        .iter()
+        .map(|package| {
+            let used = list(package, "dependencies").iter().filter(|dependency| dependency["kind"] != "dev");
+            let used = used.filter_map(|dependency| dependency["name"].as_str()).filter(|name| names.contains(name));
+            (short(package["name"].as_str().unwrap_or_default()), used.map(short).collect())
+        })
+        .collect();
+    let expected = EDGES.map(|(name, used)| (name, used.iter().copied().collect())).into();
+    assert_eq!(edges, expected);
+}
+
+#[test]
+fn no_dependency_is_older_than_its_floor() {
+    let metadata = metadata(&[]);
+    for (name, floor) in FLOORS {
+        let of_name = list(&metadata, "packages").iter().filter(|package| package["name"] == name);
+        let versions: Vec<&str> = of_name.filter_map(|package| package["version"].as_str()).collect();
+        assert!(!versions.is_empty(), "{name} is no dependency any more: take it off the list");
+        for version in versions {
+            assert!(parsed(version) >= Some(floor), "{name} {version}");
+        }
+    }
+}
+
+/// Parses major, minor and patch of a version.
+fn parsed(version: &str) -> Option<(u64, u64, u64)> {
+    let mut parts = version.split(['.', '-', '+']).map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??, parts.next()??))
+}
