@@ -24,58 +24,58 @@ pub use cancel::{CancelToken, Cancelled, OnCancel};
 pub use error::{BackendError, BoxedError, Written};
 pub use io::{ExecIo, OutputSink, WriteSink};
 
-/// A boxed future, so that the traits here can be used as objects.
+/// Boxed future that keeps the traits of this crate object-safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A way to run jobs.
+/// Execution backend for jobs.
 ///
-/// One run is `open`, `exec`, `close`; a session keeps the instance. What is optional is announced by
-/// `probe`; a backend is never asked for what it did not announce.
+/// One run is `open`, `exec`, `close`; a session keeps the instance. `probe` announces the optional features, and
+/// callers use only features that it announced.
 pub trait Backend: Send + Sync {
-    /// The backend's name.
+    /// Returns the backend's name.
     fn id(&self) -> BackendId;
 
-    /// Says what the backend can do here, or what is missing and how to get it.
+    /// Returns the backend's capabilities on this machine, or the missing requirement and its fix.
     ///
-    /// Cheap, and starts nothing: no download, no compilation, no virtual machine.
+    /// The probe is cheap and starts nothing: no download, no compilation, no virtual machine.
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>>;
 
-    /// Makes an instance that holds exactly the grants and limits of `spec`.
+    /// Creates an instance that has exactly the grants and limits of `spec`.
     fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>>;
 }
 
-/// A live guest environment.
+/// Live guest environment.
 ///
-/// Dropping one only kills it; [`Instance::close`] is the good way to end it.
+/// Dropping an instance only kills the guest; [`Instance::close`] ends it properly.
 pub trait Instance: Send {
-    /// Runs `job`, streaming its output to `io` as it comes.
+    /// Runs `job` and streams its output to `io` as the job produces it.
     ///
-    /// Whatever the guest did is a report. An error means that it cannot be said what the guest did.
-    /// Dropping the future kills the guest.
+    /// The report covers everything that the guest did. An error means that the backend cannot determine what the guest
+    /// did. Dropping the future kills the guest.
     fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>>;
 
-    /// Ends the instance and removes everything that was made for it.
+    /// Ends the instance and removes everything that was created for it.
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>>;
 }
 
-/// The name of a backend, such as `wasm` or `podman`.
+/// Name of a backend, such as `wasm` or `podman`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BackendId(Cow<'static, str>);
 
 impl BackendId {
-    /// A name known when codebox was built.
+    /// Creates an id from a name that is known at compile time.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// A name that was read, say from a report of another process.
+    /// Creates an id from a name that was read at run time, such as one from another process's report.
     #[must_use]
     pub const fn read(name: String) -> Self {
         Self(Cow::Owned(name))
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -88,96 +88,98 @@ impl fmt::Display for BackendId {
     }
 }
 
-/// Whether a backend has an optional power.
+/// Availability of an optional backend feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Support {
-    /// It has.
+    /// Available.
     Yes,
-    /// It has not.
+    /// Not available.
     #[default]
     No,
 }
 
-/// What a backend can do on this machine.
+/// Capabilities of a backend on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The languages it runs.
+    /// Languages that the backend runs.
     pub languages: Vec<Language>,
-    /// The languages that it could run but for the configuration, and the image that this does not allow.
+    /// Languages that the backend could run if the configuration allowed their image, each with that image.
     pub forbidden: BTreeMap<Language, ImageName>,
-    /// What it puts between guest and host.
+    /// Isolation between guest and host.
     pub isolation: Isolation,
-    /// How well it holds each limit; what is not named is not held.
+    /// Enforcement level of each limit; a limit that is absent is not enforced.
     pub limits: BTreeMap<LimitKind, Held>,
-    /// Whether an instance's state can be saved and restored.
+    /// Support for saving and restoring an instance's state.
     pub snapshot: Support,
-    /// Whether an instance can be split into several.
+    /// Support for forking an instance into several.
     pub fork: Support,
-    /// Whether network grants can name single hosts.
+    /// Support for network grants that name single hosts.
     pub network_filter: Support,
-    /// Of the languages those whose programs have no network at all here, whatever is granted.
+    /// Languages whose programs have no network access on this backend, whatever is granted.
     pub offline: Vec<Language>,
-    /// Whether instructions are counted.
+    /// Support for counting instructions.
     pub fuel: Support,
-    /// The engine and its version, for people.
+    /// Name and version of the engine, for display.
     pub engine: Option<String>,
 }
 
 impl Capabilities {
-    /// How well a limit is held.
+    /// Returns the enforcement level of a limit.
     #[must_use]
     pub fn holds(&self, kind: LimitKind) -> Held {
         self.limits.get(&kind).copied().unwrap_or(Held::Unsupported)
     }
 
-    /// The first of `required` that is not held at all.
+    /// Returns the first limit in `required` that is not enforced at all.
     #[must_use]
     pub fn first_unheld(&self, required: impl IntoIterator<Item = LimitKind>) -> Option<LimitKind> {
         required.into_iter().find(|kind| self.holds(*kind) == Held::Unsupported)
     }
 }
 
-/// Why a backend cannot be used here, and what to do about it.
+/// Reason that a backend cannot be used on this machine, with a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct Unavailable {
-    /// What is missing, in one line.
+    /// Missing requirement, in one line.
     pub reason: String,
-    /// What to do, in one line.
+    /// Action that makes the backend available, in one line.
     pub fix: String,
 }
 
-/// Most instances that are kept ready of one kind.
+/// Maximum number of warm instances of one kind.
 pub const MOST_WARM: u32 = 16;
 
-/// What an instance must be able to run, and hold.
+/// Requirements on a new instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceSpec {
-    /// The language.
+    /// Language to run.
     pub language: Language,
-    /// What the guest may touch.
+    /// Host resources that the guest may access.
     pub grants: Grants,
-    /// How much it may use.
+    /// Limits on the guest's resource use.
     pub limits: Limits,
-    /// The image to start from, or `None` for the one that fits.
+    /// Image to start from; `None` selects the backend's image for the language.
     pub image: Option<String>,
-    /// What must stand between guest and host.
+    /// Required isolation between guest and host.
     pub isolation: Isolation,
-    /// How many instances like this one are to be ready for later, where a backend can have some ready; `None` leaves
-    /// that as it is. At most [`MOST_WARM`].
+    /// Number of instances like this one to keep warm for later runs, on backends that support it; `None` leaves the
+    /// number unchanged. At most [`MOST_WARM`].
     pub warm: Option<u32>,
-    /// What codebox itself shows to the guest, read-only, beside what is granted.
+    /// Directories that codebox itself shows to the guest, read-only, in addition to the grants.
     pub layers: Vec<Layer>,
 }
 
-/// A directory that codebox made for guests, such as one with packages: nobody's grant, and read-only whatever is granted.
+/// Directory that codebox made for guests, such as one with packages.
+///
+/// A layer is not a grant, and it is read-only whatever is granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// Where it is on this machine.
+    /// Path on this machine.
     pub host: PathBuf,
-    /// Where the guest finds it.
+    /// Path in the guest.
     pub guest: GuestPath,
 }
 
-/// Where guests find the packages of a Python job: behind the interpreter's own modules, as `site-packages` is.
+/// Guest path of a Python job's packages; on `sys.path` after the interpreter's own modules, as `site-packages` is.
 pub const PYTHON_PACKAGES: &str = "/usr/local/lib/codebox/site-packages";

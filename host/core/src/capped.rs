@@ -1,10 +1,10 @@
 use crate::limits::{ByteSize, Limit};
 use crate::report::Captured;
 
-/// Keeps a stream's output within a cap: its first half-cap of bytes and its last, and counts the rest.
+/// Output buffer with a cap: keeps the first and the last half-cap of bytes of a stream, and counts the rest.
 ///
-/// Exact while the output fits the cap. Holds at most the cap in memory, whatever is written, and grows only
-/// as output comes. The one keeper for every backend, so that they all truncate alike.
+/// Output that fits the cap is kept exactly. Memory use never exceeds the cap and grows only as output arrives. Every
+/// backend uses this type, so that all of them truncate alike.
 ///
 /// ```
 /// use codebox_core::{ByteSize, CappedSink, Limit};
@@ -17,24 +17,24 @@ use crate::report::Captured;
 pub struct CappedSink {
     head: Vec<u8>,
     head_cap: usize,
-    /// A ring once it is full; `oldest` is where its first byte is.
+    /// Ring buffer once it is full; `oldest` is the index of its first byte.
     tail: Vec<u8>,
     tail_cap: usize,
     oldest: usize,
     dropped: u64,
 }
 
-/// Whether a stream is still whole.
+/// Completeness of the kept output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// Nothing was dropped so far.
+    /// All output so far.
     All,
-    /// Something was dropped: the cap is exceeded.
+    /// A part of the output: the cap is exceeded, and bytes were dropped.
     Truncated,
 }
 
 impl CappedSink {
-    /// An empty sink that keeps at most `cap`.
+    /// Creates an empty sink that keeps at most `cap` bytes.
     #[must_use]
     pub fn new(cap: Limit<ByteSize>) -> Self {
         let (head_cap, tail_cap) = match cap {
@@ -47,7 +47,7 @@ impl CappedSink {
         Self { head: Vec::new(), head_cap, tail: Vec::new(), tail_cap, oldest: 0, dropped: 0 }
     }
 
-    /// Takes the next bytes of the stream, and says whether the stream is still whole.
+    /// Appends the next bytes of the stream and returns the completeness of the kept output.
     pub fn push(&mut self, bytes: &[u8]) -> Kept {
         let room = self.head_cap - self.head.len();
         let (to_head, rest) = bytes.split_at(bytes.len().min(room));
@@ -58,19 +58,19 @@ impl CappedSink {
         self.kept()
     }
 
-    /// Whether the stream is still whole.
+    /// Returns the completeness of the kept output.
     #[must_use]
     pub const fn kept(&self) -> Kept {
         if self.dropped == 0 { Kept::All } else { Kept::Truncated }
     }
 
-    /// How many bytes were pushed.
+    /// Returns the number of bytes pushed.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.dropped.saturating_add((self.head.len() + self.tail.len()) as u64)
     }
 
-    /// What was kept.
+    /// Returns the kept output.
     #[must_use]
     pub fn finish(mut self) -> Captured {
         self.tail.rotate_left(self.oldest);
@@ -78,7 +78,7 @@ impl CappedSink {
     }
 
     fn push_tail(&mut self, bytes: &[u8]) {
-        // Of one long write only the end can stay, and all that was there before goes.
+        // A write that is longer than the tail replaces all of it, and only the end of the write is kept.
         let skip = bytes.len().saturating_sub(self.tail_cap);
         let (skipped, bytes) = bytes.split_at(skip);
         self.dropped = self.dropped.saturating_add(skipped.len() as u64);
@@ -96,7 +96,7 @@ impl CappedSink {
     }
 }
 
-/// Appends without ever reserving more than `cap`, which doubling would.
+/// Appends `bytes` without reserving more than `cap` in total, which doubling the capacity could exceed.
 fn append(kept: &mut Vec<u8>, bytes: &[u8], cap: usize) {
     let needed = kept.len() + bytes.len();
     if needed > kept.capacity() {

@@ -1,8 +1,9 @@
 use std::error::Error;
 
-/// An error and what it began with in one line, as `message: cause: its cause`.
+/// Formats an error and its chain of causes in one line, as `message: cause: its cause`.
 ///
-/// A cause that is said already is left out, since many libraries repeat theirs, and line breaks become spaces.
+/// A cause whose text is already in the line is left out, because many libraries repeat their causes. Line breaks
+/// become spaces.
 #[must_use]
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut line = String::new();

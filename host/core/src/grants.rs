@@ -11,37 +11,37 @@ pub use dir::{Access, DirGrant, DirGrantSpec, GrantParseError};
 pub use net::{AddressKind, NetGrant, NetRules, Refusal, RefusalReason};
 pub(crate) use net::{authority, shortened};
 
-/// What the guest may touch. The default is nothing.
+/// Host resources that the guest may access; none by default.
 ///
-/// Backends take this apart without `..`, so that a new kind of grant breaks every build that does not yet
-/// handle it.
+/// Backends destructure this type without `..`, so that a new kind of grant breaks the build of every backend that does
+/// not handle it yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grants {
-    /// Directories of the host.
+    /// Host directories.
     pub dirs: Vec<DirGrant>,
-    /// Hosts that it may connect to.
+    /// Hosts that the guest may connect to.
     pub net: Vec<NetGrant>,
-    /// Variables of the host's environment that it may see; their values are in [`Job::env`](crate::Job::env).
+    /// Variables of the host's environment that the guest may see; their values are in [`Job::env`](crate::Job::env).
     pub env: Vec<EnvName>,
-    /// Host tools that it may call.
+    /// Host tools that the guest may call.
     pub tools: Vec<ToolName>,
 }
 
 impl Grants {
-    /// No file, no network, no environment, no tool.
+    /// Returns grants with no file, no network, no environment and no tool.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Whether nothing is granted.
+    /// Returns true if no resource is granted.
     #[must_use]
     pub fn is_none(&self) -> bool {
         let Self { dirs, net, env, tools } = self;
         dirs.is_empty() && net.is_empty() && env.is_empty() && tools.is_empty()
     }
 
-    /// The directory granted at `guest` itself.
+    /// Returns the host directory that is granted at exactly `guest`.
     #[must_use]
     pub fn dir_at(&self, guest: &GuestPath) -> Option<&HostPath> {
         self.dirs.iter().find(|dir| dir.guest == *guest).map(|dir| &dir.host)
@@ -56,17 +56,17 @@ macro_rules! name {
         pub struct $name(String);
 
         impl $name {
-            /// Accepts `text` if it is such a name.
+            /// Creates a name from `text`.
             ///
             /// # Errors
-            /// When it is not.
+            /// Returns an error if `text` is not a valid name.
             pub fn new(text: impl Into<String>) -> Result<Self, NameError> {
                 let text = text.into();
                 let good: fn(&str) -> bool = $good;
                 if good(&text) { Ok(Self(text)) } else { Err(NameError::new($what, &text, $rule)) }
             }
 
-            /// The name.
+            /// Returns the name.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -90,13 +90,13 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of an environment variable.
+    /// Name of an environment variable.
     EnvName, "environment variable", "a name is not empty and holds no '=' and no NUL",
     |text| !text.is_empty() && !text.contains(['=', '\0'])
 }
 
 name! {
-    /// The name of a host tool: letters, digits, `_`, `-` and `.`.
+    /// Name of a host tool: letters, digits, `_`, `-` and `.`.
     ToolName, "tool name", "use up to 128 letters, digits, '_', '-' and '.'",
     |text| {
         (1..=128).contains(&text.len())

@@ -3,14 +3,14 @@ use std::str::FromStr;
 
 use crate::name::NameError;
 
-/// The name of an image with everything said that engines would guess: the registry, the whole path, the tag.
+/// Fully qualified image name: the registry, the whole path, and the tag or digest, so that engines guess no part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageName(String);
 
 const RULE: &str = "use NAME:TAG, REGISTRY/NAME:TAG or NAME@sha256:DIGEST";
 
 impl ImageName {
-    /// The full name.
+    /// Returns the full name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -26,9 +26,9 @@ impl fmt::Display for ImageName {
 impl FromStr for ImageName {
     type Err = NameError;
 
-    /// Reads a name as docker does: without a registry it is Docker Hub's, and without a tag `latest`.
+    /// Parses a name as docker does: the default registry is Docker Hub, and the default tag is `latest`.
     ///
-    /// No engine's own search for short names is ever asked: it would depend on the machine which image that is.
+    /// An engine's own search for short names is never used, because its result depends on the machine.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let fault = || NameError::new("image", text, RULE);
         let (name, digest) = match text.split_once('@') {
@@ -83,7 +83,7 @@ impl FromStr for ImageName {
     }
 }
 
-/// Images that may be used: a full name, or its beginning and `*`.
+/// Pattern of allowed images: a full name, or a prefix followed by `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImagePattern {
     text: String,
@@ -91,7 +91,7 @@ pub struct ImagePattern {
 }
 
 impl ImagePattern {
-    /// Whether it allows an image.
+    /// Returns true if the pattern allows `image`.
     #[must_use]
     pub fn allows(&self, image: &ImageName) -> bool {
         match self.is_prefix {
@@ -104,7 +104,7 @@ impl ImagePattern {
 impl FromStr for ImagePattern {
     type Err = NameError;
 
-    /// Reads `NAME`, completed as [`ImageName`] is, or `REGISTRY/…*`, which has to say its registry.
+    /// Parses `NAME`, completed as an [`ImageName`], or `REGISTRY/…*`, which must name its registry.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let Some(prefix) = text.strip_suffix('*') else {
             return Ok(Self { text: text.parse::<ImageName>()?.0, is_prefix: false });

@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use crate::name::NameError;
 
-/// What stands between the guest and the host.
+/// Isolation between guest and host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isolation {
     /// A WebAssembly sandbox inside a confined process.
@@ -15,10 +15,10 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// Every isolation, the lightest first.
+    /// All isolations, the lightest first.
     pub const ALL: [Self; 3] = [Self::Wasm, Self::Container, Self::Vm];
 
-    /// The name that users type and reports carry.
+    /// Returns the name used on the command line and in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,36 +54,36 @@ impl FromStr for Isolation {
     }
 }
 
-/// The isolations that a caller accepts; never empty.
+/// Set of the isolations that a caller accepts; never empty.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IsolationSet(u8);
 
 impl IsolationSet {
-    /// Every isolation, which is the default.
+    /// Returns the set of all isolations, which is the default.
     #[must_use]
     pub const fn auto() -> Self {
         Self(7)
     }
 
-    /// Exactly one.
+    /// Returns the set with exactly one isolation.
     #[must_use]
     pub const fn only(isolation: Isolation) -> Self {
         Self(isolation.bit())
     }
 
-    /// Those given, or `None` if none was.
+    /// Returns the set of the given isolations, or `None` if `isolations` is empty.
     pub fn of(isolations: impl IntoIterator<Item = Isolation>) -> Option<Self> {
         let bits = isolations.into_iter().fold(0, |bits, isolation| bits | isolation.bit());
         (bits != 0).then_some(Self(bits))
     }
 
-    /// Whether `isolation` is accepted.
+    /// Returns true if `isolation` is accepted.
     #[must_use]
     pub const fn contains(self, isolation: Isolation) -> bool {
         self.0 & isolation.bit() != 0
     }
 
-    /// The members, the lightest first.
+    /// Iterates over the members, the lightest first.
     pub fn iter(self) -> impl Iterator<Item = Isolation> {
         Isolation::ALL.into_iter().filter(move |isolation| self.contains(*isolation))
     }
@@ -114,13 +114,13 @@ impl fmt::Display for IsolationSet {
 impl FromStr for IsolationSet {
     type Err = NameError;
 
-    /// Accepts `auto` or names separated by commas.
+    /// Parses `auto` or a comma-separated list of names.
     fn from_str(text: &str) -> Result<Self, NameError> {
         if text == "auto" {
             return Ok(Self::auto());
         }
         let members = text.split(',').map(Isolation::from_str).collect::<Result<Vec<_>, _>>()?;
-        // `split` yields at least one part, and an empty part is no isolation, so the set has a member.
+        // `split` yields at least one part, and an empty part is not an isolation, so the set has a member.
         Self::of(members).ok_or_else(|| NameError::new("isolation", text, "name at least one"))
     }
 }

@@ -6,41 +6,42 @@ use crate::language::Language;
 use crate::limits::Limits;
 use crate::path::{GuestPath, HostPath};
 
-/// What to run, with what, and what it may touch.
+/// Program to run, with its input, grants and limits.
 ///
-/// A job is complete: a backend needs nothing from the host's environment to run it. Everything that a user
-/// may have said elsewhere (configuration, environment) has been resolved into it.
+/// A job is complete: a backend needs nothing from the host's environment to run it. Settings from the user's
+/// configuration and environment have already been resolved into the job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// The program.
     pub source: Source,
-    /// The language it is written in.
+    /// Language of the program.
     pub language: Language,
-    /// The arguments after the program's own name.
+    /// Arguments after the program's own name.
     pub args: Vec<String>,
-    /// What the program reads from its standard input.
+    /// Standard input of the program.
     pub stdin: Stdin,
-    /// The whole environment of the guest, names and values; nothing else is visible to it.
+    /// Complete environment of the guest, names and values; no other variable is visible to the guest.
     pub env: BTreeMap<String, String>,
-    /// Packages to have before the program starts, as the language's package manager names them.
+    /// Packages to provide before the program starts, as the language's package manager names them.
     pub packages: Vec<String>,
-    /// Files to put in before the program starts.
+    /// Files to create before the program starts.
     pub files: Vec<InputFile>,
-    /// Where the files that the program leaves in its working directory are brought to, if anywhere.
+    /// Host directory that receives the files left in the program's working directory, if they are kept.
     pub out: Option<HostPath>,
-    /// What it may touch.
+    /// Host resources that the program may access.
     pub grants: Grants,
-    /// How much it may use.
+    /// Limits on the program's resource use.
     pub limits: Limits,
-    /// The isolations that the caller accepts; the router never leaves this set.
+    /// Isolations that the caller accepts; the router never leaves this set.
     pub isolations: IsolationSet,
 }
 
 impl Job {
-    /// A job with no arguments, input, environment or grants, under the default limits, on any isolation.
+    /// Creates a job with no arguments, input, environment or grants, with the default limits, on any isolation.
     ///
-    /// So it runs in WebAssembly where that can serve, and may run in a container where it cannot: if its program needs
-    /// threads, processes, sockets or a native module, or dies for want of one. [`isolations`](Self::isolations) narrows that.
+    /// Such a job runs in WebAssembly if possible. It may run in a container if its program needs threads, processes,
+    /// sockets or a native module, or if it fails because one of them is missing. [`isolations`](Self::isolations)
+    /// restricts the choice.
     #[must_use]
     pub fn new(source: Source, language: Language) -> Self {
         Self {
@@ -58,42 +59,42 @@ impl Job {
         }
     }
 
-    /// A Python program given as text, as `-c` gives it; else as [`new`](Self::new), on any isolation.
+    /// Creates a job for a Python program given as text, as with `-c`; everything else is as in [`new`](Self::new).
     #[must_use]
     pub fn python(code: impl Into<String>) -> Self {
         Self::new(Source::Inline(code.into()), Language::Python)
     }
 }
 
-/// Where a program comes from, which is also what it sees as its own name.
+/// Origin of a program, which also determines the name that the program sees as its own.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
-    /// Text on the command line: `argv[0]` is `-c`, its file is `<string>`.
+    /// Text on the command line: `argv[0]` is `-c`, and the file name is `<string>`.
     Inline(String),
-    /// Text that was read from standard input: `argv[0]` is `-`, its file is `<stdin>`.
+    /// Text that was read from standard input: `argv[0]` is `-`, and the file name is `<stdin>`.
     Stdin(String),
     /// A file.
     File {
         /// `argv[0]`: the name exactly as the user typed it.
         argv0: String,
-        /// The file's place in the guest, for `__file__`, tracebacks and `sys.path[0]`.
+        /// Path of the file in the guest, for `__file__`, tracebacks and `sys.path[0]`.
         name: GuestPath,
-        /// Its bytes, in whatever encoding it declares.
+        /// Bytes of the file, in the encoding that the file declares.
         text: Vec<u8>,
     },
-    /// A command line, for backends with an operating system inside. Never empty where a backend accepts it.
+    /// A command line, for backends with an operating system in the guest; a backend never accepts an empty one.
     Command(Vec<String>),
-    /// A tool that the guest offers by name.
+    /// A tool that the guest provides by name.
     Tool {
         /// The tool's name.
         name: String,
-        /// Its input.
+        /// The tool's input.
         input: serde_json::Value,
     },
 }
 
 impl Source {
-    /// What the program sees as `argv[0]`.
+    /// Returns the program's `argv[0]`.
     #[must_use]
     pub fn argv0(&self) -> &str {
         match self {
@@ -105,7 +106,7 @@ impl Source {
         }
     }
 
-    /// What tracebacks name as the program's file.
+    /// Returns the file name of the program in tracebacks.
     #[must_use]
     pub fn file_name(&self) -> &str {
         match self {
@@ -117,7 +118,7 @@ impl Source {
         }
     }
 
-    /// The program's bytes, where there is a program text.
+    /// Returns the program's bytes, if the source is a program text.
     #[must_use]
     pub fn text(&self) -> Option<&[u8]> {
         match self {
@@ -128,7 +129,7 @@ impl Source {
     }
 }
 
-/// What the guest finds on its standard input.
+/// Standard input of the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Stdin {
     /// End of file at once.
@@ -136,16 +137,16 @@ pub enum Stdin {
     Empty,
     /// These bytes, then end of file.
     Bytes(Vec<u8>),
-    /// Whatever [`ExecIo::stdin`](crate::ExecIo::stdin) yields, read as the guest asks for it.
+    /// The bytes of [`ExecIo::stdin`](crate::ExecIo::stdin), read only when the guest requests input.
     Streamed,
 }
 
-/// A file to put into the guest before the program starts.
+/// File to create in the guest before the program starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputFile {
-    /// Where it appears.
+    /// Path in the guest.
     pub path: GuestPath,
-    /// What it holds.
+    /// Content of the file.
     pub content: Vec<u8>,
 }
 

@@ -3,23 +3,23 @@ use std::str::FromStr;
 
 use crate::name::{NameError, RuntimeName};
 
-/// A language, or a runtime that the user registered by name.
+/// Language, or a runtime that the user registered by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Language {
     /// Python.
     Python,
     /// JavaScript.
     JavaScript,
-    /// TypeScript, run after its types are taken out.
+    /// TypeScript, run after its types are removed.
     TypeScript,
-    /// None: a command line, whatever it runs.
+    /// No language: a command line, whatever program it runs.
     Command,
     /// A registered runtime.
     Named(RuntimeName),
 }
 
 impl Language {
-    /// The name that users type and reports carry.
+    /// Returns the name used on the command line and in reports.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -31,7 +31,7 @@ impl Language {
         }
     }
 
-    /// The language whose runtime runs it: TypeScript is JavaScript once its types are gone.
+    /// Returns the language whose runtime runs this one: JavaScript for TypeScript, and otherwise the language itself.
     #[must_use]
     pub fn run_as(&self) -> &Self {
         match self {
@@ -40,7 +40,7 @@ impl Language {
         }
     }
 
-    /// The language that a file name's extension stands for.
+    /// Returns the language of a file name extension.
     #[must_use]
     pub fn of_extension(extension: &str) -> Option<Self> {
         match extension {

@@ -1,11 +1,11 @@
-//! Values and traits that every part of codebox shares.
+//! Values and traits shared by every part of codebox.
 //!
-//! A [`Job`] says what to run and what it may touch ([`Grants`], [`Limits`]); a [`Backend`] opens an
-//! [`Instance`] that runs it and answers with a [`RunReport`]. Paths are values ([`PathMap`]), and what the
-//! outside world reads is a separate, versioned form ([`wire::v1`]).
+//! A [`Job`] names the program to run, its [`Grants`] and its [`Limits`]. A [`Backend`] opens an [`Instance`], which
+//! runs the job and returns a [`RunReport`]. Paths are values ([`PathMap`]). Other programs read a separate, versioned
+//! form of the report ([`wire::v1`]).
 //!
-//! Invariant: nothing here does I/O, reads the environment or knows an engine; a backend's own types never
-//! appear in these signatures.
+//! Invariant: this crate does no I/O, does not read the environment and does not depend on an engine. The types of a
+//! backend never appear in its signatures.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

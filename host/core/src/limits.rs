@@ -13,7 +13,7 @@ pub use overrides::LimitOverrides;
 pub use parse::{LimitParseError, parse_count, parse_duration, parse_size};
 pub use size::ByteSize;
 
-/// A ceiling, or the word that there is none.
+/// Ceiling, or the absence of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit<T> {
     /// No ceiling.
@@ -23,7 +23,7 @@ pub enum Limit<T> {
 }
 
 impl<T: Copy> Limit<T> {
-    /// The ceiling, or `None` if there is none.
+    /// Returns the ceiling, or `None` for [`Limit::Unlimited`].
     pub const fn at(self) -> Option<T> {
         match self {
             Self::Unlimited => None,
@@ -33,7 +33,7 @@ impl<T: Copy> Limit<T> {
 }
 
 impl<T: Copy + Ord> Limit<T> {
-    /// The lower of two ceilings.
+    /// Returns the lower of two ceilings.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         match (self, other) {
@@ -43,33 +43,33 @@ impl<T: Copy + Ord> Limit<T> {
     }
 }
 
-/// How much a job may use.
+/// Limits on the resource use of a job.
 ///
-/// Backends take this apart without `..`, so that a new limit breaks every build that does not yet hold it
-/// or say that it cannot.
+/// Backends destructure this type without `..`, so that a new limit breaks the build of every backend that neither
+/// enforces the limit nor reports it as unsupported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Time from the program's start to its end. 60 seconds.
+    /// Time from the program's start to its end; 60 seconds by default.
     pub wall: Limit<Duration>,
-    /// Processor time. Unlimited.
+    /// Processor time; unlimited by default.
     pub cpu: Limit<Duration>,
-    /// Memory, summed over everything the guest has. 1 GiB.
+    /// Memory, summed over all memory of the guest; 1 GiB by default.
     pub memory: Limit<ByteSize>,
-    /// Output, each of stdout and stderr. 16 MiB.
+    /// Output to each of stdout and stderr; 16 MiB by default.
     pub output: Limit<ByteSize>,
-    /// Bytes written to files. 1 GiB.
+    /// Bytes written to files; 1 GiB by default.
     pub disk: Limit<ByteSize>,
-    /// Files and directories created. 10,000.
+    /// Files and directories created; 10,000 by default.
     pub files: Limit<NonZeroU64>,
-    /// Files open at one time. 256.
+    /// Files open at one time; 256 by default.
     pub open_files: Limit<NonZeroU32>,
-    /// Processes and threads at one time. 64.
+    /// Processes and threads at one time; 64 by default.
     pub processes: Limit<NonZeroU32>,
-    /// Instructions, as the engine counts them. Unlimited.
+    /// Instructions, as the engine counts them; unlimited by default.
     pub fuel: Limit<NonZeroU64>,
-    /// Bytes sent to and received from granted hosts, together. 1 GiB.
+    /// Total bytes sent to and received from granted hosts; 1 GiB by default.
     pub net_bytes: Limit<ByteSize>,
-    /// Connections to granted hosts, over the whole run. 10,000.
+    /// Connections to granted hosts, over the whole run; 10,000 by default.
     pub net_connections: Limit<NonZeroU64>,
 }
 
@@ -97,7 +97,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// No ceiling on anything.
+    /// Returns limits without any ceiling.
     #[must_use]
     pub const fn unlimited() -> Self {
         Self {
@@ -115,7 +115,7 @@ impl Limits {
         }
     }
 
-    /// The lower of each limit, as an operator's ceiling over a request.
+    /// Returns the lower of each pair of limits, such as an operator's ceiling and a request.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         let Self { wall, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
@@ -135,7 +135,7 @@ impl Limits {
         }
     }
 
-    /// Whether the limit of this kind is the same in both.
+    /// Returns true if the limit of this kind is the same in both.
     #[must_use]
     pub fn agrees(&self, other: &Self, kind: LimitKind) -> bool {
         match kind {
@@ -153,7 +153,7 @@ impl Limits {
         }
     }
 
-    /// Whether a ceiling of this kind is set.
+    /// Returns true if a ceiling of this kind is set.
     #[must_use]
     pub const fn is_limited(&self, kind: LimitKind) -> bool {
         match kind {

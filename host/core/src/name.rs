@@ -3,20 +3,20 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Why a text is not a name of the wanted kind.
+/// Error for text that is not a valid name of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("bad {what} {text:?}: {rule}")]
 pub struct NameError {
-    /// What the name would have been, such as "runtime name".
+    /// Kind of the name, such as "runtime name".
     pub what: &'static str,
-    /// The text as given.
+    /// The original text.
     pub text: String,
-    /// The rule it breaks.
+    /// Violated rule.
     pub rule: &'static str,
 }
 
 impl NameError {
-    /// A fault of `text`, which was to be `what`, by `rule`.
+    /// Creates an error for `text`, which violates `rule` and is therefore not a valid `what`.
     #[must_use]
     pub fn new(what: &'static str, text: &str, rule: &'static str) -> Self {
         let text = text.to_owned();
@@ -24,14 +24,14 @@ impl NameError {
     }
 }
 
-/// The name of a registered guest runtime: lower-case letters, digits, `-`, `_` and `.`, starting with a letter.
+/// Name of a registered guest runtime: lower-case letters, digits, `-`, `_` and `.`, starting with a letter.
 ///
-/// Names become folder names, so nothing that a path could read into them is accepted.
+/// Names are used as directory names, so a name never contains a path separator and is never `.` or `..`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuntimeName(String);
 
 impl RuntimeName {
-    /// Accepts `text` if it is a name.
+    /// Creates a name from `text` if `text` is valid.
     pub fn new(text: impl Into<String>) -> Result<Self, NameError> {
         let text = text.into();
         let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
@@ -46,7 +46,7 @@ impl RuntimeName {
         ))
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -6,34 +6,34 @@ mod kind;
 
 pub use kind::ResultKind;
 
-/// How a guest's run ended, as far as evidence goes.
+/// Outcome of a guest's run, as far as there is evidence.
 ///
-/// What a guest did is always a value of this type; an error instead of a report means that codebox cannot
-/// say what it did.
+/// Every way in which a guest can end is a value of this type. An error in place of a report means that codebox cannot
+/// determine what the guest did.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It ended by itself with this status.
+    /// Normal exit with this status.
     Exited(i32),
-    /// A signal ended it, and nothing shows which limit, if any, sent it.
+    /// Termination by this signal, without evidence of a limit that sent it.
     Signalled(i32),
-    /// The engine stopped it for doing what no program may.
+    /// Trap: the engine stopped the guest because of an operation that no program may perform.
     Trapped(TrapKind),
-    /// A limit ended it. Output and files up to then are in the report.
+    /// Termination by a limit; the report contains the output and files up to that point.
     LimitHit(LimitKind),
-    /// The caller ended it.
+    /// Cancellation by the caller.
     Cancelled,
 }
 
-/// What a trapped guest did.
+/// Cause of a trap.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TrapKind {
-    /// It ran out of stack.
+    /// Stack overflow.
     StackOverflow,
-    /// It reached code that it said it never would, which is how most runtimes abort.
+    /// Execution of an `unreachable` instruction, which is how most runtimes abort.
     Unreachable,
-    /// It accessed memory or a table outside of its bounds.
+    /// Access to memory or a table outside of its bounds.
     OutOfBounds,
-    /// Something else, in the engine's words.
+    /// Any other cause, as described by the engine.
     Other(String),
 }
 
@@ -48,37 +48,37 @@ impl fmt::Display for TrapKind {
     }
 }
 
-/// The exit statuses that codebox itself gives; a guest's own status passes through.
+/// Exit statuses that codebox itself uses; a guest's own status passes through.
 ///
 /// | status | meaning |
 /// |---|---|
-/// | the guest's, modulo 256 | it ended by itself |
-/// | 122 | a limit on output, disk, files, open files, processes or the network ended it |
-/// | 124 | a time limit ended it: wall, cpu or fuel |
+/// | the guest's, modulo 256 | the guest exited normally |
+/// | 122 | a limit on output, disk, files, open files, processes or the network ended the guest |
+/// | 124 | a time limit ended the guest: wall, cpu or fuel |
 /// | 125 | codebox itself failed, or could not start the guest |
-/// | 126 | denied: the request asked for something that is not allowed |
-/// | 130 | cancelled |
-/// | 134 | trapped |
-/// | 137 | the memory limit ended it |
-/// | 128 + n | signal n ended it |
+/// | 126 | denied: the request needs something that is not allowed |
+/// | 130 | the caller cancelled the run |
+/// | 134 | the guest trapped |
+/// | 137 | the memory limit ended the guest |
+/// | 128 + n | signal n ended the guest |
 pub mod exit {
-    /// A limit on output, disk, files, open files, processes or the network ended the guest.
+    /// Status after a limit on output, disk, files, open files, processes or the network ended the guest.
     pub const LIMIT: u8 = 122;
-    /// A time limit ended the guest.
+    /// Status after a time limit ended the guest.
     pub const TIMEOUT: u8 = 124;
-    /// codebox itself failed.
+    /// Status after a failure of codebox itself.
     pub const FAILURE: u8 = 125;
-    /// The request asked for something that is not allowed.
+    /// Status of a request for something that is not allowed.
     pub const DENIED: u8 = 126;
-    /// The caller cancelled.
+    /// Status after a cancellation by the caller.
     pub const CANCELLED: u8 = 130;
-    /// The guest trapped.
+    /// Status after a trap of the guest.
     pub const TRAPPED: u8 = 134;
-    /// The memory limit ended the guest.
+    /// Status after the memory limit ended the guest.
     pub const MEMORY: u8 = 137;
 }
 
-/// The exit status of a process that ran a guest with this outcome; the table is at [`exit`].
+/// Returns the exit status of a process that ran a guest with this outcome; [`exit`] has the table.
 #[must_use]
 pub fn exit_status(outcome: &Outcome) -> u8 {
     match outcome {
@@ -100,13 +100,13 @@ pub fn exit_status(outcome: &Outcome) -> u8 {
     }
 }
 
-/// What an operating system keeps of an exit status.
+/// Returns the part of an exit status that an operating system keeps.
 const fn low_byte(status: i32) -> u8 {
     status.to_le_bytes()[0]
 }
 
 impl Outcome {
-    /// The one word for this outcome.
+    /// Returns the result kind of this outcome.
     #[must_use]
     pub const fn result_kind(&self) -> ResultKind {
         match self {
@@ -126,7 +126,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the guest ended by itself with status 0, as the operating system would see it.
+    /// Returns true if the guest exited with status 0, as the operating system would see the status.
     #[must_use]
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Exited(status) if low_byte(*status) == 0)
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn only_exit_zero_is_ok() {
         assert_eq!(Outcome::Exited(0).result_kind(), ResultKind::Ok);
-        // As a native process's parent would see it.
+        // The parent of a native process would also see status 0.
         assert_eq!(Outcome::Exited(256).result_kind(), ResultKind::Ok);
         assert_eq!(Outcome::Exited(-1).result_kind(), ResultKind::GuestError);
         assert!(ResultKind::Busy.retryable() && !ResultKind::GuestError.retryable());

@@ -1,9 +1,9 @@
-//! Paths as values: three kinds that the compiler keeps apart, and maps between them.
+//! Paths as values: three path types that the compiler keeps apart, and maps between them.
 //!
-//! Nothing here looks at a file system. A host path is made absolute and free of links once, when a grant is
-//! admitted; from then on it is only compared, component by component. Two spellings of one name that differ
-//! in bytes (say, in Unicode normalisation) are two names here, as they are to Linux; only Windows paths
-//! compare without regard to case.
+//! This module never accesses a file system. A host path is made absolute and free of symbolic links once, when a grant
+//! is admitted; afterwards it is only compared, component by component. Two spellings of one name that differ in bytes,
+//! for example in Unicode normalisation, are two names here, as on Linux. Only Windows paths compare without regard to
+//! case.
 
 mod compose;
 mod guest;

@@ -15,47 +15,48 @@ pub use files::{FileChanges, FileKind, OutFile, SkippedFile};
 pub use network::{NetAttempt, NetUse, NetVerdict};
 pub use provenance::{EscalatedFrom, Provenance, Usage};
 
-/// Everything that a run left: what the guest did, and what held while it did.
+/// Report of a run: the guest's actions, and the limits and sandbox layers in effect.
 ///
-/// Partial runs have complete reports: a guest that a limit ended has its output and files up to then.
+/// A partial run has a complete report: if a limit ended the guest, the report contains its output and files up to that
+/// point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunReport {
-    /// The number under which it was accepted, where it was noted.
+    /// Job id under which the run was accepted, if it was recorded.
     pub id: Option<String>,
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Its standard output.
+    /// Standard output of the guest.
     pub stdout: Captured,
-    /// Its standard error.
+    /// Standard error of the guest.
     pub stderr: Captured,
-    /// Rich results, in the order they were shown.
+    /// Rich results, in the order in which they were shown.
     pub results: Vec<MimeBundle>,
-    /// The exception or error that ended it, where the language has such a thing.
+    /// Exception or error that ended the guest, if the language has exceptions.
     pub error: Option<GuestError>,
-    /// What it did to files.
+    /// Changes to files.
     pub files: FileChanges,
-    /// What it used.
+    /// Resource use.
     pub usage: Usage,
-    /// What ran it, and why that.
+    /// Backend that ran the job, and the reason that it was chosen.
     pub provenance: Provenance,
-    /// The limits in force.
+    /// Limits in force.
     pub limits: Limits,
-    /// How well they were held, and which walls stood.
+    /// Enforcement levels of the limits, and states of the sandbox layers.
     pub enforcement: Enforcement,
-    /// What it did on the network.
+    /// Network activity.
     pub network: NetUse,
-    /// What it asked for and was refused.
+    /// Requests of the guest that were refused.
     pub denials: Vec<Denial>,
-    /// What it lacked here, and how to get it.
+    /// Requirements of the program that were not met, with hints.
     pub missing: Vec<Missing>,
-    /// Set where it ended badly for want of something that only a stronger isolation has, and was not run again there.
+    /// Set if the run failed because it needs a stronger isolation, and was not repeated in one.
     pub needs_escalation: Option<NeedsEscalation>,
-    /// Whether it may have changed something outside of its sandbox; not told to users.
+    /// Effects of the run outside of its sandbox; not shown to users.
     pub effects: Effects,
 }
 
 impl RunReport {
-    /// A report of `outcome` that says nothing else yet.
+    /// Creates a report with `outcome` whose other results are still empty.
     #[must_use]
     pub fn new(outcome: Outcome, provenance: Provenance, limits: Limits) -> Self {
         Self {
@@ -78,86 +79,86 @@ impl RunReport {
         }
     }
 
-    /// The one word for how it ended.
+    /// Returns the result kind of the outcome.
     #[must_use]
     pub const fn result_kind(&self) -> ResultKind {
         self.outcome.result_kind()
     }
 
-    /// The exit status of a process that ran it.
+    /// Returns the exit status of a process that ran the job.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         exit_status(&self.outcome)
     }
 
-    /// Whether the guest ended by itself with status 0.
+    /// Returns true if the guest exited with status 0.
     #[must_use]
     pub const fn is_success(&self) -> bool {
         self.outcome.is_success()
     }
 }
 
-/// One rich result in several forms, keyed by MIME type, as Jupyter keeps them.
+/// One rich result in several forms, keyed by MIME type, as in Jupyter.
 ///
-/// Text forms are JSON strings, `application/json` and its like are JSON values, binary forms are base64 strings.
+/// Text forms are JSON strings, `application/json` and similar types are JSON values, binary forms are base64 strings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MimeBundle {
-    /// The forms.
+    /// Forms of the result.
     pub data: BTreeMap<String, Value>,
-    /// Notes on the forms, such as an image's size.
+    /// Metadata of the forms, such as an image's size.
     pub metadata: BTreeMap<String, Value>,
-    /// Whether it was shown or is what the program came to.
+    /// Role of the result in its program.
     pub role: ResultRole,
 }
 
-/// What a rich result is to its program.
+/// Role of a rich result in its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ResultRole {
-    /// Shown along the way.
+    /// Output that the program displayed while it ran.
     #[default]
     Display,
-    /// The value of the program's last expression.
+    /// Value of the program's last expression.
     Value,
 }
 
-/// An exception or error that ended a guest.
+/// Exception or error that ended a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GuestError {
-    /// Its type, such as `ZeroDivisionError`.
+    /// Type, such as `ZeroDivisionError`.
     pub name: String,
-    /// What it says, such as `division by zero`.
+    /// Message, such as `division by zero`.
     pub value: String,
-    /// The traceback, one entry a line.
+    /// Lines of the traceback.
     pub traceback: Vec<String>,
-    /// The line of the user's program that it came from.
+    /// Line of the user's program that raised the error.
     pub line: Option<u32>,
 }
 
 impl GuestError {
-    /// The [name](Self::name) where there is no such command.
+    /// [Name](Self::name) of the error for a command that does not exist.
     pub const NOT_FOUND: &str = "CommandNotFound";
-    /// The [name](Self::name) where the system cannot start a command.
+    /// [Name](Self::name) of the error for a command that the system cannot start.
     pub const NOT_STARTED: &str = "CommandNotStarted";
 
-    /// Whether it says that a command could not be started, so that nothing ran.
+    /// Returns true if the error means that a command could not be started, so that no program ran.
     #[must_use]
     pub fn is_not_started(&self) -> bool {
         [Self::NOT_FOUND, Self::NOT_STARTED].contains(&self.name.as_str())
     }
 }
 
-/// Something that the guest asked for and was refused.
+/// Request of the guest that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// What kind of thing.
+    /// Kind of the resource.
     pub what: DenialKind,
-    /// Which one.
+    /// Resource that was requested.
     pub detail: String,
-    /// How to allow it.
+    /// Hint on how to allow the request.
     pub hint: String,
 }
 
-/// What kind of thing was refused.
+/// Kind of a refused resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DenialKind {
     /// A file or directory.
@@ -166,42 +167,42 @@ pub enum DenialKind {
     Net,
     /// An environment variable.
     Env,
-    /// A power of the operating system.
+    /// A capability of the operating system.
     Capability,
     /// A host tool.
     Tool,
 }
 
-/// What a run that ended badly here would take.
+/// Requirement of a failed run that needs a stronger isolation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeedsEscalation {
-    /// What it lacked, and why it was not run again.
+    /// Missing feature, and the reason that the job was not run again.
     pub reason: String,
-    /// The command that runs it where it has that; empty where the configuration accepts no such place.
+    /// Command that runs the job with the missing feature; empty if the configuration accepts no suitable isolation.
     pub command: String,
 }
 
-/// Whether a run changed something outside of its sandbox.
+/// Effects of a run outside of its sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Effects {
-    /// Nothing that it did is seen anywhere but in its output: running it again is as if it had not run.
+    /// No effect except the output: the job can run again as if it had not run before.
     #[default]
     None,
-    /// It may have.
+    /// Possible effects.
     Possible,
 }
 
-/// Something that the program needed and this isolation cannot give, such as threads.
+/// Requirement of the program that this isolation cannot meet, such as threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What it needed.
+    /// Missing feature.
     pub what: String,
-    /// How to get it.
+    /// Hint on how to obtain the feature.
     pub hint: String,
 }
 
 impl Missing {
-    /// A module or package that the program imports and that its interpreter does not find.
+    /// Creates the entry of a module or package that the program imports and that its interpreter does not find.
     #[must_use]
     pub fn module(name: &str) -> Self {
         let hint = "the runtime does not have it: name the package that does (--with NAME), or grant a directory that holds it and where the program looks for modules, such as the script's";

@@ -1,5 +1,5 @@
-//! What codebox says to other programs: JSON forms with a version and a schema, apart from the types inside.
+//! JSON output of codebox for other programs: versioned types with a schema, separate from the internal types.
 //!
-//! Within a version, fields are only added; a change that could break a reader makes a new version.
+//! Within a version, fields are only added; a change that could break a reader requires a new version.
 
 pub mod v1;

@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// A switch that stops a run, shared by its clones and thrown once.
+/// Cancellation token for a run, shared by its clones and cancelled once.
 ///
-/// It can be asked ([`is_cancelled`](Self::is_cancelled)), awaited ([`cancelled`](Self::cancelled)) and made
-/// to call back ([`on_cancel`](Self::on_cancel)); it needs no particular async runtime.
+/// A token can be queried ([`is_cancelled`](Self::is_cancelled)), awaited ([`cancelled`](Self::cancelled)) and given
+/// callbacks ([`on_cancel`](Self::on_cancel)). It needs no particular async runtime.
 #[derive(Clone, Default)]
 pub struct CancelToken(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Set under the lock, so that nobody can start waiting unseen; read without it.
+    /// Set while `waiting` is locked, so that `cancel` misses no new waiter; read without the lock.
     thrown: AtomicBool,
     waiting: Mutex<Waiting>,
-    /// Who insists on it.
+    /// Token for forced cancellation.
     again: OnceLock<CancelToken>,
 }
 
@@ -34,23 +34,23 @@ enum Wake {
 }
 
 impl CancelToken {
-    /// A switch that nobody has thrown.
+    /// Creates a token that is not cancelled.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Throws the switch: wakes everyone who waits, and runs the callbacks on this thread.
+    /// Cancels the token: wakes all waiting tasks and runs the callbacks on the current thread.
     ///
-    /// Later calls do nothing.
+    /// Later calls have no effect.
     pub fn cancel(&self) {
         let waiting = {
             let mut waiting = self.0.lock();
             self.0.thrown.store(true, Ordering::Release);
             std::mem::take(&mut waiting.by_id)
         };
-        // Outside of the lock, because what is woken may ask the switch; tasks first, so that a callback that
-        // panics keeps nobody asleep.
+        // Wake outside the lock, because the woken code may use the token. Wake tasks before running callbacks, so
+        // that a callback that panics leaves no task asleep.
         let mut calls = Vec::new();
         for wake in waiting.into_values() {
             match wake {
@@ -63,28 +63,30 @@ impl CancelToken {
         }
     }
 
-    /// The switch of whoever insists: thrown after this one, it leaves a program that was asked to end no time for it.
+    /// Returns the token for forced cancellation.
+    ///
+    /// Cancelling that token after this one ends the grace period of a program that was asked to terminate.
     #[must_use]
     pub fn again(&self) -> &Self {
         self.0.again.get_or_init(Self::default)
     }
 
-    /// Whether the switch was thrown.
+    /// Returns true if the token is cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.thrown.load(Ordering::Acquire)
     }
 
-    /// A future that is ready once the switch was thrown.
+    /// Returns a future that completes once the token is cancelled.
     #[must_use]
     pub fn cancelled(&self) -> Cancelled {
         Cancelled { token: self.clone(), id: None }
     }
 
-    /// Calls `call` when the switch is thrown; at once if it was.
+    /// Registers `call` to run when the token is cancelled; runs it at once if the token is cancelled already.
     ///
-    /// The callback runs on whatever thread throws the switch, so it must be quick. Dropping the answer takes
-    /// it back, without waiting for a call that has begun.
+    /// The callback runs on the thread that cancels the token, so it must be quick. Dropping the returned guard
+    /// unregisters the callback, without waiting for a call that has begun.
     #[must_use = "dropping the answer takes the callback back"]
     pub fn on_cancel(&self, call: impl FnOnce() + Send + 'static) -> OnCancel {
         let mut waiting = self.0.lock();
@@ -100,13 +102,13 @@ impl CancelToken {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // No code of others runs under the lock, so a poisoned list is still whole.
+        // No foreign code runs under the lock, so the list is consistent even if the lock is poisoned.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn remove(&self, id: Option<u64>) {
         let removed = id.and_then(|id| self.lock().by_id.remove(&id));
-        // Dropped here, after the lock: it may hold another token's clone, or this one's.
+        // Dropped after the lock is released: the callback may own a clone of this token or of another one.
         drop(removed);
     }
 }
@@ -126,7 +128,7 @@ impl fmt::Debug for CancelToken {
     }
 }
 
-/// Ready once its [`CancelToken`] was thrown.
+/// Future that completes once its [`CancelToken`] is cancelled.
 #[derive(Debug)]
 pub struct Cancelled {
     token: CancelToken,
@@ -138,7 +140,7 @@ impl Future for Cancelled {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        // Cloned before the lock and, if it replaces another, dropped after it: wakers are code of others.
+        // Wakers run foreign code: clone one before taking the lock, and drop a replaced one after releasing it.
         let wake = Wake::Task(context.waker().clone());
         let replaced;
         {
@@ -165,7 +167,7 @@ impl Drop for Cancelled {
     }
 }
 
-/// Takes a callback of [`CancelToken::on_cancel`] back when dropped.
+/// Guard that unregisters a callback of [`CancelToken::on_cancel`] when dropped.
 #[derive(Debug)]
 pub struct OnCancel {
     token: CancelToken,

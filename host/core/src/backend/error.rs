@@ -7,66 +7,66 @@ use crate::limits::LimitKind;
 use crate::outcome::ResultKind;
 use crate::report::Captured;
 
-/// The error that lies behind another one.
+/// Underlying cause of another error.
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// Why a backend cannot say what a guest did.
+/// Error of a backend that cannot determine what a guest did.
 ///
-/// Never about what the guest itself did; that is a [`RunReport`](crate::RunReport).
+/// Failures of the guest itself are reported in a [`RunReport`](crate::RunReport).
 #[derive(Debug, Error)]
 pub enum BackendError {
-    /// The backend cannot be used here.
+    /// A backend that cannot be used on this machine.
     #[error("{backend} is not available: {why}")]
     Unavailable {
         /// The backend.
         backend: BackendId,
-        /// What is missing and how to get it.
+        /// Missing requirement and its fix.
         #[source]
         why: Unavailable,
     },
-    /// A guest runtime, or an image of it, is not installed.
+    /// A guest runtime, or an image of it, that is not installed.
     #[error("{runtime} is not installed")]
     RuntimeMissing {
         /// The runtime or image.
         runtime: String,
-        /// What getting it ran into, if that was tried.
+        /// Error of an attempt to obtain the runtime, if one was made.
         #[source]
         source: Option<BoxedError>,
     },
-    /// A guest runtime or image is damaged, or not what it should be.
+    /// A guest runtime or image that is damaged, or that is not the expected one.
     #[error("{runtime} is damaged: {detail}")]
     RuntimeCorrupt {
         /// The runtime or image.
         runtime: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         detail: String,
-        /// What showed it.
+        /// Underlying error.
         #[source]
         source: Option<BoxedError>,
     },
-    /// A grant cannot be given.
+    /// A grant that cannot be given.
     #[error("cannot grant {subject}: {detail}")]
     Grant {
-        /// What was to be granted.
+        /// Resource of the grant.
         subject: String,
-        /// Why it cannot be.
+        /// Reason that the grant cannot be given.
         detail: String,
-        /// What showed it.
+        /// Underlying error.
         #[source]
         source: Option<BoxedError>,
     },
-    /// The job asks for something that makes no sense to this backend.
+    /// A part of the job that is invalid for this backend.
     #[error("cannot use {subject}: {detail}")]
     Input {
         /// The part of the job.
         subject: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         detail: String,
-        /// What showed it.
+        /// Underlying error.
         #[source]
         source: Option<BoxedError>,
     },
-    /// A limit that was set cannot be held here.
+    /// A limit that was set and that this backend cannot enforce.
     #[error("{backend} cannot hold the {limit} limit")]
     Limit {
         /// The backend.
@@ -74,36 +74,36 @@ pub enum BackendError {
         /// The limit.
         limit: LimitKind,
     },
-    /// The host's files or streams failed.
+    /// A failure of the host's files or streams.
     #[error("cannot {action}")]
     Io {
-        /// What was tried: "create the working directory".
+        /// Attempted action, such as "create the working directory".
         action: String,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The engine failed.
+    /// A failure of the engine.
     #[error("the engine failed to {action}")]
     Engine {
-        /// What was tried: "compile python".
+        /// Attempted action, such as "compile python".
         action: String,
-        /// What the engine said.
+        /// Error of the engine.
         #[source]
         source: BoxedError,
     },
-    /// The engine went away, or did not answer in time.
+    /// An engine that disappeared or did not answer in time.
     #[error("{backend} was lost while it was to {action}")]
     EngineLost {
         /// The backend.
         backend: BackendId,
-        /// What was asked of it: "start a container".
+        /// Requested action, such as "start a container".
         action: String,
-        /// What the connection said.
+        /// Error of the connection.
         #[source]
         source: BoxedError,
     },
-    /// A container image is not there.
+    /// A container image that the engine does not have.
     #[error("{backend} does not have the image {image}")]
     ImageMissing {
         /// The backend.
@@ -111,42 +111,42 @@ pub enum BackendError {
         /// The image's full name.
         image: String,
     },
-    /// A container image cannot be used, or not be fetched.
+    /// A container image that cannot be used or fetched.
     #[error("cannot use the image {image}: {detail}")]
     Image {
         /// The image's full name.
         image: String,
-        /// Why.
+        /// Reason that the image cannot be used.
         detail: String,
     },
-    /// Another one, met while a job ran.
+    /// Another error, which occurred while a job ran.
     #[error("{error}")]
     MidJob {
         /// The error.
         #[source]
         error: Box<Self>,
-        /// What the job had written until then.
+        /// Output of the job up to the error.
         written: Box<Written>,
     },
-    /// The run was stopped from outside before it could be said how the guest ended.
+    /// An interruption from outside before the outcome of the guest was known.
     #[error("interrupted while {during}")]
     Interrupted {
-        /// What was going on.
+        /// Interrupted activity.
         during: String,
     },
 }
 
-/// What a job had written when it was lost sight of; there may have been more.
+/// Output of a job up to the point where contact with it was lost; the job may have written more.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Written {
-    /// Its standard output.
+    /// Standard output.
     pub stdout: Captured,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: Captured,
 }
 
 impl BackendError {
-    /// The one word for it, which also decides the exit status.
+    /// Returns the result kind of the error, which also determines the exit status.
     #[must_use]
     pub fn kind(&self) -> ResultKind {
         match self {
@@ -169,7 +169,7 @@ impl BackendError {
         }
     }
 
-    /// What the job had written, if it had begun.
+    /// Returns the output of the job, if the job had begun.
     #[must_use]
     pub fn written(&self) -> Option<&Written> {
         match self {
@@ -178,13 +178,13 @@ impl BackendError {
         }
     }
 
-    /// An I/O failure while doing `action`.
+    /// Creates the error of an I/O failure during `action`.
     #[must_use]
     pub fn io(action: impl Into<String>, source: io::Error) -> Self {
         Self::Io { action: action.into(), source }
     }
 
-    /// An engine failure while doing `action`.
+    /// Creates the error of an engine failure during `action`.
     #[must_use]
     pub fn engine(action: impl Into<String>, source: impl Into<BoxedError>) -> Self {
         Self::Engine { action: action.into(), source: source.into() }

@@ -3,25 +3,25 @@ use std::io::{Read, Result, Write};
 
 use super::CancelToken;
 
-/// Where a guest's standard streams go while it runs, and how to stop it.
+/// Standard streams of a running guest, and the token that stops it.
 ///
-/// The report has the output too; sinks see it as it comes.
+/// Sinks receive the output as the guest produces it; the report contains it too.
 #[derive(Default)]
 pub struct ExecIo {
-    /// What the guest reads when the job's input is [`Stdin::Streamed`](crate::Stdin::Streamed).
+    /// Input of the guest if the job's input is [`Stdin::Streamed`](crate::Stdin::Streamed).
     ///
-    /// Read from a thread that may block, and only as the guest asks for more.
+    /// The reader is called on a thread that may block, and only when the guest requests more input.
     pub stdin: Option<Box<dyn Read + Send>>,
-    /// Sees standard output.
+    /// Sink for standard output.
     pub stdout: Option<Box<dyn OutputSink>>,
-    /// Sees standard error.
+    /// Sink for standard error.
     pub stderr: Option<Box<dyn OutputSink>>,
-    /// Stops the run.
+    /// Token that stops the run.
     pub cancel: CancelToken,
 }
 
 impl ExecIo {
-    /// No input, nobody watching.
+    /// Returns streams with no input and no sinks.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
@@ -40,16 +40,16 @@ impl fmt::Debug for ExecIo {
     }
 }
 
-/// Sees output as it comes.
+/// Receiver of output as it is produced.
 ///
-/// Called in order and never at the same time for one stream. An error (say, a closed pipe) ends the
-/// streaming of that stream, not the run.
+/// Calls for one stream are in order and never concurrent. An error, such as a closed pipe, ends the streaming of that
+/// stream but not the run.
 pub trait OutputSink: Send {
-    /// Takes all of `bytes`.
+    /// Writes all of `bytes`.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
-/// Passes output to a writer and flushes it after every piece.
+/// Sink that passes output to a writer and flushes it after every chunk.
 #[derive(Debug)]
 pub struct WriteSink<W>(pub W);
 

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::path::{GuestPath, HostPath, PathError, Style};
 
-/// Whether a granted directory can be written.
+/// Access to a granted directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Access {
     /// Read only.
@@ -16,7 +16,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The word that users type: `ro` or `rw`.
+    /// Returns the word that users type: `ro` or `rw`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -25,7 +25,7 @@ impl Access {
         }
     }
 
-    /// The stricter of the two.
+    /// Returns the stricter of the two.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         self.min(other)
@@ -38,60 +38,60 @@ impl fmt::Display for Access {
     }
 }
 
-/// A directory of the host that appears in the guest.
+/// Host directory that is visible in the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DirGrant {
-    /// The directory, absolute and free of links.
+    /// Absolute path of the directory, free of symbolic links.
     pub host: HostPath,
-    /// Where it appears.
+    /// Path in the guest.
     pub guest: GuestPath,
-    /// Whether it can be written.
+    /// Access of the guest.
     pub access: Access,
 }
 
-/// A directory grant as a user wrote it: `HOST:GUEST[:ro|rw]`, read-only unless it says otherwise.
+/// Directory grant as a user wrote it: `HOST:GUEST[:ro|rw]`, read-only by default.
 ///
-/// The host part is kept as written, because making it absolute needs the file system; once that is done,
-/// [`DirGrantSpec::at`] makes it a [`DirGrant`].
+/// The host part is kept as written, because making it absolute requires the file system. [`DirGrantSpec::at`] combines
+/// the spec with the absolute path into a [`DirGrant`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirGrantSpec {
-    /// The directory as written; may be relative.
+    /// Host directory as written; may be relative.
     pub host: String,
-    /// Where it appears.
+    /// Path in the guest.
     pub guest: GuestPath,
-    /// Whether it can be written.
+    /// Access of the guest.
     pub access: Access,
 }
 
-/// Why a text is no directory grant.
+/// Error for text that is not a valid directory grant.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GrantParseError {
-    /// The parts are not `HOST:GUEST[:ro|rw]`.
+    /// Text that does not have the form `HOST:GUEST[:ro|rw]`.
     #[error("bad directory grant {text:?}: {rule}; write HOST:GUEST, HOST:GUEST:ro or HOST:GUEST:rw")]
     Shape {
-        /// The text as given.
+        /// The original text.
         text: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         rule: &'static str,
     },
-    /// The guest part is no guest path.
+    /// A guest part that is not a valid guest path.
     #[error("bad directory grant {text:?}: {source}")]
     Guest {
-        /// The text as given.
+        /// The original text.
         text: String,
-        /// What is wrong with the guest part.
+        /// Error of the guest part.
         source: PathError,
     },
 }
 
 impl DirGrantSpec {
-    /// Reads a grant whose host part follows `style`.
+    /// Parses a grant whose host part follows `style`.
     ///
-    /// The guest part starts with `/` and holds no `:`; the host part may hold `:` only as a Windows drive's
-    /// (`C:\a:/data:ro`). One `/` at the guest part's end is dropped.
+    /// The guest part starts with `/` and contains no `:`. The host part may contain a `:` only after a Windows drive
+    /// letter (`C:\a:/data:ro`). One trailing `/` of the guest part is dropped.
     ///
     /// # Errors
-    /// When a part is missing, empty, left over or malformed.
+    /// Returns an error if a part is missing, empty, surplus or malformed.
     pub fn parse(text: &str, style: Style) -> Result<Self, GrantParseError> {
         let shape = |rule| GrantParseError::Shape { text: text.to_owned(), rule };
         let drive = match style {
@@ -129,7 +129,7 @@ impl DirGrantSpec {
         Ok(Self { host: host.to_owned(), guest, access })
     }
 
-    /// The grant, now that the host part is known to be `host`.
+    /// Returns the grant for the absolute host directory `host`.
     #[must_use]
     pub fn at(self, host: HostPath) -> DirGrant {
         let Self { host: _, guest, access } = self;
@@ -137,13 +137,13 @@ impl DirGrantSpec {
     }
 }
 
-/// Bytes of a leading drive (`C:`), or of one after `\\?\`, whose `:` does not end the host part.
+/// Returns the length in bytes of a leading drive (`C:` or `\\?\C:`), whose `:` does not end the host part.
 fn drive_length(text: &str) -> usize {
     let start = if text.starts_with(r"\\?\") { 4 } else { 0 };
     let mut chars = text[start..].chars();
     let drive = match (chars.next(), chars.next(), chars.next()) {
         (Some(letter), Some(':'), Some('\\')) => letter.is_ascii_alphabetic(),
-        // `C:/data` is the folder `C` at `/data`, unless a guest part follows.
+        // `C:/data` grants the folder `C` at `/data`, unless a guest part follows.
         (Some(letter), Some(':'), Some('/')) => letter.is_ascii_alphabetic() && text[start + 2..].contains(":/"),
         _ => false,
     };
@@ -153,7 +153,7 @@ fn drive_length(text: &str) -> usize {
 impl FromStr for DirGrantSpec {
     type Err = GrantParseError;
 
-    /// Reads a grant by the rules of this machine.
+    /// Parses a grant by the path style of this machine.
     fn from_str(text: &str) -> Result<Self, GrantParseError> {
         Self::parse(text, Style::native())
     }

@@ -1,8 +1,8 @@
-//! Which hosts a job may reach: one list, and the one checker of it.
+//! Network grants: the hosts that a job may reach, and the only check of connections against them.
 //!
-//! A name is judged before anybody looks it up ([`NetRules::name`]), so that a name that is not granted is never asked
-//! for; what it led to is judged after that ([`NetRules::address`]), so that a granted name opens no address that only
-//! this machine or its network can see.
+//! [`NetRules::name`] checks a name before it is resolved, so that a name that is not granted is never looked up.
+//! [`NetRules::address`] checks the resolved address, so that a granted name gives no access to an address that only
+//! this machine or its network can reach.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -22,25 +22,25 @@ pub(crate) use refusal::{authority, shortened};
 pub use rules::NetRules;
 pub use special::AddressKind;
 
-/// A host that the guest may connect to, on one port or on any.
+/// Host that the guest may connect to, on one port or on any.
 ///
-/// Written `example.org`, `example.org:443`, `192.0.2.1:80`, `[2001:db8::1]:443`, or as a range of addresses
-/// `10.0.0.0/8` and `[fd00::/8]:443`. Names are kept in lower case and without a final dot, so that one host has one
-/// spelling. A leading `*.` stands for any subdomain, however deep, and not for the domain itself.
+/// The syntax is `example.org`, `example.org:443`, `192.0.2.1:80`, `[2001:db8::1]:443`, or a range of addresses such as
+/// `10.0.0.0/8` and `[fd00::/8]:443`. Names are stored in lower case and without a final dot, so that each host has one
+/// spelling. A leading `*.` matches subdomains at any depth, but not the domain itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetGrant {
     host: NetHost,
     port: Option<NonZeroU16>,
 }
 
-/// What a grant names.
+/// Host part of a grant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum NetHost {
-    /// One name.
+    /// A single name.
     Name(String),
-    /// All names below this one.
+    /// All subdomains of this name.
     Below(String),
-    /// One address.
+    /// A single address.
     Address(IpAddr),
     /// A range of more than one address.
     Range(IpNet),
@@ -53,10 +53,10 @@ const ADDRESS: &str = "write HOST or HOST:PORT: no scheme, no path, such as a.or
 const PORT: &str = "the port is not a number from 1 to 65535";
 
 impl NetGrant {
-    /// Reads `HOST[:PORT]`.
+    /// Parses `HOST[:PORT]`.
     ///
     /// # Errors
-    /// When the host is no name, address or range, or the port is no number from 1 to 65535.
+    /// Returns an error if the host is not a name, address or range, or if the port is not a number from 1 to 65535.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let fault = |rule| NameError::new("network grant", text, rule);
         if text.contains("://") {
@@ -81,7 +81,7 @@ impl NetGrant {
         };
         let port = match port {
             None => None,
-            // `parse` alone would take "+80".
+            // `parse` alone would accept "+80".
             Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
                 Some(digits.parse::<NonZeroU16>().map_err(|_| fault(PORT))?)
             }
@@ -90,7 +90,7 @@ impl NetGrant {
         Ok(Self { host, port })
     }
 
-    /// The one name that is granted, if it is a name and no pattern.
+    /// Returns the granted name, if the host is a name and not a pattern.
     #[must_use]
     pub fn exact_name(&self) -> Option<&str> {
         match &self.host {
@@ -99,7 +99,7 @@ impl NetGrant {
         }
     }
 
-    /// The one address that is granted, if it is an address.
+    /// Returns the granted address, if the host is a single address.
     #[must_use]
     pub fn exact_address(&self) -> Option<IpAddr> {
         match &self.host {
@@ -108,13 +108,13 @@ impl NetGrant {
         }
     }
 
-    /// The port, or `None` for any.
+    /// Returns the port, or `None` for any port.
     #[must_use]
     pub const fn port(&self) -> Option<NonZeroU16> {
         self.port
     }
 
-    /// Whether everything that this grant opens is opened by `other` too.
+    /// Returns true if `other` allows everything that this grant allows.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         let port = other.port.is_none() || other.port == self.port;
@@ -123,7 +123,8 @@ impl NetGrant {
             (NetHost::Below(domain), NetHost::Below(wider)) => domain == wider || is_below(domain, wider),
             (NetHost::Address(address), _) => other.opens(*address),
             (NetHost::Range(range), NetHost::Range(wider)) => {
-                // A range that is wholly private opens what is private; one that is wider than that does not.
+                // A range inside a special block, such as a private one, allows special addresses. A wider range that
+                // exceeds the block does not allow them.
                 let alike = special::block_around(range).is_none_or(|block| block.contains(wider));
                 alike && wider.contains(range)
             }
@@ -139,7 +140,7 @@ impl NetGrant {
         }
     }
 
-    /// Whether `name`, in its one spelling, is granted.
+    /// Returns true if `name`, in its canonical spelling, is granted.
     fn is_name(&self, name: &str) -> bool {
         match &self.host {
             NetHost::Name(granted) => granted == name,
@@ -148,7 +149,7 @@ impl NetGrant {
         }
     }
 
-    /// Whether `address` is granted as an address.
+    /// Returns true if `address` is granted as an address or as part of a range.
     fn opens(&self, address: IpAddr) -> bool {
         match &self.host {
             NetHost::Name(_) | NetHost::Below(_) => false,
@@ -189,7 +190,7 @@ fn range(range: IpNet) -> Result<NetHost, &'static str> {
     Ok(if single { NetHost::Address(range.addr()) } else { NetHost::Range(range) })
 }
 
-/// The one spelling of a host name; nothing if it is none, or if somebody could read it as an address.
+/// Returns the canonical spelling of a host name, or `None` if it is invalid or could be parsed as an address.
 fn host_name(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     let label = |label: &str| {
@@ -204,7 +205,7 @@ fn host_name(text: &str) -> Option<String> {
     (name.len() <= 253 && name.split('.').all(label) && !numeric).then_some(name)
 }
 
-/// Whether `name` is a subdomain of `domain`: at least one whole label more.
+/// Returns true if `name` is a subdomain of `domain`, with at least one more whole label.
 fn is_below(name: &str, domain: &str) -> bool {
     name.strip_suffix(domain).is_some_and(|sub| sub.len() > 1 && sub.ends_with('.'))
 }

@@ -2,19 +2,19 @@ use std::collections::BTreeMap;
 
 use super::LimitKind;
 
-/// How well a limit is held.
+/// Enforcement level of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Held {
-    /// The guest cannot exceed it.
+    /// Strict enforcement: the guest cannot exceed the limit.
     Enforced,
-    /// It is watched, and may be exceeded for a moment or by a little.
+    /// Approximate enforcement: the limit is monitored, and may be exceeded for a moment or by a little.
     BestEffort,
-    /// It is not held.
+    /// No enforcement.
     Unsupported,
 }
 
 impl Held {
-    /// The name in reports.
+    /// Returns the name used in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -25,43 +25,43 @@ impl Held {
     }
 }
 
-/// What actually held during a run.
+/// Limits and sandbox layers that were in effect during a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Enforcement {
-    /// How well each limit was held.
+    /// Enforcement level of each limit.
     pub limits: BTreeMap<LimitKind, Held>,
-    /// What a limit did not cover in this run, in one line, where there is such a thing.
+    /// Gap in the coverage of each limit that had one in this run, in one line.
     pub uncovered: BTreeMap<LimitKind, String>,
-    /// The walls between guest and host, the innermost first.
+    /// Sandbox layers between guest and host, the innermost first.
     pub walls: Vec<Wall>,
 }
 
-/// One wall between guest and host, such as Landlock or a seccomp filter.
+/// One sandbox layer between guest and host, such as Landlock or a seccomp filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wall {
-    /// Its name, such as `landlock`.
+    /// Name of the layer, such as `landlock`.
     pub name: String,
-    /// Whether it stood.
+    /// State of the layer.
     pub state: WallState,
-    /// What it did or why it did not, in one line.
+    /// Effect of the layer, or the reason that it had none, in one line.
     pub detail: String,
 }
 
-/// Whether a wall stood.
+/// State of a sandbox layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WallState {
-    /// It stood.
+    /// Active.
     Held,
-    /// It stood in part; the detail says which.
+    /// Active in part; the detail names the part.
     Partial,
-    /// The user turned it off.
+    /// Turned off by the user.
     Off,
-    /// The system does not offer it.
+    /// Not offered by the system.
     Unavailable,
 }
 
 impl WallState {
-    /// The name in reports.
+    /// Returns the name used in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

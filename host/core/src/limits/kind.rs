@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// One of the limits.
+/// Kind of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKind {
     /// Time from start to end.
@@ -28,7 +28,7 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
-    /// Every limit.
+    /// All limits.
     pub const ALL: [Self; 11] = [
         Self::Wall,
         Self::Cpu,
@@ -43,7 +43,7 @@ impl LimitKind {
         Self::NetConnections,
     ];
 
-    /// The name in reports and schemas.
+    /// Returns the name used in reports and schemas.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -3,38 +3,38 @@ use std::time::Duration;
 
 use super::{ByteSize, Limit, LimitKind, Limits};
 
-/// The limits that somebody set by name; `None` leaves a limit as it is.
+/// Limits that were set explicitly; `None` leaves a limit unchanged.
 ///
-/// Kept apart from [`Limits`], because a limit that a user set and a backend cannot hold is refused, while a
-/// default that it cannot hold is reported.
+/// This type is separate from [`Limits`], because a limit that a user set and a backend cannot enforce is refused,
+/// while a default limit that the backend cannot enforce is only reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitOverrides {
-    /// Overrides [`Limits::wall`].
+    /// Override of [`Limits::wall`].
     pub wall: Option<Limit<Duration>>,
-    /// Overrides [`Limits::cpu`].
+    /// Override of [`Limits::cpu`].
     pub cpu: Option<Limit<Duration>>,
-    /// Overrides [`Limits::memory`].
+    /// Override of [`Limits::memory`].
     pub memory: Option<Limit<ByteSize>>,
-    /// Overrides [`Limits::output`].
+    /// Override of [`Limits::output`].
     pub output: Option<Limit<ByteSize>>,
-    /// Overrides [`Limits::disk`].
+    /// Override of [`Limits::disk`].
     pub disk: Option<Limit<ByteSize>>,
-    /// Overrides [`Limits::files`].
+    /// Override of [`Limits::files`].
     pub files: Option<Limit<NonZeroU64>>,
-    /// Overrides [`Limits::open_files`].
+    /// Override of [`Limits::open_files`].
     pub open_files: Option<Limit<NonZeroU32>>,
-    /// Overrides [`Limits::processes`].
+    /// Override of [`Limits::processes`].
     pub processes: Option<Limit<NonZeroU32>>,
-    /// Overrides [`Limits::fuel`].
+    /// Override of [`Limits::fuel`].
     pub fuel: Option<Limit<NonZeroU64>>,
-    /// Overrides [`Limits::net_bytes`].
+    /// Override of [`Limits::net_bytes`].
     pub net_bytes: Option<Limit<ByteSize>>,
-    /// Overrides [`Limits::net_connections`].
+    /// Override of [`Limits::net_connections`].
     pub net_connections: Option<Limit<NonZeroU64>>,
 }
 
 impl LimitOverrides {
-    /// `base` with what is set here in its place.
+    /// Returns `base` with the overrides applied.
     #[must_use]
     pub fn over(&self, base: Limits) -> Limits {
         let Self { wall, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
@@ -54,7 +54,7 @@ impl LimitOverrides {
         }
     }
 
-    /// The limits that must be held: those set here to a ceiling.
+    /// Returns the limits that a backend must enforce: those that are set to a ceiling here.
     pub fn required(&self) -> impl Iterator<Item = LimitKind> + use<> {
         let set = self.over(Limits::unlimited());
         LimitKind::ALL.into_iter().filter(move |kind| set.is_limited(*kind))

@@ -5,17 +5,19 @@ use thiserror::Error;
 
 use super::{ByteSize, Limit};
 
-/// Why a text is no limit. One line that names the value and how to write it.
+/// Error for text that is not a valid limit.
+///
+/// The message is one line that contains the value and the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("bad {what} {text:?}: {rule}; {fix}")]
 pub struct LimitParseError {
-    /// "size", "duration" or "count".
+    /// Kind of the value: "size", "duration" or "count".
     pub what: &'static str,
-    /// The text as given.
+    /// The original text.
     pub text: String,
-    /// The rule it breaks.
+    /// Violated rule.
     pub rule: &'static str,
-    /// How to write one.
+    /// Description of the expected form.
     pub fix: &'static str,
 }
 
@@ -30,10 +32,10 @@ const NUMBER: &str = "it does not start with a number";
 const UNIT: &str = "its unit is unknown";
 const LARGE: &str = "it is too large";
 
-/// Reads a size: plain bytes, or a number with `k`, `M`, `G` or `T` (also `KiB`, `MB`, …), each 1024 of the last.
+/// Parses a size: plain bytes, or a number with `k`, `M`, `G` or `T` (also `KiB`, `MB`, …), each 1024 of the last.
 ///
 /// # Errors
-/// When it is zero, negative, too large, no number, or has an unknown unit.
+/// Returns an error if the size is zero, below one byte, negative, too large or not a number, or has an unknown unit.
 pub fn parse_size(text: &str) -> Result<Limit<ByteSize>, LimitParseError> {
     let size = |rule| LimitParseError { what: "size", text: text.to_owned(), rule, fix: SIZE };
     if text == "unlimited" {
@@ -49,7 +51,7 @@ pub fn parse_size(text: &str) -> Result<Limit<ByteSize>, LimitParseError> {
         _ => return Err(size(UNIT)),
     };
     match number.times(1 << power).and_then(|n| u64::try_from(n).ok()) {
-        // Above this, sums of a few sizes would no longer fit, and no machine has it.
+        // No machine has more than this, and sums of a few larger sizes could overflow.
         Some(bytes) if bytes > i64::MAX as u64 => Err(size(LARGE)),
         None => Err(size(LARGE)),
         Some(0) if number.is_zero() => Err(size(ZERO)),
@@ -58,10 +60,11 @@ pub fn parse_size(text: &str) -> Result<Limit<ByteSize>, LimitParseError> {
     }
 }
 
-/// Reads a duration: plain seconds, or numbers with `ms`, `s`, `m`, `h` or `d`, the largest first (`1m30s`).
+/// Parses a duration: plain seconds, or numbers with `ms`, `s`, `m`, `h` or `d`, the largest unit first (`1m30s`).
 ///
 /// # Errors
-/// When it is zero, negative, above a hundred years, no number, or has an unknown or misplaced unit.
+/// Returns an error if the duration is zero, negative, above a hundred years or not a number, or has an unknown or
+/// misplaced unit.
 pub fn parse_duration(text: &str) -> Result<Limit<Duration>, LimitParseError> {
     let fault = |rule| LimitParseError { what: "duration", text: text.to_owned(), rule, fix: DURATION };
     if text == "unlimited" {
@@ -104,10 +107,10 @@ pub fn parse_duration(text: &str) -> Result<Limit<Duration>, LimitParseError> {
     }
 }
 
-/// Reads a count of things.
+/// Parses a count.
 ///
 /// # Errors
-/// When it is zero, negative, too large or no whole number.
+/// Returns an error if the count is zero, negative, too large or not a whole number.
 pub fn parse_count(text: &str) -> Result<Limit<NonZeroU64>, LimitParseError> {
     let fault = |rule| LimitParseError { what: "count", text: text.to_owned(), rule, fix: COUNT };
     if text == "unlimited" {
@@ -121,7 +124,7 @@ pub fn parse_count(text: &str) -> Result<Limit<NonZeroU64>, LimitParseError> {
     NonZeroU64::new(count).map(Limit::At).ok_or_else(|| fault(ZERO))
 }
 
-/// A decimal number, exactly: `digits / scale`.
+/// Exact decimal number: `digits / scale`.
 #[derive(Clone, Copy)]
 struct Decimal {
     digits: u128,
@@ -129,7 +132,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Reads the number that `text` starts with, and says what follows it.
+    /// Parses the number at the start of `text` and returns it with the rest of the text.
     fn read(text: &str) -> Result<(Self, &str), &'static str> {
         match text.chars().next() {
             None => return Err(EMPTY),
@@ -159,7 +162,7 @@ impl Decimal {
         self.digits == 0
     }
 
-    /// The number of units it comes to, rounded down; `None` if that is too large to say.
+    /// Returns the number multiplied by `unit`, rounded down; `None` if the multiplication overflows.
     fn times(self, unit: u128) -> Option<u128> {
         Some(self.digits.checked_mul(unit)? / self.scale)
     }

@@ -1,41 +1,41 @@
 use std::fmt;
 
-/// A number of bytes.
+/// Number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(u64);
 
 impl ByteSize {
-    /// `n` bytes.
+    /// Creates a size of `n` bytes.
     #[must_use]
     pub const fn bytes(n: u64) -> Self {
         Self(n)
     }
 
-    /// `n` times 1024 bytes; at most `u64::MAX` bytes.
+    /// Creates a size of `n` times 1024 bytes; at most `u64::MAX` bytes.
     #[must_use]
     pub const fn kib(n: u64) -> Self {
         Self(n.saturating_mul(1 << 10))
     }
 
-    /// `n` times 1024² bytes; at most `u64::MAX` bytes.
+    /// Creates a size of `n` times 1024² bytes; at most `u64::MAX` bytes.
     #[must_use]
     pub const fn mib(n: u64) -> Self {
         Self(n.saturating_mul(1 << 20))
     }
 
-    /// `n` times 1024³ bytes; at most `u64::MAX` bytes.
+    /// Creates a size of `n` times 1024³ bytes; at most `u64::MAX` bytes.
     #[must_use]
     pub const fn gib(n: u64) -> Self {
         Self(n.saturating_mul(1 << 30))
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The number of bytes as a length in memory; the largest length if it does not fit.
+    /// Returns the number of bytes as an in-memory length; `usize::MAX` if it does not fit.
     #[must_use]
     pub fn as_len(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
@@ -43,7 +43,7 @@ impl ByteSize {
 }
 
 impl fmt::Display for ByteSize {
-    /// The largest unit that divides it evenly: `256 MiB`, `1000 bytes`.
+    /// Formats the size in the largest unit that divides it evenly: `256 MiB`, `1000 bytes`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         let even = units.iter().find(|(unit, _)| self.0 >= *unit && self.0.is_multiple_of(*unit));

@@ -4,19 +4,19 @@ use super::exit;
 
 macro_rules! result_kinds {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// One word for how a request ended, the same for every backend.
+        /// Result kind of a request, the same for every backend.
         ///
-        /// Closed: a guest's failure and codebox's own are never the same kind.
+        /// The set is closed, and a failure of the guest never has the same kind as a failure of codebox.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ResultKind {
             $($(#[$doc])* $variant,)*
         }
 
         impl ResultKind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The name in reports: `timeout_wall`.
+            /// Returns the name used in reports, such as `timeout_wall`.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -28,54 +28,54 @@ macro_rules! result_kinds {
 }
 
 result_kinds! {
-    /// The guest ended by itself with status 0.
+    /// Exit of the guest with status 0.
     Ok = "ok",
-    /// The guest ended with another status, by a signal or by a trap.
+    /// End of the guest with another status, by a signal or by a trap.
     GuestError = "guest_error",
-    /// The wall time limit ended it.
+    /// Termination by the wall time limit.
     TimeoutWall = "timeout_wall",
-    /// The processor time or fuel limit ended it.
+    /// Termination by the processor time or fuel limit.
     TimeoutCpu = "timeout_cpu",
-    /// The memory limit ended it.
+    /// Termination by the memory limit.
     MemoryLimit = "memory_limit",
-    /// The output limit ended it.
+    /// Termination by the output limit.
     OutputLimit = "output_limit",
-    /// The limit on bytes written or files created ended it.
+    /// Termination by the limit on bytes written or files created.
     DiskLimit = "disk_limit",
-    /// The limit on processes ended it.
+    /// Termination by the limit on processes.
     ProcessLimit = "process_limit",
-    /// The limit on open files ended it.
+    /// Termination by the limit on open files.
     FdLimit = "fd_limit",
-    /// The limit on network traffic or connections ended it.
+    /// Termination by the limit on network traffic or connections.
     NetLimit = "net_limit",
-    /// The request asked for something that is not allowed.
+    /// A request for something that is not allowed.
     Denied = "denied",
-    /// A path in the request is not one that may be used.
+    /// A path in the request that may not be used.
     PathRejected = "path_rejected",
-    /// A package could not be installed.
+    /// A package that could not be installed.
     InstallFailed = "install_failed",
-    /// The guest needs a container, and the request does not allow one.
+    /// A guest that needs a container, in a request that does not allow one.
     EscalationRefused = "escalation_refused",
-    /// The engine or runtime that it takes is not there.
+    /// A required engine or runtime that is not available.
     EngineUnavailable = "engine_unavailable",
-    /// The engine went away during the run.
+    /// An engine that disappeared during the run.
     EngineLost = "engine_lost",
-    /// An image or runtime is damaged or unusable.
+    /// An image or runtime that is damaged or unusable.
     ImageError = "image_error",
-    /// The caller cancelled.
+    /// Cancellation by the caller.
     Cancelled = "cancelled",
-    /// The host stopped before the guest did.
+    /// A host process that stopped before the guest did.
     Interrupted = "interrupted",
-    /// There is no room now.
+    /// A temporary lack of capacity.
     Busy = "busy",
-    /// The request makes no sense.
+    /// An invalid request.
     InvalidRequest = "invalid_request",
-    /// codebox itself, or the machine under it, failed.
+    /// A failure of codebox itself or of the machine.
     InternalError = "internal_error",
 }
 
 impl ResultKind {
-    /// Whether the same request may well succeed later.
+    /// Returns true if the same request may succeed later.
     #[must_use]
     pub const fn retryable(self) -> bool {
         match self {
@@ -101,7 +101,7 @@ impl ResultKind {
         }
     }
 
-    /// The exit status when codebox ends with this kind instead of a report; the table is at [`exit`].
+    /// Returns the exit status of codebox if it ends with this kind in place of a report; [`exit`] has the table.
     #[must_use]
     pub const fn failure_status(self) -> u8 {
         match self {

@@ -2,10 +2,10 @@ use super::kind::MappedPath;
 use super::map::{Inside, Mount, PathMap, transplant};
 
 impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
-    /// The map from this map's outside to `inner`'s inside: host to VM, then VM to guest.
+    /// Composes two maps into one from this map's outside to `inner`'s inside, such as host to VM and VM to guest.
     ///
-    /// It maps exactly what the two maps do one after the other, and a path is writable through it only if it
-    /// is through both.
+    /// The composed map maps exactly as the two maps do in sequence. A path is writable through the composed map only
+    /// if it is writable through both.
     #[must_use]
     pub fn then<C: MappedPath>(&self, inner: &PathMap<B, C>) -> PathMap<A, C> {
         let mut mounts: Vec<Mount<A, C>> = Vec::new();
@@ -19,10 +19,10 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
                     }
                     Err(_) => holes.push(step.to.clone()),
                 },
-                // Nothing outside stands behind it, yet it covers whatever a wider mount would show there.
+                // The step has no counterpart outside, but it still covers this part of a wider mount.
                 Inside::Hole | Inside::Nowhere => holes.push(step.to.clone()),
             }
-            // Mounts of ours that lie deeper than this step become mounts of their own, where still seen.
+            // Mounts of `self` below the step become separate mounts, unless another mount of `inner` hides them.
             for deeper in self.mounts.iter().filter(|m| lies_below(&m.to, &step.from)) {
                 if let Ok(to) = transplant(&deeper.to, &step.from, &step.to)
                     && inner.is_seen_through(&to, step)

@@ -1,7 +1,7 @@
 use super::kind::{MappedPath, PathError, posix_path, sealed};
 
 posix_path! {
-    /// A path as the guest sees it: absolute, `/`-separated, UTF-8, the same in every tier.
+    /// Path as the guest sees it: absolute, `/`-separated, UTF-8, the same in every tier.
     ///
     /// ```
     /// use codebox_core::GuestPath;
@@ -12,13 +12,13 @@ posix_path! {
 }
 
 impl GuestPath {
-    /// `/work`, the guest's working directory.
+    /// Returns `/work`, the guest's working directory.
     #[must_use]
     pub fn work() -> Self {
         Self("/work".to_owned())
     }
 
-    /// `/tmp`, private to the guest.
+    /// Returns `/tmp`, which is private to the guest.
     #[must_use]
     pub fn tmp() -> Self {
         Self("/tmp".to_owned())

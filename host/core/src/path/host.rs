@@ -4,41 +4,41 @@ use std::path::{Path, PathBuf};
 use super::kind::{MappedPath, PathError, posix_component_fault, posix_fault, sealed};
 use super::windows;
 
-/// The rules that a host path is read by.
+/// Syntax rules of a host path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Style {
-    /// `/` separates, names are bytes that compare exactly.
+    /// Separator `/`; names compare byte by byte.
     Unix,
-    /// `\` and `/` separate, drives and shares are roots, names compare without regard to case.
+    /// Separators `\` and `/`; drives and shares are roots; names compare without regard to case.
     Windows,
 }
 
 impl Style {
-    /// The style of the machine this runs on.
+    /// Returns the style of the current machine.
     #[must_use]
     pub const fn native() -> Self {
         if cfg!(windows) { Self::Windows } else { Self::Unix }
     }
 }
 
-/// An absolute path on the host, normalised: one spelling per place, without `.`, `..` or empty components.
+/// Absolute, normalised path on the host: one spelling per place, without `.`, `..` or empty components.
 ///
-/// `.` and repeated separators are taken out; `..` is refused, because what it means depends on links that
-/// only the file system knows. Make a path absolute and link-free before making it a `HostPath`.
+/// `.` and repeated separators are removed. `..` is rejected, because its meaning depends on symbolic links, which only
+/// the file system knows. Make a path absolute and free of symbolic links before converting it to a `HostPath`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPath {
     style: Style,
     text: String,
-    /// Bytes of `text` that are the root: `/`, `C:\` or `\\server\share\`.
+    /// Length in bytes of the root at the start of `text`: `/`, `C:\` or `\\server\share\`.
     root: usize,
 }
 
 impl HostPath {
-    /// Reads a path by the rules of `style`.
+    /// Parses a path by the rules of `style`.
     ///
     /// # Errors
-    /// When it is not absolute (which for Windows includes `C:a`, `\a` and `/c/a`), has a `..`, or holds
-    /// something that cannot be a name there.
+    /// Returns an error if the path is not absolute (which for Windows includes `C:a`, `\a` and `/c/a`), contains `..`,
+    /// or contains an invalid name.
     pub fn new(style: Style, text: &str) -> Result<Self, PathError> {
         let fault = |rule| PathError { kind: "host", text: text.to_owned(), rule };
         match style {
@@ -47,26 +47,26 @@ impl HostPath {
         }
     }
 
-    /// Reads a Unix path.
+    /// Parses a Unix path.
     ///
     /// # Errors
-    /// As [`HostPath::new`].
+    /// Returns an error as [`HostPath::new`] does.
     pub fn unix(text: &str) -> Result<Self, PathError> {
         Self::new(Style::Unix, text)
     }
 
-    /// Reads a Windows path.
+    /// Parses a Windows path.
     ///
     /// # Errors
-    /// As [`HostPath::new`].
+    /// Returns an error as [`HostPath::new`] does.
     pub fn windows(text: &str) -> Result<Self, PathError> {
         Self::new(Style::Windows, text)
     }
 
-    /// Reads a path of this machine.
+    /// Parses a path of the current machine.
     ///
     /// # Errors
-    /// As [`HostPath::new`], and when the path is not UTF-8.
+    /// Returns an error as [`HostPath::new`] does, or if the path is not UTF-8.
     pub fn native(path: &Path) -> Result<Self, PathError> {
         let text = path.to_str().ok_or_else(|| PathError {
             kind: "host",
@@ -76,37 +76,37 @@ impl HostPath {
         Self::new(Style::native(), text)
     }
 
-    /// The rules this path was read by.
+    /// Returns the rules by which the path was parsed.
     #[must_use]
     pub const fn style(&self) -> Style {
         self.style
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The path for the standard library; meaningful on a machine of its style.
+    /// Returns the path for the standard library; meaningful only on a machine of its style.
     #[must_use]
     pub fn to_path_buf(&self) -> PathBuf {
         PathBuf::from(&self.text)
     }
 
-    /// Whether nothing follows the root.
+    /// Returns true if the path is a root.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.text.len() == self.root
     }
 
-    /// The last component; `None` for a root.
+    /// Returns the last component; `None` for a root.
     #[must_use]
     pub fn file_name(&self) -> Option<&str> {
         MappedPath::components(self).next_back()
     }
 
-    /// The directory that holds this; `None` for a root.
+    /// Returns the parent directory; `None` for a root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let below = &self.text[self.root..];

@@ -4,7 +4,7 @@ use thiserror::Error;
 use super::kind::MappedPath;
 use super::map::PathMap;
 
-/// Which way paths are carried.
+/// Direction in which paths are mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From outside paths to inside paths.
@@ -13,24 +13,24 @@ pub enum Direction {
     ToHost,
 }
 
-/// How deep JSON may nest before mapping gives up.
+/// Maximum nesting depth of JSON to map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxDepth(pub usize);
 
 impl Default for MaxDepth {
-    /// 128, the depth that JSON parsers commonly stop at.
+    /// Returns 128, the usual limit of JSON parsers.
     fn default() -> Self {
         Self(128)
     }
 }
 
-/// Why a JSON value could not be mapped.
+/// Error for a JSON value that cannot be mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MapJsonError {
-    /// It nests too deep.
+    /// A value that nests too deep.
     #[error("JSON nests deeper than {} levels", max.0)]
     TooDeep {
-        /// The bound.
+        /// Maximum depth.
         max: MaxDepth,
     },
 }
@@ -38,11 +38,11 @@ pub enum MapJsonError {
 impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
     /// Maps every string in `value` that is, as a whole, an absolute path under a mount.
     ///
-    /// Everything else stays as it is: object keys, URLs, globs, flags, regular expressions, lists of paths
-    /// in one string, prose, and paths that no mount holds. One `/` at a path's end is kept.
+    /// All other values stay unchanged: object keys, URLs, globs, flags, regular expressions, lists of paths in one
+    /// string, prose, and paths that are under no mount. One trailing `/` of a path is kept.
     ///
     /// # Errors
-    /// When arrays and objects nest deeper than `max`; nothing is mapped then.
+    /// Returns an error if arrays and objects nest deeper than `max`; no string is mapped in this case.
     pub fn map_json(&self, value: &Value, direction: Direction, max: MaxDepth) -> Result<Value, MapJsonError> {
         self.map_value(value, direction, max, max.0)
     }
@@ -72,12 +72,12 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         }
     }
 
-    /// The counterpart of `text`, if it is a path and has one.
+    /// Returns the counterpart of `text`, if `text` is a path and has one.
     fn map_text(&self, text: &str, direction: Direction) -> Option<String> {
         if !could_be_path(text) {
             return None;
         }
-        // Any mount tells which rules paths are read by here; all mounts of a map share them.
+        // All mounts of a map share the same path rules, so any mount serves as the sample.
         let sample = self.mounts().first()?;
         let (path, slash) = match text.strip_suffix('/') {
             Some(shorter) if !shorter.is_empty() => (shorter, true),
@@ -100,11 +100,11 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
     }
 }
 
-/// Whether a string that parses as a path is likely meant as one.
+/// Returns true if a string that parses as a path is likely meant as one.
 ///
-/// Globs and regular expressions that start with `/`, and lists such as `/a:/b`, parse as paths too. The
-/// characters that give them away may stand in file names; such a name is then left alone, which is the safe
-/// mistake. Parentheses, `+` and `$` inside a name do not count, because real names hold them.
+/// Globs and regular expressions that start with `/`, and lists such as `/a:/b`, also parse as paths. The characters
+/// that identify them may also occur in file names; such a name is left unmapped, which is the safe error. Parentheses,
+/// `+` and `$` inside a name do not count, because real names contain them.
 fn could_be_path(text: &str) -> bool {
     let rooted = text.starts_with('/') || text.starts_with(r"\\") || is_drive(text);
     let doubled = text.starts_with("//");

@@ -7,47 +7,47 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// Why a text is not a path of the wanted kind.
+/// Error for text that is not a valid path of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("bad {kind} path {text:?}: {rule}")]
 pub struct PathError {
-    /// "host", "guest" or "vm".
+    /// Kind of the path: "host", "guest" or "vm".
     pub kind: &'static str,
-    /// The text as given.
+    /// The original text.
     pub text: String,
-    /// The rule it breaks.
+    /// Violated rule.
     pub rule: &'static str,
 }
 
-/// A kind of absolute path that a [`PathMap`](super::PathMap) can have on either side.
+/// Absolute path type that a [`PathMap`](super::PathMap) can have on either side.
 ///
-/// Sealed: the kinds are [`HostPath`](super::HostPath), [`VmPath`](super::VmPath) and
+/// The trait is sealed; its implementations are [`HostPath`](super::HostPath), [`VmPath`](super::VmPath) and
 /// [`GuestPath`](super::GuestPath).
 pub trait MappedPath: sealed::Sealed + Clone + Eq + Ord + Hash + Debug + Display + Send + Sync + 'static {
-    /// The path as text.
+    /// Returns the path as text.
     fn as_str(&self) -> &str;
 
-    /// The components below the root, in order; none for a root itself.
+    /// Returns the components below the root, in order; a root has no components.
     fn components(&self) -> impl DoubleEndedIterator<Item = &str> + Clone;
 
-    /// The path one component further down, if `component` can be a name there.
+    /// Returns the path one component further down, if `component` is a valid name.
     fn child(&self, component: &str) -> Result<Self, PathError>;
 
-    /// Reads `text` by the rules that made this path, so that Windows paths stay Windows paths.
+    /// Parses `text` by the rules of this path, so that Windows paths stay Windows paths.
     fn parse_alike(&self, text: &str) -> Result<Self, PathError>;
 
-    /// Whether both paths hang from one root.
+    /// Returns true if both paths have the same root.
     fn same_root(&self, other: &Self) -> bool;
 
-    /// Whether two components name one entry under these rules.
+    /// Returns true if two components name the same entry under the rules of this path.
     fn same_component(&self, one: &str, other: &str) -> bool;
 
-    /// The character between components.
+    /// Returns the separator between components.
     fn separator(&self) -> char;
 
-    /// The components of `self` below `ancestor`, or `None` if it is not at or below it.
+    /// Returns the components of `self` below `ancestor`, or `None` if `self` is not within `ancestor`.
     ///
-    /// Compares whole components: `/ws/s1-evil` is not below `/ws/s1`.
+    /// The comparison uses whole components: `/ws/s1-evil` is not below `/ws/s1`.
     fn below<'a>(&'a self, ancestor: &Self) -> Option<impl Iterator<Item = &'a str> + Clone> {
         if !self.same_root(ancestor) {
             return None;
@@ -62,17 +62,17 @@ pub trait MappedPath: sealed::Sealed + Clone + Eq + Ord + Hash + Debug + Display
         Some(rest)
     }
 
-    /// Whether `self` is `ancestor` or lies below it.
+    /// Returns true if `self` is `ancestor` or lies below it.
     fn is_within(&self, ancestor: &Self) -> bool {
         self.below(ancestor).is_some()
     }
 
-    /// Whether both name the same directory under these rules.
+    /// Returns true if both paths name the same directory under their rules.
     fn same_place(&self, other: &Self) -> bool {
         self.is_within(other) && other.is_within(self)
     }
 
-    /// The path with `components` added at its end.
+    /// Returns the path with `components` appended.
     fn descend<'a>(&self, components: impl IntoIterator<Item = &'a str>) -> Result<Self, PathError> {
         components.into_iter().try_fold(self.clone(), |path, component| path.child(component))
     }
@@ -86,10 +86,11 @@ macro_rules! posix_path {
         pub struct $name(String);
 
         impl $name {
-            /// Accepts `text` if it is such a path.
+            /// Creates a path from `text`.
             ///
             /// # Errors
-            /// When it is relative or empty, ends in `/`, or has a `.`, `..`, NUL or an empty component.
+            /// Returns an error if `text` is relative or empty, ends in `/` without being the root, or contains a NUL
+            /// or a `.`, `..` or empty component.
             pub fn new(text: impl Into<String>) -> Result<Self, PathError> {
                 let text = text.into();
                 match $crate::path::kind::posix_fault(&text) {
@@ -98,41 +99,41 @@ macro_rules! posix_path {
                 }
             }
 
-            /// The root, `/`.
+            /// Returns the root, `/`.
             #[must_use]
             pub fn root() -> Self {
                 Self("/".to_owned())
             }
 
-            /// The path as text.
+            /// Returns the path as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// Whether this is `/`.
+            /// Returns true if the path is `/`.
             #[must_use]
             pub fn is_root(&self) -> bool {
                 self.0 == "/"
             }
 
-            /// The last component; `None` for the root.
+            /// Returns the last component; `None` for the root.
             #[must_use]
             pub fn file_name(&self) -> Option<&str> {
                 MappedPath::components(self).next_back()
             }
 
-            /// The directory that holds this; `None` for the root.
+            /// Returns the parent directory; `None` for the root.
             #[must_use]
             pub fn parent(&self) -> Option<Self> {
                 let cut = self.0.rfind('/')?;
                 (!self.is_root()).then(|| Self(self.0[..cut.max(1)].to_owned()))
             }
 
-            /// The path reached by a relative path of plain components, such as `a/b.txt`.
+            /// Appends a relative path of plain components, such as `a/b.txt`.
             ///
             /// # Errors
-            /// When `relative` is absolute or has a component that cannot be one.
+            /// Returns an error if `relative` is absolute or contains an invalid component.
             pub fn join(&self, relative: &str) -> Result<Self, PathError> {
                 self.descend(relative.split('/'))
             }
@@ -146,7 +147,7 @@ macro_rules! posix_path {
             }
 
             fn components(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
-                // Only the root has empty parts.
+                // The leading `/` yields an empty part, and the root yields two.
                 self.0.split('/').filter(|part| !part.is_empty())
             }
 

@@ -5,23 +5,23 @@ use super::host::HostPath;
 use super::kind::MappedPath;
 use crate::grants::{Access, DirGrant};
 
-/// A directory of one kind that appears as a directory of another.
+/// Outside directory that appears as an inside directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount<A, B> {
-    /// The directory outside.
+    /// Directory outside.
     pub from: A,
-    /// Where it appears inside.
+    /// Directory inside.
     pub to: B,
-    /// Whether it can be written through this mount.
+    /// Access through this mount.
     pub access: Access,
 }
 
-/// A two-way map between paths outside and paths inside: pure, and exact about what it does not cover.
+/// Two-way map between outside paths and inside paths, without file system access.
 ///
-/// Inside paths go out through the mount with the longest matching prefix, whole components at a time, as an
-/// operating system resolves mounts. Outside paths come in through the longest matching mount that does not
-/// lie hidden below another one, so that `to_host(to_guest(p))` is always `p` again (on Windows, but for the
-/// case of the mount's own part). A path under no mount is [`NotMapped`]; nothing is ever passed through.
+/// An inside path maps through the mount with the longest matching prefix of whole components, as an operating system
+/// resolves mounts. An outside path maps through the longest matching mount that is not hidden by another one, so that
+/// `to_host(to_guest(p))` always returns `p` (on Windows, except for the case of the mount's own part). A path under no
+/// mount is [`NotMapped`]; no path is ever passed through unchanged.
 ///
 /// ```
 /// use codebox_core::path::{GuestPath, HostPath, Mount, PathMap};
@@ -36,16 +36,16 @@ pub struct Mount<A, B> {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathMap<A, B> {
-    /// In the order given, which settles ties between mounts of one directory.
+    /// Mounts in the given order, which decides between several mounts of one directory.
     pub(super) mounts: Vec<Mount<A, B>>,
-    /// Inside places that something other than a mount covers, such as a private directory.
+    /// Inside paths that are covered by something other than a mount, such as a private directory.
     pub(super) holes: Vec<B>,
 }
 
-/// Why a set of mounts is no map.
+/// Error for a set of mounts that does not form a map.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PathMapError {
-    /// Two mounts, or a mount and a private place, at one inside path.
+    /// Two mounts, or a mount and a private path, at one inside path.
     #[error("{at} is mounted twice")]
     SamePlace {
         /// The inside path.
@@ -56,36 +56,36 @@ pub enum PathMapError {
     ConflictingAccess {
         /// The outside directory.
         from: String,
-        /// Where it appears first.
+        /// The first inside path.
         one: String,
-        /// Where it appears again.
+        /// The second inside path.
         other: String,
     },
 }
 
-/// A path that a map does not cover.
+/// Error for a path that a map does not cover.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotMapped {
-    /// No mount holds it.
+    /// A path that is under no mount.
     #[error("{path} is not under any mounted directory")]
     Outside {
         /// The path.
         path: String,
     },
-    /// A mount holds it, but another mount covers the place where it would appear.
+    /// A path that is under a mount, at a place that another mount covers.
     #[error("{path} is hidden behind what is mounted at {at}")]
     Hidden {
         /// The path.
         path: String,
-        /// Where it would appear.
+        /// The covered inside path.
         at: String,
     },
-    /// Its name cannot exist on the other side.
+    /// A path whose name is invalid on the other side.
     #[error("{path} has no counterpart: {rule}")]
     NoSuchName {
         /// The path.
         path: String,
-        /// The rule that its name breaks there.
+        /// Rule of the other side that the name violates.
         rule: &'static str,
     },
 }
@@ -97,21 +97,22 @@ pub(super) enum Inside<'a, A, B> {
 }
 
 impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
-    /// A map of these mounts.
+    /// Creates a map of these mounts.
     ///
     /// # Errors
-    /// When two mounts share an inside path, or one outside directory is mounted with different access.
+    /// Returns an error if two mounts share an inside path, or if one outside directory is mounted with different
+    /// access.
     pub fn new(mounts: impl IntoIterator<Item = Mount<A, B>>) -> Result<Self, PathMapError> {
         Self::with_private(mounts, [])
     }
 
-    /// A map of these mounts where `private` inside places are covered by something else.
+    /// Creates a map of these mounts in which other directories cover the `private` inside paths.
     ///
-    /// What lies in a private place is not mapped, even if a mount lies above it: with `/` granted and
-    /// `/work` private, `/work/x` is nobody's file outside.
+    /// A path under a private path is not mapped, even if a mount lies above it: with `/` granted and `/work` private,
+    /// `/work/x` has no counterpart outside.
     ///
     /// # Errors
-    /// As [`PathMap::new`], and when a private place is a mount.
+    /// Returns an error as [`PathMap::new`] does, or if two private paths, or a mount and a private path, are the same.
     pub fn with_private(
         mounts: impl IntoIterator<Item = Mount<A, B>>,
         private: impl IntoIterator<Item = B>,
@@ -136,20 +137,20 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         Ok(map)
     }
 
-    /// The mounts, in the order given.
+    /// Returns the mounts in the given order.
     #[must_use]
     pub fn mounts(&self) -> &[Mount<A, B>] {
         &self.mounts
     }
 
-    /// Where an outside path appears inside.
+    /// Maps an outside path to the inside path at which it appears.
     ///
     /// # Errors
-    /// When it appears nowhere.
+    /// Returns an error if the path does not appear inside.
     pub fn to_guest(&self, outside: &A) -> Result<B, NotMapped> {
         let mut candidates: Vec<&Mount<A, B>> =
             self.mounts.iter().filter(|mount| outside.is_within(&mount.from)).collect();
-        // Stable, so that of several mounts of one directory the first given comes first.
+        // The sort is stable, so that the first given of several mounts of one directory comes first.
         candidates.sort_by_key(|mount| std::cmp::Reverse(mount.from.components().count()));
         let mut refusal = NotMapped::Outside { path: outside.to_string() };
         for mount in candidates {
@@ -164,10 +165,10 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         Err(refusal)
     }
 
-    /// What outside path an inside path stands for.
+    /// Maps an inside path to its outside path.
     ///
     /// # Errors
-    /// When it stands for none.
+    /// Returns an error if the path has no counterpart outside.
     pub fn to_host(&self, inside: &B) -> Result<A, NotMapped> {
         match self.place_of(inside) {
             Inside::Mounted(mount) => transplant(inside, &mount.to, &mount.from),
@@ -175,7 +176,7 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         }
     }
 
-    /// The mount that an inside path lies in.
+    /// Returns the mount that contains an inside path.
     #[must_use]
     pub fn mount_of(&self, inside: &B) -> Option<&Mount<A, B>> {
         match self.place_of(inside) {
@@ -184,7 +185,7 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
         }
     }
 
-    /// Whether what the inside sees at `inside` is `mount`, and nothing mounted over it.
+    /// Returns true if `mount` is visible at `inside`, and no other mount covers it there.
     pub(super) fn is_seen_through(&self, inside: &B, mount: &Mount<A, B>) -> bool {
         matches!(self.place_of(inside), Inside::Mounted(seen) if std::ptr::eq(seen, mount))
     }
@@ -203,10 +204,10 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
 }
 
 impl PathMap<HostPath, GuestPath> {
-    /// The map that a set of directory grants makes.
+    /// Creates the map of a set of directory grants.
     ///
     /// # Errors
-    /// As [`PathMap::new`].
+    /// Returns an error as [`PathMap::new`] does.
     pub fn of_grants(dirs: &[DirGrant]) -> Result<Self, PathMapError> {
         Self::new(dirs.iter().map(|DirGrant { host, guest, access }| Mount {
             from: host.clone(),
@@ -216,7 +217,7 @@ impl PathMap<HostPath, GuestPath> {
     }
 }
 
-/// Moves `path` from below `old` to below `new`.
+/// Replaces the prefix `old` of `path` with `new`.
 pub(super) fn transplant<P: MappedPath, Q: MappedPath>(path: &P, old: &P, new: &Q) -> Result<Q, NotMapped> {
     let outside = || NotMapped::Outside { path: path.to_string() };
     let rest = path.below(old).ok_or_else(outside)?;

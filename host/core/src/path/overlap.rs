@@ -5,33 +5,33 @@ use super::host::{HostPath, Style};
 use super::kind::MappedPath;
 use crate::grants::{Access, DirGrant};
 
-/// Why a directory may not be granted at all.
+/// Error for a directory that may not be granted at all.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot grant {path}: {reason}")]
 pub struct ForbiddenGrant {
     /// The directory.
     pub path: HostPath,
-    /// What it is or holds.
+    /// Description of what the directory is or contains.
     pub reason: String,
 }
 
-/// How far a protected directory's protection reaches.
+/// Extent of a directory's protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// It and what holds it; directories below may be granted. For a home directory.
+    /// The directory and its ancestors, but not the directories below it; used for a home directory.
     Itself,
-    /// It, what holds it and everything below. For codebox's own state and an engine's socket.
+    /// The directory, its ancestors and everything below it; used for codebox's own state and an engine's socket.
     Subtree,
 }
 
-/// A directory of this machine that no grant may expose.
+/// Directory of this machine that no grant may expose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protected {
     /// The directory.
     pub path: HostPath,
-    /// How far the protection reaches.
+    /// Extent of the protection.
     pub reach: Reach,
-    /// What it is, for the message: "your home directory".
+    /// Description for the message, such as "your home directory".
     pub what: String,
 }
 
@@ -56,7 +56,7 @@ const UNIX: [(&str, Reach, &str); 14] = [
     ("/System", Reach::Subtree, SYSTEM),
 ];
 
-/// Whether `path` may never be granted, on any machine; a check of its name alone.
+/// Returns an error if `path` may never be granted on any machine; checks only the name.
 #[must_use]
 pub fn forbidden_grant(path: &HostPath) -> Option<ForbiddenGrant> {
     let forbid = |reason: &str| Some(ForbiddenGrant { path: path.clone(), reason: reason.to_owned() });
@@ -69,7 +69,7 @@ pub fn forbidden_grant(path: &HostPath) -> Option<ForbiddenGrant> {
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match (path.style(), names.as_slice()) {
-        // Shared memory is a plain directory below /dev, and the only one.
+        // Shared memory is the only part of /dev that contains ordinary directories.
         (Style::Unix, ["dev", "shm", _, ..]) => None,
         (Style::Unix, ["dev", ..]) => forbid(KERNEL),
         (Style::Unix, ["run", "user", _, "docker" | "podman" | "containerd" | "bus", ..]) => {
@@ -85,7 +85,7 @@ pub fn forbidden_grant(path: &HostPath) -> Option<ForbiddenGrant> {
     }
 }
 
-/// As [`forbidden_grant`], and also refuses what would expose a directory of `protected`.
+/// Returns an error as [`forbidden_grant`] does, or if granting `path` would expose a directory of `protected`.
 #[must_use]
 pub fn forbidden_grant_among(path: &HostPath, protected: &[Protected]) -> Option<ForbiddenGrant> {
     forbidden_grant(path).or_else(|| {
@@ -106,7 +106,7 @@ fn exposes(granted: &HostPath, protected: &HostPath, reach: Reach) -> bool {
     holds || (reach == Reach::Subtree && granted.is_within(protected))
 }
 
-/// Why a set of directory grants contradicts itself.
+/// Error for a set of directory grants that contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OverlapError {
     /// One directory granted twice.
@@ -114,9 +114,9 @@ pub enum OverlapError {
     SameDirectory {
         /// The directory.
         host: HostPath,
-        /// Where it appears first.
+        /// The first guest path.
         one: GuestPath,
-        /// Where it appears again.
+        /// The second guest path.
         other: GuestPath,
     },
     /// Two directories at one guest path.
@@ -126,20 +126,20 @@ pub enum OverlapError {
         guest: GuestPath,
         /// The first directory.
         one: HostPath,
-        /// The second.
+        /// The second directory.
         other: HostPath,
     },
 }
 
-/// The mounts that a set of grants comes to once overlaps are settled: the stricter grant wins.
+/// Resolves overlaps in a set of grants and returns the resulting mounts; the stricter grant wins.
 ///
-/// If a writable grant holds a directory that is also granted read-only (`.` at `/work`, writable, and
-/// `./data` at `/data`, read-only), the directory is read-only under every name: the answer has one more mount
-/// that covers it inside the wider grant (`./data` at `/work/data`, read-only). A writable directory
-/// inside a read-only grant is what it says: writable at its own place, read-only through the wider one.
+/// If a writable grant contains a directory that is also granted read-only (`.` at `/work`, writable, and `./data` at
+/// `/data`, read-only), the directory is read-only under every name: the result has one more mount that covers the
+/// directory inside the wider grant (`./data` at `/work/data`, read-only). A writable directory inside a read-only
+/// grant is writable at its own guest path and read-only through the wider grant.
 ///
 /// # Errors
-/// When one directory is granted twice, or two at one guest path.
+/// Returns an error if one directory is granted twice, or if two directories are granted at one guest path.
 pub fn settle(grants: &[DirGrant]) -> Result<Vec<DirGrant>, OverlapError> {
     for (index, grant) in grants.iter().enumerate() {
         for earlier in &grants[..index] {
@@ -165,7 +165,7 @@ pub fn settle(grants: &[DirGrant]) -> Result<Vec<DirGrant>, OverlapError> {
             let Some(rest) = strict.host.below(&wide.host) else {
                 continue;
             };
-            // A host name that no guest path can have is not reachable through the wider grant either.
+            // A directory with a name that is invalid in guest paths is not reachable through the wider grant either.
             let Ok(alias) = wide.guest.descend(rest) else {
                 continue;
             };
@@ -178,7 +178,7 @@ pub fn settle(grants: &[DirGrant]) -> Result<Vec<DirGrant>, OverlapError> {
     Ok(settled)
 }
 
-/// The grant that the guest sees at `place`: the deepest mount that holds it.
+/// Returns the grant that the guest sees at `place`: the deepest mount that contains it.
 fn seen_at<'a>(settled: &'a [DirGrant], place: &GuestPath) -> Option<&'a DirGrant> {
     settled.iter().filter(|grant| place.is_within(&grant.guest)).max_by_key(|grant| grant.guest.components().count())
 }

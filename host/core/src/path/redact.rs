@@ -2,11 +2,11 @@ use super::kind::MappedPath;
 use super::map::{Mount, PathMap};
 
 impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
-    /// `text` with every outside path under a mount replaced by the inside path it appears as.
+    /// Returns `text` with every outside path under a mount replaced by its inside path.
     ///
-    /// For our own messages and logs, never for what a guest printed. A path is recognised where it does not
-    /// continue a word and where the mount's name ends with a component, so `/ws/s1-evil` is not taken for
-    /// `/ws/s1`. Of nested mounts the deepest wins.
+    /// Redaction is for codebox's own messages and logs, never for the output of a guest. A path is recognised if it
+    /// does not continue a word and if the mount's path ends at a component boundary, so `/ws/s1-evil` is not
+    /// recognised as `/ws/s1`. The deepest of nested mounts wins.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         let mut mounts: Vec<&Mount<A, B>> = self.mounts().iter().collect();
@@ -38,11 +38,13 @@ impl<A: MappedPath, B: MappedPath> PathMap<A, B> {
     }
 }
 
-/// Bytes of `text` that spell `path` (without a root's last separator), if it starts so at a component's end.
+/// Returns the length in bytes of `path` at the start of `text`, if the match ends at a component boundary.
+///
+/// The last separator of a root does not count.
 fn prefix_length<P: MappedPath>(text: &str, path: &P) -> Option<usize> {
     let separator = path.separator();
     let name = path.as_str().strip_suffix(separator).unwrap_or(path.as_str());
-    // Letter by letter, because two spellings of one Windows path may differ in length.
+    // Compared character by character, because two spellings of one Windows path may differ in length.
     let mut length = 0;
     let mut chars = text.chars();
     for wanted in name.chars() {
@@ -56,7 +58,7 @@ fn prefix_length<P: MappedPath>(text: &str, path: &P) -> Option<usize> {
     }
     let rest = &text[length..];
     let ends = match rest.chars().next() {
-        // A bare separator is a mounted root only if a name follows it.
+        // A single separator counts as a mounted root only if a name follows it.
         Some(c) if is_separator(c, separator) => !name.is_empty() || rest.chars().nth(1).is_some_and(continues_word),
         Some('.') => rest.chars().nth(1).is_none_or(|c| c.is_whitespace()),
         Some(c) => !name.is_empty() && !continues_word(c),
@@ -65,7 +67,7 @@ fn prefix_length<P: MappedPath>(text: &str, path: &P) -> Option<usize> {
     ends.then_some(length)
 }
 
-/// The part of `text` that continues a path: separators and what commonly stands in names.
+/// Returns the part of `text` that continues a path: separators and characters that are common in names.
 fn path_tail(text: &str, separator: char) -> &str {
     if !text.starts_with(|c| is_separator(c, separator)) {
         return "";

@@ -1,8 +1,8 @@
-//! How Windows reads names.
+//! Windows rules for path names.
 
 use super::kind::posix_component_fault;
 
-/// `text` with one kind of separator and without the prefix that asks for no further reading.
+/// Returns `text` with `\` as the only separator and without the verbatim prefix `\\?\`.
 pub(super) fn plain(text: &str) -> String {
     let flat = text.replace('/', "\\");
     match flat.strip_prefix(r"\\?\") {
@@ -14,12 +14,12 @@ pub(super) fn plain(text: &str) -> String {
     }
 }
 
-/// Whether two names are one entry of a directory.
+/// Returns true if two names are the same entry of a directory.
 pub(super) fn same_name(one: &str, other: &str) -> bool {
     one.chars().flat_map(char::to_uppercase).eq(other.chars().flat_map(char::to_uppercase))
 }
 
-/// Splits `C:\a\b` or `\\server\share\a` into its root, in one spelling, and the rest.
+/// Splits `C:\a\b` or `\\server\share\a` into its root, in canonical spelling, and the rest.
 pub(super) fn root(text: &str) -> Result<(String, &str), &'static str> {
     if let Some(unc) = text.strip_prefix(r"\\") {
         let mut parts = unc.splitn(3, '\\');
@@ -29,7 +29,7 @@ pub(super) fn root(text: &str) -> Result<(String, &str), &'static str> {
             return Err("a network path names a server and a share");
         };
         for name in [server, share] {
-            // Also keeps out `\\.\` and `\\?\`, which name devices.
+            // The check also rejects `\\.\` and `\\?\`, which name devices.
             fault(name).map_or(Ok(()), Err)?;
         }
         return Ok((format!(r"\\{server}\{share}\"), parts.next().unwrap_or("")));
@@ -46,7 +46,7 @@ pub(super) fn root(text: &str) -> Result<(String, &str), &'static str> {
     }
 }
 
-/// The rule that keeps `name` from being one plain entry of a Windows directory.
+/// Returns the rule that `name` violates as an entry of a Windows directory.
 pub(super) fn fault(name: &str) -> Option<&'static str> {
     const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
     if let Some(rule) = posix_component_fault(name) {

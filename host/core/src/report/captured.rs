@@ -3,28 +3,28 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What was kept of one output stream: all of it, or its head and its tail.
+/// Kept output of one stream: all of it, or its head and its tail.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Captured {
-    /// The first bytes; all of them if nothing was dropped and `tail` is empty.
+    /// First bytes; all of them if no byte was dropped and `tail` is empty.
     pub head: Vec<u8>,
-    /// The last bytes, after what was dropped.
+    /// Last bytes, after the dropped ones.
     pub tail: Vec<u8>,
-    /// How many bytes between the two were dropped.
+    /// Number of bytes that were dropped between `head` and `tail`.
     pub dropped: u64,
 }
 
-/// Bytes in a form that JSON can carry and that gives the same bytes back.
+/// Bytes in a form that JSON can carry without loss.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rendered {
-    /// They are UTF-8.
+    /// UTF-8 text.
     Text(String),
-    /// They are not; this is their base64 form.
+    /// Base64 form of bytes that are not UTF-8.
     Base64(String),
 }
 
 impl Rendered {
-    /// The lossless form of `bytes`.
+    /// Returns the lossless form of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
@@ -35,13 +35,13 @@ impl Rendered {
 }
 
 impl Captured {
-    /// A whole stream.
+    /// Creates the output of a stream that was kept whole.
     #[must_use]
     pub fn whole(bytes: impl Into<Vec<u8>>) -> Self {
         Self { head: bytes.into(), ..Self::default() }
     }
 
-    /// Everything that was kept, head and tail in one.
+    /// Returns all kept bytes, with head and tail joined.
     #[must_use]
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         if self.tail.is_empty() {
@@ -51,41 +51,41 @@ impl Captured {
         }
     }
 
-    /// How many bytes were written, kept or not.
+    /// Returns the number of bytes written, kept or not.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.dropped.saturating_add((self.head.len() + self.tail.len()) as u64)
     }
 
-    /// Whether something was dropped.
+    /// Returns true if bytes were dropped.
     #[must_use]
     pub const fn is_truncated(&self) -> bool {
         self.dropped > 0
     }
 
-    /// What was kept as text, with U+FFFD for what is not UTF-8.
+    /// Returns the kept output as text, with U+FFFD in place of invalid UTF-8.
     #[must_use]
     pub fn to_text_lossy(&self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
     }
 
-    /// The lossless form of what was kept.
+    /// Returns the lossless form of the kept output.
     #[must_use]
     pub fn rendered(&self) -> Rendered {
         Rendered::of(&self.bytes())
     }
 
-    /// The same, with the bytes of characters that the cut went through counted as dropped.
+    /// Returns the same output, with the bytes of characters that the cut divided counted as dropped.
     ///
-    /// So that cutting UTF-8 text leaves UTF-8 text. At most three bytes go at either side of the gap;
-    /// streams that are whole stay as they are.
+    /// Truncated UTF-8 text therefore stays UTF-8 text. At most three bytes are removed on either side of the gap; a
+    /// stream that was kept whole does not change.
     #[must_use]
     pub fn cut_between_characters(mut self) -> Self {
         if !self.is_truncated() {
             return self;
         }
         let head_end = match std::str::from_utf8(&self.head) {
-            // No error length: the bytes end in the midst of a character.
+            // An error without a length means that the bytes end inside a character.
             Err(fault) if fault.error_len().is_none() => fault.valid_up_to(),
             _ => self.head.len(),
         };
@@ -106,7 +106,7 @@ mod tests {
     fn text_stays_text_and_bytes_stay_bytes() {
         assert_eq!(Captured::whole("é\n").rendered(), Rendered::Text("é\n".to_owned()));
         assert_eq!(Captured::whole([0xff, 0]).rendered(), Rendered::Base64("/wA=".to_owned()));
-        // A character split between head and tail is one character again.
+        // A character that is split between head and tail is joined again.
         let split = Captured { head: vec![0xc3], tail: vec![0xa9], dropped: 0 };
         assert_eq!(split.clone().cut_between_characters(), split);
         assert_eq!(split.rendered(), Rendered::Text("é".to_owned()));
@@ -118,7 +118,7 @@ mod tests {
         let clean = cut.clone().cut_between_characters();
         assert_eq!(clean.bytes().as_ref(), b"ab");
         assert_eq!((clean.dropped, clean.total()), (9, cut.total()));
-        // Bytes that are no text anyway keep everything but what looks like half a character.
+        // Binary output loses only bytes that look like part of a character.
         let binary = Captured { head: vec![0xff, 0xfe], tail: vec![0xff], dropped: 1 };
         assert_eq!(binary.clone().cut_between_characters(), binary);
     }

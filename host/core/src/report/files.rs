@@ -1,22 +1,22 @@
 use crate::path::{GuestPath, HostPath};
 
-/// What a run did to the files of its working directory.
+/// Changes of a run to the files of its working directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileChanges {
-    /// Files that were not there before.
+    /// Files that did not exist before.
     pub created: Vec<OutFile>,
-    /// Files that were, and whose content changed.
+    /// Files that existed before and whose content changed.
     pub modified: Vec<OutFile>,
-    /// Files that were, and are no longer.
+    /// Files that existed before and no longer exist.
     pub deleted: Vec<OutFile>,
-    /// Changes that could not be listed like the rest.
+    /// Changes that could not be listed with the others.
     pub skipped: Vec<SkippedFile>,
-    /// How many changes are not listed at all because there were too many.
+    /// Number of changes that are not listed because there were too many.
     pub dropped: u64,
 }
 
 impl FileChanges {
-    /// Whether nothing changed.
+    /// Returns true if no file changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { created, modified, deleted, skipped, dropped } = self;
@@ -25,22 +25,22 @@ impl FileChanges {
     }
 }
 
-/// A file that a run changed.
+/// File that a run changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutFile {
-    /// Where the guest has it.
+    /// Path in the guest.
     pub guest: GuestPath,
-    /// Where the host has it, if it does.
+    /// Path on the host, if the file is there.
     pub host: Option<HostPath>,
-    /// Its size in bytes; for a deleted file, what it was if known, else 0.
+    /// Size in bytes; for a deleted file, its former size if known, else 0.
     pub size: u64,
-    /// The SHA-256 of its content in lower-case hexadecimal; `None` for what has no content to hash.
+    /// SHA-256 of the content in lower-case hexadecimal; `None` for a file without content to hash.
     pub sha256: Option<String>,
-    /// What it is.
+    /// Kind of the file.
     pub kind: FileKind,
 }
 
-/// What a file is.
+/// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
     /// A regular file.
@@ -53,11 +53,11 @@ pub enum FileKind {
     Special,
 }
 
-/// A changed file that is not among the others, and why.
+/// Changed file that is not listed with the others, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedFile {
-    /// Its path inside the guest as bytes, which need not be UTF-8.
+    /// Path in the guest as bytes, which need not be UTF-8.
     pub name: Vec<u8>,
-    /// Why it was skipped, in one line.
+    /// Reason that the file was skipped, in one line.
     pub reason: String,
 }

@@ -4,57 +4,57 @@ use std::net::IpAddr;
 use super::{Denial, DenialKind};
 use crate::grants::{Refusal, RefusalReason, authority, shortened};
 
-/// What a run did on the network: every attempt, allowed or not.
+/// Network activity of a run: every attempt to connect, allowed or not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetUse {
-    /// The attempts, those that are alike as one, in the order of the first of each; at most [`NetUse::MOST_LISTED`] kinds.
+    /// Attempts, like ones merged, in the order of their first occurrence; at most [`NetUse::MOST_LISTED`] entries.
     pub attempts: Vec<NetAttempt>,
-    /// How many attempts there were of kinds that are not listed.
+    /// Number of attempts that belong to no listed entry.
     pub unlisted: u64,
     /// Bytes sent to granted hosts, over all connections.
     pub sent: u64,
-    /// Bytes received from them.
+    /// Bytes received from granted hosts, over all connections.
     pub received: u64,
 }
 
-/// Attempts to connect to the same place of which the same came.
+/// Attempts to connect to the same place with the same result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetAttempt {
-    /// The host as the guest wrote it, shortened if it is long.
+    /// Host as the guest wrote it, shortened if it is long.
     pub host: String,
-    /// The port.
+    /// Port.
     pub port: u16,
-    /// The address that was connected to, or that was refused.
+    /// Address that was connected to, or that was refused.
     pub address: Option<IpAddr>,
-    /// What came of it.
+    /// Result of the attempts.
     pub verdict: NetVerdict,
-    /// How many there were.
+    /// Number of attempts.
     pub times: u64,
-    /// Bytes sent, over all of them.
+    /// Bytes sent, over all attempts.
     pub sent: u64,
-    /// Bytes received, over all of them.
+    /// Bytes received, over all attempts.
     pub received: u64,
 }
 
-/// What came of an attempt to connect.
+/// Result of an attempt to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetVerdict {
-    /// It was allowed and connected.
+    /// An attempt that was allowed and connected.
     Allowed,
-    /// It was refused, and nothing left this machine.
+    /// An attempt that was refused before any connection left this machine.
     Refused(RefusalReason),
-    /// It was allowed and could not be connected; why, in one line.
+    /// An attempt that was allowed but could not be connected, with the reason in one line.
     Failed(String),
 }
 
 impl NetAttempt {
-    /// An attempt on `host` and `port`.
+    /// Creates an entry for one attempt on `host` and `port`.
     #[must_use]
     pub fn new(host: &str, port: u16, address: Option<IpAddr>, verdict: NetVerdict) -> Self {
         Self { host: shortened(host), port, address, verdict, times: 1, sent: 0, received: 0 }
     }
 
-    /// Whether this and another went to the same place, and the same came of them.
+    /// Returns true if both entries have the same host, port, address and result.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let Self { host, port, address, verdict, times: _, sent: _, received: _ } = self;
@@ -63,28 +63,28 @@ impl NetAttempt {
 }
 
 impl NetUse {
-    /// Most refused hosts that are told as denials.
+    /// Maximum number of refused hosts that are reported as denials.
     pub const MOST_DENIALS: usize = 16;
 
-    /// Most kinds of attempts that are listed.
+    /// Maximum number of listed entries.
     pub const MOST_LISTED: usize = 256;
 
-    /// Whether nothing was attempted.
+    /// Returns true if no connection was attempted.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         let Self { attempts, unlisted, sent, received } = self;
         attempts.is_empty() && *unlisted == 0 && *sent == 0 && *received == 0
     }
 
-    /// Whether anything was connected to: from then on, others may have seen what the run did.
+    /// Returns true if the run may have connected to a host, so that others may have seen its actions.
     #[must_use]
     pub fn reached_anybody(&self) -> bool {
-        // A connection whose TLS failed is listed as failed, and the other side has seen it.
+        // A connection whose TLS handshake failed is listed as failed, although the other side has seen it.
         let moved = self.sent > 0 || self.received > 0;
         moved || self.unlisted > 0 || self.attempts.iter().any(|attempt| attempt.verdict == NetVerdict::Allowed)
     }
 
-    /// The first refused ones among the listed attempts, each host and port once, as denials with their fix.
+    /// Returns the first refused attempts in the list as denials with their fix, each host and port once.
     #[must_use]
     pub fn denials(&self) -> Vec<Denial> {
         let mut seen = BTreeSet::new();

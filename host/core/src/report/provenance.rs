@@ -3,14 +3,14 @@ use std::time::Duration;
 use crate::backend::BackendId;
 use crate::isolation::Isolation;
 
-/// What a run used. Unknown is `None`, never 0.
+/// Resource use of a run; an unknown value is `None`, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Time from the program's start to its end.
     pub wall: Duration,
     /// Processor time.
     pub cpu: Option<Duration>,
-    /// The most memory held at one time, in bytes.
+    /// Peak memory use, in bytes.
     pub peak_memory: Option<u64>,
     /// Time from the request to the program's start.
     pub startup: Option<Duration>,
@@ -20,31 +20,31 @@ pub struct Usage {
     pub fuel: Option<u64>,
 }
 
-/// What ran a job, and why that.
+/// Backend that ran a job, and the reason that it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
-    /// The backend.
+    /// Backend.
     pub backend: BackendId,
-    /// What stood between guest and host.
+    /// Isolation between guest and host.
     pub isolation: Isolation,
-    /// The guest runtime and its version.
+    /// Guest runtime and its version.
     pub runtime: Option<String>,
-    /// The image it started from.
+    /// Image that the guest started from.
     pub image: Option<String>,
-    /// That image's digest.
+    /// Digest of the image.
     pub image_digest: Option<String>,
-    /// The engine and its version.
+    /// Engine and its version.
     pub engine: Option<String>,
-    /// The container.
+    /// Id of the container.
     pub container_id: Option<String>,
-    /// Why this backend, in one line.
+    /// Reason that this backend was chosen, in one line.
     pub reason: String,
-    /// What was tried before it.
+    /// Earlier run that was abandoned for this one.
     pub escalated_from: Option<EscalatedFrom>,
 }
 
 impl Provenance {
-    /// Names a backend and nothing else yet.
+    /// Creates a provenance with only the backend and its isolation.
     #[must_use]
     pub fn new(backend: BackendId, isolation: Isolation) -> Self {
         Self {
@@ -61,13 +61,13 @@ impl Provenance {
     }
 }
 
-/// A run that was given up for a stronger isolation.
+/// Run that was abandoned for a stronger isolation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EscalatedFrom {
-    /// The backend that ran first.
+    /// Backend that ran first.
     pub backend: BackendId,
-    /// Its isolation.
+    /// Isolation of that backend.
     pub isolation: Isolation,
-    /// What it lacked.
+    /// Feature that the backend lacked.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! Version 1: what a run answers with, and what codebox says when it fails itself.
+//! Version 1: the report of a run, and the report of a failure of codebox itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,47 +23,47 @@ pub use output::{Partial, Truncation};
 pub use provenance::{EscalatedFrom, IsolationName, Provenance, Usage};
 pub use run::{Denial, DenialWord, GuestError, MimeBundle, Missing, RoleWord, RunReport};
 
-/// The version in every report of this module.
+/// Version number in every report of this module.
 pub const VERSION: u32 = 1;
 
-/// What codebox prints where JSON is asked for: a report, or its own failure.
+/// JSON output of codebox: the report of a run, or of codebox's own failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Reply {
-    /// The guest ran.
+    /// Report of a guest that ran.
     Run(Box<RunReport>),
-    /// codebox failed before it could say what the guest did.
+    /// Failure of codebox before it could determine what the guest did.
     Failure(ErrorReport),
 }
 
-/// codebox's own failure.
+/// Report of codebox's own failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorReport {
-    /// The failure.
+    /// Failure.
     pub error: Failure,
-    /// What the guest had written until then, if it had begun; there may have been more.
+    /// Output of the guest up to the failure, if the guest had begun; the guest may have written more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
 }
 
-/// What failed, and what to do.
+/// Failure with its fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
-    /// The one word for it.
+    /// Result kind of the failure.
     pub kind: ResultName,
-    /// One line that names the thing.
+    /// Message in one line that names the affected object.
     pub message: String,
-    /// What to do about it, in one line.
+    /// Fix, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The exit status of the process that prints this.
+    /// Exit status of the process that prints the report.
     pub exit_code: u8,
-    /// Whether the same request may well succeed later.
+    /// True if the same request may succeed later.
     pub retryable: bool,
 }
 
 impl ErrorReport {
-    /// The report of a failure of this kind; the kind decides the exit status.
+    /// Creates the report of a failure of this kind; the kind determines the exit status.
     #[must_use]
     pub fn new(kind: ResultKind, message: impl Into<String>, hint: Option<String>) -> Self {
         Self {
@@ -78,14 +78,14 @@ impl ErrorReport {
         }
     }
 
-    /// The same, with what the guest had written.
+    /// Returns the report with the output that the guest had written.
     #[must_use]
     pub fn with_written(self, written: &Written) -> Self {
         Self { partial: Some(written.into()), ..self }
     }
 }
 
-/// The JSON schema of [`Reply`].
+/// Returns the JSON schema of [`Reply`].
 #[must_use]
 pub fn schema() -> Value {
     schemars::schema_for!(Reply).to_value()

@@ -4,16 +4,16 @@ use std::net::IpAddr;
 use super::AddressKind;
 use crate::limits::LimitKind;
 
-/// Why a connection was refused.
+/// Reason that a connection was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefusalReason {
-    /// No grant names the host and port.
+    /// A host and port that no grant covers.
     NotGranted,
-    /// The host is no name and no address, or it can be read as more than one.
+    /// A host that is neither a name nor an address, or that has more than one possible meaning.
     BadHost,
-    /// The host leads to an address that has to be granted by itself.
+    /// A host that resolves to an address of this kind, which has to be granted itself.
     Address(AddressKind),
-    /// A limit on the network was reached.
+    /// A network limit that was reached.
     Limit(LimitKind),
 }
 
@@ -29,13 +29,13 @@ impl fmt::Display for RefusalReason {
     }
 }
 
-/// A connection that was refused: which one, why, and what would allow it.
+/// Refused connection, with the reason and the option that would allow it.
 ///
-/// What it shows names the address that a name led to, so it is for whoever started the job; a guest is told the
-/// [reason](Self::reason).
+/// The `Display` text may contain the address that a name resolved to, so it is meant for the user who started the job.
+/// The guest receives only the [reason](Self::reason) for such a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why.
+    /// Reason of the refusal.
     pub reason: RefusalReason,
     host: String,
     port: u16,
@@ -43,25 +43,25 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal of `host` and `port`, or of an address that the host led to.
+    /// Creates a refusal of `host` and `port`, or of an address that the host resolved to.
     #[must_use]
     pub fn new(reason: RefusalReason, host: &str, port: u16, address: Option<IpAddr>) -> Self {
         Self { reason, host: shortened(host), port, address }
     }
 
-    /// The address that the host led to, if that was looked up.
+    /// Returns the address that the host resolved to, if it was looked up.
     #[must_use]
     pub const fn address(&self) -> Option<IpAddr> {
         self.address
     }
 
-    /// What would allow it, as a user would write it; nothing for what cannot be granted.
+    /// Returns the command-line option that would allow the connection, or `None` if it cannot be granted.
     #[must_use]
     pub fn fix(&self) -> Option<String> {
         let Self { reason, host, port, address } = self;
         match reason {
             RefusalReason::BadHost => None,
-            // No grant names that port.
+            // No grant can name port 0.
             RefusalReason::NotGranted | RefusalReason::Address(_) if *port == 0 => None,
             RefusalReason::NotGranted | RefusalReason::Address(_) => {
                 let host = address.map_or_else(|| host.clone(), |address| address.to_string());
@@ -92,12 +92,12 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// `host:port`, with brackets where the host is an IPv6 address.
+/// Formats `host:port`, with brackets around an IPv6 address.
 pub(crate) fn authority(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// What is kept of a host's name in reports: it may be anything of any length.
+/// Shortens a host for reports and removes its brackets, because the guest may write any text of any length.
 pub(crate) fn shortened(host: &str) -> String {
     const MOST: usize = 255;
     let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);

@@ -2,15 +2,15 @@ use std::net::IpAddr;
 
 use super::{AddressKind, NetGrant, Refusal, RefusalReason, host_name, special};
 
-/// What one job may reach.
+/// Network grants of one job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetRules(pub Vec<NetGrant>);
 
 impl NetRules {
-    /// Judges a host as the guest wrote it, before anybody looks it up. An address is judged as one.
+    /// Checks a host as the guest wrote it, before it is resolved; a literal address is checked as an address.
     ///
     /// # Errors
-    /// When no grant names it.
+    /// Returns the refusal if the host is invalid or no grant covers it.
     pub fn name(&self, host: &str, port: u16) -> Result<(), Refusal> {
         let refused = |reason| Refusal::new(reason, host, port, None);
         if let Some(address) = literal(host) {
@@ -23,10 +23,10 @@ impl NetRules {
         }
     }
 
-    /// Judges a host that is named apart from any connection, and so without a port: it has to be granted on one.
+    /// Checks a host that is named without a connection and therefore without a port; a grant on any port suffices.
     ///
     /// # Errors
-    /// When no grant names it; what is told is what [`name`](Self::name) says of port 443.
+    /// Returns the refusal of [`name`](Self::name) for port 443 if no grant covers the host on any port.
     pub fn on_some_port(&self, host: &str) -> Result<(), Refusal> {
         self.name(host, 443).or_else(|refusal| {
             let ports = self.0.iter().filter_map(NetGrant::port);
@@ -35,13 +35,14 @@ impl NetRules {
         })
     }
 
-    /// Judges an address that `host` led to; all that [`name`](Self::name) says holds here too.
+    /// Checks an address that `host` resolved to, after the check of [`name`](Self::name).
     ///
-    /// An address that is not of the public internet has to be granted as an address, or in a range that is wholly of
-    /// its kind; a cloud's metadata address only by itself. A grant of the name `localhost` opens loopback.
+    /// An address outside the public internet has to be granted itself, or in a range that lies wholly within the
+    /// special block of the address. A cloud's metadata address has to be granted itself. A grant of the name
+    /// `localhost` allows loopback addresses.
     ///
     /// # Errors
-    /// When no grant covers it.
+    /// Returns the refusal if [`name`](Self::name) refuses the host or no grant covers the address.
     pub fn address(&self, host: &str, address: IpAddr, port: u16) -> Result<(), Refusal> {
         self.name(host, port)?;
         let refused = |reason| Refusal::new(reason, host, port, Some(address));
@@ -60,18 +61,18 @@ impl NetRules {
         if self.opens(address, port) {
             return Ok(());
         }
-        // Why it is not opened by a range that holds it is worth telling; of others there is nothing to say.
+        // A granted range may contain a special address without allowing it, so the refusal names the address's kind.
         Err(special::of(address).map_or(RefusalReason::NotGranted, |special| RefusalReason::Address(special.kind)))
     }
 
-    /// Whether a grant names an address by itself, or by a range that opens it.
+    /// Returns true if a grant names the address itself, or a range that allows it.
     #[must_use]
     pub fn opens(&self, address: IpAddr, port: u16) -> bool {
         self.0.iter().any(|grant| grant.is_on(port) && grant.opens(address))
     }
 }
 
-/// An address written as one, in the one way that everybody reads alike.
+/// Parses a host that is written as an address, in the form that all resolvers read alike.
 fn literal(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']')?.parse().ok().map(IpAddr::V6),

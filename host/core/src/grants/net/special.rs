@@ -1,32 +1,32 @@
-//! Addresses that are not of the public internet.
+//! Addresses outside the public internet.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Why an address is not one of the public internet's.
+/// Kind of an address that does not count as part of the public internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddressKind {
-    /// This machine.
+    /// A loopback address.
     Loopback,
-    /// An address of the public internet that is one of this machine's own.
+    /// A public address that belongs to this machine.
     Own,
-    /// Machines on the same wire.
+    /// An address on the local link.
     LinkLocal,
-    /// A network of somebody's own.
+    /// An address of a private network.
     Private,
-    /// A provider's own network (100.64.0.0/10).
+    /// An address of a provider's shared network (100.64.0.0/10).
     Shared,
-    /// Many machines at once.
+    /// A multicast address.
     Multicast,
-    /// No address; systems take it for this machine.
+    /// An unspecified address, which systems treat as this machine.
     Unspecified,
-    /// An IPv6 address that carries an IPv4 address.
+    /// An IPv6 address that embeds an IPv4 address.
     Wrapped,
-    /// Where a cloud tells its machines their secrets.
+    /// An address of a cloud's metadata service, which hands out credentials.
     Metadata,
-    /// Set apart for something else: documentation, tests, the future.
+    /// An address reserved for documentation, tests or future use.
     Reserved,
 }
 
@@ -48,15 +48,16 @@ impl fmt::Display for AddressKind {
 }
 
 impl AddressKind {
-    /// What an address is, unless it is one of the public internet. Whether it is one of this machine's own, only the machine
-    /// can tell.
+    /// Returns the kind of an address, or `None` if it is public.
+    ///
+    /// Never returns [`Self::Own`], because only the machine itself knows its own addresses.
     #[must_use]
     pub fn of(address: IpAddr) -> Option<Self> {
         of(address).map(|special| special.kind)
     }
 }
 
-/// What is known of an address that is not of the public internet.
+/// Classification of an address outside the public internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Special {
     pub(super) kind: AddressKind,
@@ -64,9 +65,11 @@ pub(super) struct Special {
 }
 
 impl Special {
-    /// Whether a granted range that holds the address opens it: it must be a part of what is special, so that nobody
-    /// who grants the whole internet opens the machine's own networks. A range of wrappings holds all of IPv4, those of this
-    /// machine too, so it opens none.
+    /// Returns true if a granted range that contains the address allows it.
+    ///
+    /// The range must lie within the special block, so that a grant of the whole internet does not allow the machine's
+    /// own networks. A range of IPv6 addresses that embed IPv4 addresses contains all of IPv4, including the machine's
+    /// own networks, so it never allows an address. A metadata address has to be granted itself.
     pub(super) fn opened_by(self, range: &IpNet) -> bool {
         !matches!(self.kind, AddressKind::Metadata | AddressKind::Wrapped) && self.block.contains(range)
     }
@@ -80,7 +83,7 @@ const fn v6(one: u16, two: u16, three: u16, six: u16, bits: u8) -> IpNet {
     IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(one, two, three, 0, 0, six, 0, 0), bits))
 }
 
-/// The blocks, the narrower before the wider.
+/// Special blocks; a narrower block comes before a wider one.
 const BLOCKS: [(IpNet, AddressKind); 33] = [
     (v4(0, 0, 0, 0, 8), AddressKind::Unspecified),
     (v4(10, 0, 0, 0, 8), AddressKind::Private),
@@ -99,11 +102,11 @@ const BLOCKS: [(IpNet, AddressKind); 33] = [
     (v4(240, 0, 0, 0, 4), AddressKind::Reserved),
     (IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 128)), AddressKind::Unspecified),
     (IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)), AddressKind::Loopback),
-    // IPv4-mapped, -translated and -compatible.
+    // IPv4-mapped, IPv4-translated and IPv4-compatible addresses.
     (v6(0, 0, 0, 0xffff, 96), AddressKind::Wrapped),
     (IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96)), AddressKind::Wrapped),
     (v6(0, 0, 0, 0, 96), AddressKind::Wrapped),
-    // NAT64 of somebody's own; 6to4; Teredo.
+    // Local-use NAT64, 6to4 and Teredo.
     (v6(0x64, 0xff9b, 1, 0, 48), AddressKind::Wrapped),
     (v6(0x2002, 0, 0, 0, 16), AddressKind::Wrapped),
     (v6(0x2001, 0, 0, 0, 32), AddressKind::Wrapped),
@@ -114,13 +117,13 @@ const BLOCKS: [(IpNet, AddressKind); 33] = [
     (v6(0xfe80, 0, 0, 0, 10), AddressKind::LinkLocal),
     (v6(0xfec0, 0, 0, 0, 10), AddressKind::Private),
     (v6(0xff00, 0, 0, 0, 8), AddressKind::Multicast),
-    // What is left outside of 2000::/3 is nobody's.
+    // The rest of the address space outside 2000::/3 is unassigned.
     (v6(0, 0, 0, 0, 3), AddressKind::Reserved),
     (v6(0x4000, 0, 0, 0, 2), AddressKind::Reserved),
     (v6(0x8000, 0, 0, 0, 1), AddressKind::Reserved),
 ];
 
-/// Where clouds answer their machines; two of them lie among public addresses or in no block of this sort.
+/// Addresses of cloud metadata services. One of them, 168.63.129.16, is in no special block.
 const METADATA: [IpAddr; 13] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 0, 23)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 42, 42)),
@@ -137,16 +140,16 @@ const METADATA: [IpAddr; 13] = [
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// The prefix under which a network without IPv4 of its own shows all of IPv4.
+/// Well-known NAT64 prefix, which maps all of IPv4 for an IPv6-only network.
 const NAT64: IpNet = v6(0x64, 0xff9b, 0, 0, 96);
 
-/// What `address` is, unless it is one of the public internet.
+/// Classifies `address`; returns `None` if it is public.
 pub(super) fn of(address: IpAddr) -> Option<Special> {
     if METADATA.contains(&address) {
         return Some(Special { kind: AddressKind::Metadata, block: IpNet::from(address) });
     }
     if let (IpAddr::V6(wrapped), true) = (address, NAT64.contains(&address)) {
-        // The one wrapping that a machine with IPv6 alone needs to reach the public internet: as good as what is in it.
+        // An IPv6-only machine needs this prefix to reach the public IPv4 internet, so the embedded address decides.
         let [.., a, b, c, d] = wrapped.octets();
         of(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))?;
         return Some(Special { kind: AddressKind::Wrapped, block: NAT64 });
@@ -155,7 +158,7 @@ pub(super) fn of(address: IpAddr) -> Option<Special> {
     Some(Special { kind: *kind, block: *block })
 }
 
-/// The block that a range lies wholly inside of.
+/// Returns the special block that contains the whole range.
 pub(super) fn block_around(range: &IpNet) -> Option<IpNet> {
     let mut blocks = BLOCKS.iter().map(|(block, _)| *block).chain([NAT64]);
     blocks.find(|block| block.contains(range))

@@ -205,9 +205,9 @@ fn special_addresses_are_granted_by_themselves_or_in_a_range_of_their_kind() {
         assert!(range.address("db.example.org", ip(address), port).is_err(), "{address}:{port}");
         assert!(range.name(address, port).is_err(), "{address}:{port}");
     }
-    // An address opens no name that leads to it.
+    // A grant of an address does not allow a name that resolves to it.
     assert_eq!(reason(range.address("other.example.org", ip("10.1.2.3"), 5432)), Some(RefusalReason::NotGranted));
-    // A range that is wider than the block is the public part of it.
+    // A range that is wider than a special block allows only its public part.
     let wide = rules(&["8.0.0.0/6"]);
     assert_eq!(wide.name("11.0.0.1", 80), Ok(()));
     assert!(wide.name("10.0.0.1", 80).is_err());
@@ -388,7 +388,7 @@ proptest! {
             grant(&net.to_string())
         };
         let (narrow, wide) = (net(one, bits), net(one, wider));
-        // An address inside of the narrow one.
+        // An address inside the narrow range.
         let mask = u32::MAX.checked_shr(u32::from(bits)).unwrap_or(0);
         let host = Ipv4Addr::from((one & !mask) | (host & mask)).to_string();
         if narrow.is_within(&wide) && NetRules(vec![narrow]).name(&host, 80).is_ok() {

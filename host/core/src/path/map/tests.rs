@@ -55,7 +55,7 @@ fn what_another_mount_hides_is_not_mapped() {
     let map = map(&[("/ws", "/work"), ("/x", "/work/x")]);
     let hidden = map.to_guest(&unix("/ws/x/a")).expect_err("it is hidden");
     assert!(matches!(hidden, NotMapped::Hidden { .. }), "{hidden}");
-    // Unless it appears elsewhere too.
+    // A second mount of the directory makes the path visible elsewhere.
     let map = self::map(&[("/ws", "/work"), ("/ws/x", "/other"), ("/y", "/work/x")]);
     assert_eq!(inside(&map, "/ws/x/a").as_deref(), Some("/other/a"));
 }
@@ -118,7 +118,7 @@ fn contradictions_are_refused() {
     let strict = Mount { access: Access::ReadOnly, ..mount(unix("/a"), guest("/r")) };
     let conflict = PathMap::new([mount(unix("/a"), guest("/w")), strict.clone()]);
     assert!(matches!(conflict, Err(PathMapError::ConflictingAccess { .. })));
-    // The same directory at two places is one directory; the first place is its name.
+    // A directory that is mounted at two places is mapped to the first one.
     let both = PathMap::new([strict.clone(), Mount { to: guest("/q"), ..strict }]).expect("a map");
     assert_eq!(inside(&both, "/a/x").as_deref(), Some("/r/x"));
     assert_eq!(outside(&both, "/q/x").as_deref(), Some("/a/x"));
@@ -135,7 +135,7 @@ fn hops_compose() {
     let file = HostPath::windows(r"C:\Users\me\ws\a.txt").expect("a path");
     assert_eq!(both.to_guest(&file).map(|p| p.to_string()), Ok("/work/a.txt".to_owned()));
     assert_eq!(both.to_host(&guest("/work/a.txt")), Ok(file));
-    // The VM's own scratch covers this place, and nothing of the host is behind it.
+    // The VM's own scratch directory covers this path, which has no counterpart on the host.
     assert!(both.to_host(&guest("/work/tmp/a")).is_err());
     assert_eq!(both.mount_of(&guest("/work/a")).map(|m| m.access), Some(Access::ReadOnly));
 }

@@ -30,10 +30,10 @@ fn the_stricter_grant_wins_under_every_name() {
     let settled = settle(&dirs).expect("no contradiction");
     assert_eq!(settled[..2], dirs);
     assert_eq!(settled[2..], [grant("/ws/data", "/work/data", ReadOnly)]);
-    // Given at the place where the wider grant shows it, it is there already.
+    // No mount is added if the wider grant shows the directory at its own guest path.
     let nested = [grant("/w", "/w", ReadWrite), grant("/w/ro", "/w/ro", ReadOnly)];
     assert_eq!(settle(&nested).as_deref(), Ok(&nested[..]));
-    // Hidden behind another mount, it cannot be reached through the wider grant.
+    // A directory that another mount hides cannot be reached through the wider grant.
     let hidden = [grant("/w", "/w", ReadWrite), grant("/x", "/w/a", ReadOnly), grant("/w/a/b", "/b", ReadOnly)];
     assert_eq!(settle(&hidden).as_deref(), Ok(&hidden[..]));
 }

@@ -4,40 +4,40 @@ use serde::{Deserialize, Serialize};
 use super::outcome::words;
 use crate::report::{self, Rendered};
 
-/// What a run did to the files of its working directory.
+/// Changes of a run to the files of its working directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FileChanges {
-    /// Files that were not there before.
+    /// Files that did not exist before.
     pub created: Vec<OutFile>,
     /// Files whose content changed.
     pub modified: Vec<OutFile>,
-    /// Files that are no longer there.
+    /// Files that no longer exist.
     pub deleted: Vec<OutFile>,
-    /// Changes that could not be listed like the rest.
+    /// Changes that could not be listed with the others.
     pub skipped: Vec<SkippedFile>,
-    /// How many changes are not listed because there were too many.
+    /// Number of changes that are not listed because there were too many.
     pub dropped: u64,
 }
 
-/// A file that a run changed.
+/// File that a run changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutFile {
-    /// Where the guest has it.
+    /// Path in the guest.
     pub guest_path: String,
-    /// Where the host has it, if it does.
+    /// Path on the host, if the file is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_path: Option<String>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The SHA-256 of its content in lower-case hexadecimal.
+    /// SHA-256 of the content in lower-case hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// What it is.
+    /// Kind of the file.
     pub kind: FileKind,
 }
 
 words! {
-    /// What a file is.
+    /// Kind of a file.
     #[serde(rename_all = "snake_case")]
     FileKind of report::FileKind {
         /// A regular file.
@@ -51,15 +51,15 @@ words! {
     }
 }
 
-/// A changed file that is not among the others, and why.
+/// Changed file that is not listed with the others, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkippedFile {
-    /// Its name; lossy if `name_base64` is there.
+    /// Path in the guest; lossy if `name_base64` is present.
     pub name: String,
-    /// Its name's bytes, if they are not UTF-8.
+    /// Bytes of the path, if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_base64: Option<String>,
-    /// Why it was skipped.
+    /// Reason that the file was skipped.
     pub reason: String,
 }
 

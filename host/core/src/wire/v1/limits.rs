@@ -7,58 +7,58 @@ use serde::{Deserialize, Serialize};
 use super::outcome::{LimitName, words};
 use crate::limits::{self, ByteSize, Held, Limit, WallState};
 
-/// What actually held during a run.
+/// Limits and sandbox layers that were in effect during a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Enforcement {
-    /// How well each limit was held.
+    /// Enforcement level of each limit.
     pub limits: BTreeMap<LimitName, HeldWord>,
-    /// What a limit did not cover in this run, where there is such a thing.
+    /// Gap in the coverage of each limit that had one in this run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub uncovered: BTreeMap<LimitName, String>,
-    /// The walls between guest and host, the innermost first.
+    /// Sandbox layers between guest and host, the innermost first.
     pub walls: Vec<Wall>,
 }
 
 words! {
-    /// How well a limit is held.
+    /// Enforcement level of a limit.
     #[serde(rename_all = "kebab-case")]
     HeldWord of Held {
-        /// The guest cannot exceed it.
+        /// Strict enforcement: the guest cannot exceed the limit.
         Enforced,
-        /// It is watched, and may be exceeded for a moment or by a little.
+        /// Approximate enforcement: the limit is monitored, and may be exceeded for a moment or by a little.
         BestEffort,
-        /// It is not held.
+        /// No enforcement.
         Unsupported,
     }
 }
 
-/// One wall between guest and host.
+/// One sandbox layer between guest and host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Wall {
-    /// Its name.
+    /// Name of the layer.
     pub name: String,
-    /// Whether it stood.
+    /// State of the layer.
     pub state: WallWord,
-    /// What it did or why it did not.
+    /// Effect of the layer, or the reason that it had none.
     pub detail: String,
 }
 
 words! {
-    /// Whether a wall stood.
+    /// State of a sandbox layer.
     #[serde(rename_all = "snake_case")]
     WallWord of WallState {
-        /// It stood.
+        /// Active.
         Held,
-        /// It stood in part.
+        /// Active in part.
         Partial,
-        /// The user turned it off.
+        /// Turned off by the user.
         Off,
-        /// The system does not offer it.
+        /// Not offered by the system.
         Unavailable,
     }
 }
 
-/// A ceiling: a number, or the word `unlimited`.
+/// Ceiling: a number, or the word `unlimited`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum LimitValue {
@@ -68,7 +68,7 @@ pub enum LimitValue {
     Unlimited(Unlimited),
 }
 
-/// The word for no ceiling.
+/// Word for the absence of a ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unlimited {
@@ -76,7 +76,7 @@ pub enum Unlimited {
     Unlimited,
 }
 
-/// The limits in force.
+/// Limits in force.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitsInForce {
     /// Milliseconds from start to end.
@@ -141,7 +141,7 @@ fn value<T>(limit: Limit<T>, number: impl FnOnce(T) -> u64) -> LimitValue {
     }
 }
 
-/// Rounded up, so that a limit below a millisecond does not read as none.
+/// Converts to milliseconds, rounded up so that a limit below one millisecond does not become 0.
 fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -3,51 +3,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::report;
 
-/// What a run did on the network.
+/// Network activity of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetUse {
-    /// The attempts to connect, those that are alike as one, in the order of the first of each.
+    /// Attempts to connect, like ones merged, in the order of their first occurrence.
     pub attempts: Vec<NetAttempt>,
-    /// How many attempts there were of kinds that are not listed, because there were too many kinds.
+    /// Number of attempts that belong to no listed entry, because there were too many different ones.
     pub unlisted: u64,
     /// Bytes sent to granted hosts, over all connections.
     pub sent: u64,
-    /// Bytes received from them.
+    /// Bytes received from granted hosts, over all connections.
     pub received: u64,
 }
 
-/// Attempts to connect to the same place of which the same came.
+/// Attempts to connect to the same place with the same result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetAttempt {
-    /// The host as the guest wrote it.
+    /// Host as the guest wrote it.
     pub host: String,
-    /// The port.
+    /// Port.
     pub port: u16,
-    /// The address that was connected to, or that was refused.
+    /// Address that was connected to, or that was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// What came of it.
+    /// Result of the attempts.
     pub verdict: NetVerdict,
-    /// Why it was refused or failed.
+    /// Reason that the attempts were refused or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How many there were.
+    /// Number of attempts.
     pub times: u64,
-    /// Bytes sent, over all of them.
+    /// Bytes sent, over all attempts.
     pub sent: u64,
-    /// Bytes received, over all of them.
+    /// Bytes received, over all attempts.
     pub received: u64,
 }
 
-/// What came of an attempt to connect.
+/// Result of an attempt to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NetVerdict {
-    /// It was allowed and connected.
+    /// An attempt that was allowed and connected.
     Allowed,
-    /// It was refused.
+    /// An attempt that was refused.
     Refused,
-    /// It was allowed and could not be connected.
+    /// An attempt that was allowed but could not be connected.
     Failed,
 }
 

@@ -6,7 +6,7 @@ use crate::outcome::{self, ResultKind, TrapKind};
 
 /// Defines the wire name of a closed set of values, variant by variant.
 ///
-/// Without a catch-all, so that a new variant inside cannot reach the wire before it is named here.
+/// The conversion has no catch-all arm, so that a new internal variant cannot reach the wire before it is named here.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident of $source:ty { $($(#[$doc:meta])* $variant:ident,)* }) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -27,58 +27,58 @@ macro_rules! words {
 pub(super) use words;
 
 words! {
-    /// One word for how a request ended.
+    /// Result kind of a request.
     #[serde(rename_all = "snake_case")]
     ResultName of ResultKind {
-        /// Status 0.
+        /// Exit of the guest with status 0.
         Ok,
-        /// Another status, a signal or a trap.
+        /// End of the guest with another status, by a signal or by a trap.
         GuestError,
-        /// The wall time limit.
+        /// Termination by the wall time limit.
         TimeoutWall,
-        /// The processor time or fuel limit.
+        /// Termination by the processor time or fuel limit.
         TimeoutCpu,
-        /// The memory limit.
+        /// Termination by the memory limit.
         MemoryLimit,
-        /// The output limit.
+        /// Termination by the output limit.
         OutputLimit,
-        /// The limit on bytes written or files created.
+        /// Termination by the limit on bytes written or files created.
         DiskLimit,
-        /// The limit on processes.
+        /// Termination by the limit on processes.
         ProcessLimit,
-        /// The limit on open files.
+        /// Termination by the limit on open files.
         FdLimit,
-        /// The limit on network traffic or connections.
+        /// Termination by the limit on network traffic or connections.
         NetLimit,
-        /// Not allowed.
+        /// A request for something that is not allowed.
         Denied,
-        /// A path that may not be used.
+        /// A path in the request that may not be used.
         PathRejected,
-        /// A package could not be installed.
+        /// A package that could not be installed.
         InstallFailed,
-        /// It needs a container, and none is allowed.
+        /// A guest that needs a container, in a request that does not allow one.
         EscalationRefused,
-        /// The engine or runtime is not there.
+        /// A required engine or runtime that is not available.
         EngineUnavailable,
-        /// The engine went away.
+        /// An engine that disappeared during the run.
         EngineLost,
-        /// An image or runtime is damaged.
+        /// An image or runtime that is damaged or unusable.
         ImageError,
-        /// The caller cancelled.
+        /// Cancellation by the caller.
         Cancelled,
-        /// The host stopped first.
+        /// A host process that stopped before the guest did.
         Interrupted,
-        /// There is no room now.
+        /// A temporary lack of capacity.
         Busy,
-        /// The request makes no sense.
+        /// An invalid request.
         InvalidRequest,
-        /// codebox itself, or the machine under it, failed.
+        /// A failure of codebox itself or of the machine.
         InternalError,
     }
 }
 
 words! {
-    /// One of the limits.
+    /// Kind of a limit.
     #[serde(rename_all = "snake_case")]
     LimitName of LimitKind {
         /// Time from start to end.
@@ -106,47 +106,47 @@ words! {
     }
 }
 
-/// How the guest's run ended.
+/// Outcome of the guest's run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Outcome {
-    /// It ended by itself.
+    /// Normal exit.
     Exited {
-        /// Its status.
+        /// Exit status of the guest.
         status: i32,
     },
-    /// A signal ended it.
+    /// Termination by a signal.
     Signalled {
-        /// The signal.
+        /// Number of the signal.
         signal: i32,
     },
-    /// The engine stopped it for doing what no program may.
+    /// Trap: the engine stopped the guest because of an operation that no program may perform.
     Trapped {
-        /// What it did.
+        /// Cause of the trap.
         trap: TrapName,
-        /// The same in words.
+        /// Description of the cause.
         detail: String,
     },
-    /// A limit ended it.
+    /// Termination by a limit.
     LimitHit {
-        /// The limit.
+        /// Limit that was reached.
         limit: LimitName,
     },
-    /// The caller ended it.
+    /// Cancellation by the caller.
     Cancelled,
 }
 
-/// What a trapped guest did.
+/// Cause of a trap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TrapName {
-    /// It ran out of stack.
+    /// Stack overflow.
     StackOverflow,
-    /// It aborted.
+    /// Execution of an `unreachable` instruction, such as an abort.
     Unreachable,
-    /// It accessed memory or a table outside of its bounds.
+    /// Access to memory or a table outside of its bounds.
     OutOfBounds,
-    /// Something else.
+    /// Any other cause.
     Other,
 }
 

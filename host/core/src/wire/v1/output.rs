@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use crate::backend::Written;
 use crate::report::{Captured, Rendered};
 
-/// What was dropped from the middle of a stream.
+/// Gap in the middle of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Truncation {
-    /// How many bytes are missing.
+    /// Number of missing bytes.
     pub dropped_bytes: u64,
-    /// How many bytes of what was kept stand before the gap.
+    /// Number of kept bytes before the gap.
     pub head_bytes: u64,
 }
 
@@ -33,23 +33,23 @@ impl Stream {
     }
 }
 
-/// What a guest had written when it was lost sight of.
+/// Output of a guest up to the point where contact with it was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Partial {
-    /// Its standard output; lossy if `stdout_base64` is there.
+    /// Standard output; lossy if `stdout_base64` is present.
     pub stdout: String,
-    /// The bytes of its standard output, if they are not UTF-8.
+    /// Bytes of the standard output, if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_base64: Option<String>,
-    /// What is missing from the middle of its standard output, if anything is.
+    /// Gap in the middle of the standard output, if bytes are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_truncated: Option<Truncation>,
-    /// Its standard error; lossy if `stderr_base64` is there.
+    /// Standard error; lossy if `stderr_base64` is present.
     pub stderr: String,
-    /// The bytes of its standard error, if they are not UTF-8.
+    /// Bytes of the standard error, if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_base64: Option<String>,
-    /// What is missing from the middle of its standard error, if anything is.
+    /// Gap in the middle of the standard error, if bytes are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_truncated: Option<Truncation>,
 }

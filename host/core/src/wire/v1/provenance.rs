@@ -7,48 +7,48 @@ use super::outcome::words;
 use crate::isolation::Isolation;
 use crate::report;
 
-/// What ran a job, and why that.
+/// Backend that ran a job, and the reason that it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
-    /// The backend.
+    /// Backend.
     pub backend: String,
-    /// What stood between guest and host.
+    /// Isolation between guest and host.
     pub isolation: IsolationName,
-    /// The guest runtime and its version.
+    /// Guest runtime and its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
-    /// The image it started from.
+    /// Image that the guest started from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// That image's digest.
+    /// Digest of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_digest: Option<String>,
-    /// The engine and its version.
+    /// Engine and its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// The container.
+    /// Id of the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_id: Option<String>,
-    /// Why this backend.
+    /// Reason that this backend was chosen.
     pub reason: String,
-    /// What was tried before it.
+    /// Earlier run that was abandoned for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalated_from: Option<EscalatedFrom>,
 }
 
-/// A run that was given up for a stronger isolation.
+/// Run that was abandoned for a stronger isolation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EscalatedFrom {
-    /// The backend that ran first.
+    /// Backend that ran first.
     pub backend: String,
-    /// Its isolation.
+    /// Isolation of that backend.
     pub isolation: IsolationName,
-    /// What it lacked.
+    /// Feature that the backend lacked.
     pub reason: String,
 }
 
 words! {
-    /// What stands between guest and host.
+    /// Isolation between guest and host.
     #[serde(rename_all = "snake_case")]
     IsolationName of Isolation {
         /// A WebAssembly sandbox inside a confined process.
@@ -60,7 +60,7 @@ words! {
     }
 }
 
-/// What a run used; what is not known is not there.
+/// Resource use of a run; an unknown value is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Milliseconds from start to end.
@@ -68,7 +68,7 @@ pub struct Usage {
     /// Milliseconds of processor time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<f64>,
-    /// The most memory held at one time.
+    /// Peak memory use, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_bytes: Option<u64>,
     /// Milliseconds from the request to the program's start.
@@ -82,7 +82,7 @@ pub struct Usage {
     pub fuel: Option<u64>,
 }
 
-/// Milliseconds with three decimals, which is as much as clocks here are good for.
+/// Converts to milliseconds with three decimals, which is the useful precision of the clocks.
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0
 }

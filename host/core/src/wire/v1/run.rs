@@ -12,67 +12,67 @@ use super::output::{Stream, Truncation};
 use super::provenance::{Provenance, Usage, millis};
 use crate::report;
 
-/// What a run answers with.
+/// Report of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
-    /// The version of this form: 1.
+    /// Version of the report: 1.
     pub version: u32,
-    /// The number under which `codebox jobs` has it, where it was noted.
+    /// Job id under which `codebox jobs` lists the run, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// Whether the guest ended by itself with status 0.
+    /// True if the guest exited with status 0.
     pub success: bool,
-    /// The exit status of the process that ran it.
+    /// Exit status of the process that ran the job.
     pub exit_code: u8,
     /// Milliseconds from the program's start to its end.
     pub duration_ms: f64,
-    /// The backend that ran it.
+    /// Backend that ran the job.
     pub method: String,
-    /// The one word for how it ended.
+    /// Result kind of the outcome.
     pub kind: ResultName,
-    /// Whether the same request may well end differently later.
+    /// True if the same request may end differently later.
     pub retryable: bool,
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Its standard output; lossy if `stdout_base64` is there.
+    /// Standard output; lossy if `stdout_base64` is present.
     pub stdout: String,
-    /// The bytes of its standard output, if they are not UTF-8.
+    /// Bytes of the standard output, if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_base64: Option<String>,
-    /// What is missing from its standard output, if anything is.
+    /// Gap in the standard output, if bytes are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_truncated: Option<Truncation>,
-    /// Its standard error; lossy if `stderr_base64` is there.
+    /// Standard error; lossy if `stderr_base64` is present.
     pub stderr: String,
-    /// The bytes of its standard error, if they are not UTF-8.
+    /// Bytes of the standard error, if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_base64: Option<String>,
-    /// What is missing from its standard error, if anything is.
+    /// Gap in the standard error, if bytes are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_truncated: Option<Truncation>,
-    /// Rich results, in the order they were shown.
+    /// Rich results, in the order in which they were shown.
     pub results: Vec<MimeBundle>,
-    /// The exception or error that ended it.
+    /// Exception or error that ended the guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<GuestError>,
-    /// What it did to files.
+    /// Changes to files.
     pub files: FileChanges,
-    /// What it used.
+    /// Resource use.
     pub usage: Usage,
-    /// What ran it, and why that.
+    /// Backend that ran the job, and the reason that it was chosen.
     pub provenance: Provenance,
-    /// The limits in force.
+    /// Limits in force.
     pub limits: LimitsInForce,
-    /// How well they were held, and which walls stood.
+    /// Enforcement levels of the limits, and states of the sandbox layers.
     pub enforcement: Enforcement,
-    /// What it did on the network, where it did anything.
+    /// Network activity, if there was any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetUse>,
-    /// What it asked for and was refused.
+    /// Requests of the guest that were refused.
     pub denials: Vec<Denial>,
-    /// What it lacked here, and how to get it.
+    /// Requirements of the program that were not met, with hints.
     pub missing: Vec<Missing>,
-    /// What it would take, where it ended badly for want of something that a stronger isolation has.
+    /// Requirement of a failed run that needs a stronger isolation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_escalation: Option<NeedsEscalation>,
 }
@@ -80,52 +80,52 @@ pub struct RunReport {
 /// One rich result in several forms, keyed by MIME type; binary forms are base64.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MimeBundle {
-    /// The forms.
+    /// Forms of the result.
     pub data: BTreeMap<String, Value>,
-    /// Notes on the forms.
+    /// Metadata of the forms.
     pub metadata: BTreeMap<String, Value>,
-    /// Whether it was shown or is what the program came to.
+    /// Role of the result in its program.
     pub role: RoleWord,
 }
 
 words! {
-    /// What a rich result is to its program.
+    /// Role of a rich result in its program.
     #[serde(rename_all = "snake_case")]
     RoleWord of report::ResultRole {
-        /// Shown along the way.
+        /// Output that the program displayed while it ran.
         Display,
-        /// The value of the program's last expression.
+        /// Value of the program's last expression.
         Value,
     }
 }
 
-/// An exception or error that ended a guest.
+/// Exception or error that ended a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestError {
-    /// Its type.
+    /// Type of the error.
     pub name: String,
-    /// What it says.
+    /// Message of the error.
     pub value: String,
-    /// The traceback, one entry a line.
+    /// Lines of the traceback.
     pub traceback: Vec<String>,
-    /// The line of the user's program that it came from.
+    /// Line of the user's program that raised the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }
 
-/// Something that the guest asked for and was refused.
+/// Request of the guest that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Denial {
-    /// What kind of thing.
+    /// Kind of the resource.
     pub what: DenialWord,
-    /// Which one.
+    /// Resource that was requested.
     pub detail: String,
-    /// How to allow it.
+    /// Hint on how to allow the request.
     pub hint: String,
 }
 
 words! {
-    /// What kind of thing was refused.
+    /// Kind of a refused resource.
     #[serde(rename_all = "snake_case")]
     DenialWord of report::DenialKind {
         /// A file or directory.
@@ -134,19 +134,19 @@ words! {
         Net,
         /// An environment variable.
         Env,
-        /// A power of the operating system.
+        /// A capability of the operating system.
         Capability,
         /// A host tool.
         Tool,
     }
 }
 
-/// Something that the program needed and this isolation cannot give.
+/// Requirement of the program that this isolation cannot meet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
-    /// What it needed.
+    /// Missing feature.
     pub what: String,
-    /// How to get it.
+    /// Hint on how to obtain the feature.
     pub hint: String,
 }
 
@@ -230,12 +230,12 @@ impl From<&report::Missing> for Missing {
     }
 }
 
-/// What a run that ended badly would take.
+/// Requirement of a failed run that needs a stronger isolation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NeedsEscalation {
-    /// What it lacked, and why it was not run again.
+    /// Missing feature, and the reason that the job was not run again.
     pub reason: String,
-    /// The command that runs it where it has that; empty where the configuration accepts no such place.
+    /// Command that runs the job with the missing feature; empty if the configuration accepts no suitable isolation.
     pub command: String,
 }
 

@@ -73,7 +73,7 @@ fn plain_fields_stand_at_the_top() {
     assert_eq!(json["limits"]["wall_ms"], 60_000);
     assert_eq!(json["limits"]["fuel"], "unlimited");
     assert_eq!(json["provenance"]["escalated_from"]["isolation"], "wasm");
-    // Unknown is absent, not 0 and not null.
+    // An unknown value is absent, not 0 and not null.
     assert_eq!(json["usage"], json!({"wall_ms": 1.5}));
 }
 
@@ -136,7 +136,7 @@ fn traps_keep_the_engines_words() {
     assert_eq!(json, want);
 }
 
-/// Set `UPDATE_SCHEMA=1` to write the schema anew.
+/// Compares the schema with the file that is checked in; `UPDATE_SCHEMA=1` writes the file anew.
 #[test]
 fn the_schema_is_the_one_checked_in() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/run-report.v1.json");

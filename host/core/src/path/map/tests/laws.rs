@@ -1,4 +1,4 @@
-//! Laws that hold for any map, over paths made of few names so that they meet often.
+//! Properties that hold for any map. The paths consist of few names, so that they often overlap.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn steps() -> impl Strategy<Value = Steps> {
     vec((path(), path()), 0..6)
 }
 
-/// Paths of two names, so that in two or three maps mounts and holes often fall on one another.
+/// Generates paths of two names, so that the mounts and holes of two or three maps often coincide.
 fn dense() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec!["a", "b"]);
     vec(name, 0..5).prop_map(|names| format!("/{}", names.join("/")))
@@ -23,7 +23,7 @@ fn dense_steps() -> impl Strategy<Value = Steps> {
     vec((dense(), dense()), 0..6)
 }
 
-/// The mounts of `steps` that can stand together.
+/// Builds a map from the mounts in `steps` that do not conflict.
 fn build<A: MappedPath, B: MappedPath>(
     steps: &Steps,
     from: impl Fn(&str) -> A,
@@ -43,12 +43,12 @@ fn vm(text: &str) -> VmPath {
     VmPath::new(text).expect("a VM path")
 }
 
-/// Containment as text: equal, or continued after a separator.
+/// Returns true if `ancestor` contains `path`, compared as text: equal, or continued after a separator.
 fn contains(ancestor: &str, path: &str) -> bool {
     ancestor == "/" || path == ancestor || path.starts_with(&format!("{ancestor}/"))
 }
 
-/// What stands behind an inside path, done on text.
+/// Returns the outside path of an inside path, computed on text.
 fn oracle(steps: &[(String, String)], inside: &str) -> Option<String> {
     let (from, to) = steps
         .iter()
@@ -83,7 +83,7 @@ proptest! {
         if let Ok(inside) = map.to_guest(&unix(&outside)) {
             prop_assert_eq!(map.to_host(&inside), Ok(unix(&outside)));
         } else {
-            // Refused only if no inside path stands for it: try each mount's way in.
+            // The map refuses a path only if no inside path maps to it: check the path through each mount.
             for m in map.mounts().iter().filter(|m| contains(m.from.as_str(), &outside)) {
                 let rest = &outside[m.from.as_str().trim_end_matches('/').len()..];
                 let there = format!("{}{rest}", m.to.as_str().trim_end_matches('/'));
