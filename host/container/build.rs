@@ -1,4 +1,4 @@
-//! Builds the agent, which has to start in any image.
+//! Builds the agent, which must be able to start in any image.
 
 #[path = "../static_program.rs"]
 mod static_program;
@@ -9,7 +9,7 @@ fn main() {
     for source in ["../agent/src", "../agent/Cargo.toml", "../static_program.rs"] {
         println!("cargo::rerun-if-changed={source}");
     }
-    // The agent of another system's codebox would have to be compiled for Linux there; such a build has none and says so.
+    // On other systems the agent would have to be cross-compiled for Linux. Such a build has no agent and reports it.
     let is_linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");
     let digest = "CODEBOX_AGENT_DIGEST";
     if is_linux {

@@ -1,4 +1,4 @@
-//! A question of a job's program to the host, from inside the job.
+//! The `ask` command: a query from a program of a job to the host.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 
 use codebox_agent::{ASK_SOCKET, MAX_ASK};
 
-/// Passes standard input on as a question and prints the answer.
+/// Sends standard input to the host as a query and prints the answer.
 pub(crate) fn ask() -> io::Result<()> {
     let mut question = Vec::new();
     io::stdin().lock().take(MAX_ASK as u64 + 1).read_to_end(&mut question)?;

@@ -1,15 +1,15 @@
-//! What the kernel counts in this container's control group, of either version.
+//! Counters of this container's cgroup, in cgroup versions 1 and 2.
 
 use std::fs;
 
 use codebox_agent::Evidence;
 
-/// Reads every counter that is there.
+/// Reads every counter that the kernel provides.
 pub(crate) fn read() -> Evidence {
     Evidence { oom_kills: oom_kills(), peak_memory: peak_memory(), cpu_us: cpu_us(), forks_refused: forks_refused() }
 }
 
-/// What was counted since `before`; a peak is the container's.
+/// Returns the counters relative to `before`. The peak memory is that of the container since its start.
 pub(crate) fn since(before: &Evidence) -> Evidence {
     let now = read();
     let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
@@ -21,7 +21,7 @@ pub(crate) fn since(before: &Evidence) -> Evidence {
     }
 }
 
-/// Processor time used by everything in the group, in microseconds.
+/// Returns the processor time of all processes in the cgroup, in microseconds.
 pub(crate) fn cpu_us() -> Option<u64> {
     field("cpu.stat", "usage_usec").or_else(|| {
         let places = ["cpuacct/cpuacct.usage", "cpu,cpuacct/cpuacct.usage"];
@@ -49,7 +49,7 @@ fn number(name: &str) -> Option<u64> {
     text(name)?.trim().parse().ok()
 }
 
-/// The number after `key` in a file of keys and numbers.
+/// Returns the number after `key` in a file of key-value lines.
 fn field(name: &str, key: &str) -> Option<u64> {
     text(name)?.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }

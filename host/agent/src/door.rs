@@ -1,44 +1,45 @@
-//! Doors: where inside a container a way out of it begins.
+//! Port forwards: loopback ports of a container that the agent forwards to the host.
 //!
-//! A container has no network but its own loopback. The agent listens there, at each of a job's doors, and carries what
-//! comes and goes over its line to the host, which alone knows where a door leads, connects, and counts. Nothing is named
-//! on the way but numbers: a connection's, which the agent gives, and its door's.
+//! A container has no network except its own loopback. The agent listens on each forwarded port of a job and carries
+//! the data over its connection to the host. Only the host knows the target of a port forward; the host connects to the
+//! target and counts the traffic. The protocol identifies a connection by a number that the agent assigns, and a port
+//! forward by its index.
 //!
-//! Each way of a connection has room for [`WINDOW`] bytes. Whoever sends takes from it, and gets back what the other side
-//! has passed on. So a program or a remote host that takes nothing holds up its own connection and no other.
+//! Each direction of a connection has a window of [`WINDOW`] bytes. Sending uses up the window, and [`Said::Taken`]
+//! from the peer restores it. A program or a remote host that stops reading therefore blocks only its own connection.
 
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of one way of a connection that are under way at the most.
+/// Most bytes in flight in one direction of a connection.
 pub const WINDOW: usize = 256 << 10;
 
-/// Most bytes in one piece.
+/// Most bytes in one [`Said::Bytes`].
 pub const MOST_PIECE: usize = 32 << 10;
 
-/// Most connections that are open at one time; more wait to be taken.
+/// Most connections that are open at one time. Further connections wait in the accept queue.
 pub const MOST_CONNECTIONS: usize = 128;
 
-/// Where the agent listens for a job.
+/// A loopback address and port on which the agent listens for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Door {
-    /// The address, one of the container's loopback.
+    /// An address of the container's loopback.
     pub address: Ipv4Addr,
     /// The port.
     pub port: u16,
 }
 
-/// What is said of a connection, in both directions.
+/// An event of a connection, in either direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     /// The next bytes.
     Bytes(Vec<u8>),
-    /// No more bytes come this way.
+    /// End of the stream in this direction.
     End,
-    /// There is no such connection any more, once the bytes before this were passed on.
+    /// End of the connection, once the bytes sent before it have been delivered.
     Gone,
-    /// So many of the other's bytes were passed on.
+    /// Number of bytes that the receiver has passed on, which restores the sender's window.
     Taken(u32),
 }
 
@@ -48,7 +49,7 @@ const GONE: u8 = 2;
 const TAKEN: u8 = 3;
 
 impl Said {
-    /// What was said of the connection of this number, as a payload.
+    /// Encodes the event of the connection `number` as a payload.
     pub(crate) fn encode(&self, number: u32) -> Vec<u8> {
         let (kind, rest): (u8, &[u8]) = match self {
             Self::Bytes(bytes) => (BYTES, bytes),
@@ -63,7 +64,7 @@ impl Said {
         payload
     }
 
-    /// The connection and what is said of it, or nothing for what is neither.
+    /// Decodes a payload into the connection's number and its event. Returns `None` if the payload is invalid.
     pub(crate) fn decode(payload: &[u8]) -> Option<(u32, Self)> {
         let (number, rest) = payload.split_first_chunk()?;
         let (kind, rest) = rest.split_first()?;

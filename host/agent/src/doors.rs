@@ -1,4 +1,4 @@
-//! The agent's part of the doors: one thread, which waits for whatever moves.
+//! The agent's side of the port forwards: one thread that polls all sockets.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -16,10 +16,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::line::Line;
 
-/// How long nobody is let in when the system has no room for one more.
+/// Pause before connections are accepted again after accepting one has failed, for example because no descriptor is
+/// free.
 const FULL: Duration = Duration::from_millis(50);
 
-/// The way to the thread that keeps the doors.
+/// Handle of the thread that serves the port forwards.
 #[derive(Default, Clone)]
 pub(crate) struct Doors(Option<Open>);
 
@@ -31,16 +32,18 @@ struct Open {
 }
 
 enum Told {
-    /// Of a connection.
+    /// An event from the host for a connection.
     Said(u32, Said),
-    /// A new job begins, or one is killed: what is open is nobody's any more.
+    /// Start of a new job, or a kill of the current one: closes all open connections.
     Anew,
-    /// All programs are gone: this is dropped when all that they said was passed on.
+    /// End of all programs. The sender is dropped when all data from the programs has been forwarded.
     Last(Sender<()>),
 }
 
 impl Doors {
-    /// Listens at these doors from now on. They are the same for all jobs of a container.
+    /// Starts listening on `doors`. If the agent listens already, closes the connections of the previous job.
+    ///
+    /// Returns an error if the doors differ from those of the container's first job.
     pub(crate) fn open(&mut self, doors: &[Door], line: &Line) -> io::Result<()> {
         match &self.0 {
             Some(open) if open.doors == doors => open.tell(Told::Anew),
@@ -73,22 +76,22 @@ impl Doors {
         Ok(())
     }
 
-    /// Passes on what the host says of a connection.
+    /// Passes an event from the host to its connection.
     pub(crate) fn said(&self, number: u32, said: Said) {
         if let Some(open) = &self.0 {
             open.tell(Told::Said(number, said));
         }
     }
 
-    /// Gives up whatever is open.
+    /// Closes all open connections.
     pub(crate) fn cut(&self) {
         if let Some(open) = &self.0 {
             open.tell(Told::Anew);
         }
     }
 
-    /// Waits until what programs said that are gone was passed on, as a system does that outlives its programs; no longer
-    /// than this, for who is spoken to may not listen.
+    /// Waits until the data of ended programs has been forwarded, as a kernel forwards the data of an ended process.
+    /// Waits for at most `patience`, because the remote host may not be reading.
     pub(crate) fn last_words(&self, patience: Duration) {
         if let Some(open) = &self.0 {
             let (last, passed_on) = channel();
@@ -101,7 +104,7 @@ impl Doors {
 impl Open {
     fn tell(&self, told: Told) {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
-        // One that is full of calls is awake already.
+        // A full socket has already woken the thread.
         let _ = (&*self.wake).write(&[0]);
     }
 }
@@ -109,29 +112,29 @@ impl Open {
 struct Keeper {
     listeners: Vec<TcpListener>,
     open: HashMap<u32, Guest>,
-    /// The number of the next connection.
+    /// Number of the next connection.
     next: u32,
-    /// Who waits for the last words of programs that are gone.
+    /// Dropped when the data of ended programs has been forwarded.
     last: Option<Sender<()>>,
     told: Arc<Mutex<Vec<Told>>>,
     woken: UnixStream,
     line: Line,
 }
 
-/// A connection of a program's.
+/// A connection from a program in the container.
 struct Guest {
     stream: TcpStream,
-    /// What the host sent and the program has not taken.
+    /// Bytes from the host that the program has not read.
     behind: VecDeque<u8>,
-    /// Bytes that the host takes.
+    /// Bytes that the host can still accept.
     room: usize,
-    /// The program says nothing more.
+    /// True if the program sends no more data.
     guest_ended: bool,
-    /// The program hears nothing more.
+    /// True if the program receives no more data.
     deaf: bool,
-    /// The host says nothing more.
+    /// True if the host sends no more data.
     host_ended: bool,
-    /// The host has done with it.
+    /// True if the host has closed the connection.
     gone: bool,
 }
 
@@ -160,7 +163,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until something moves; where there is no room, nobody is let in for a moment.
+    /// Waits until a socket is ready. If `full`, ignores the listeners and waits for at most [`FULL`].
     fn wait(&self, full: bool) -> Vec<Move> {
         let mut fds = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
         let mut what = vec![(0, None)];
@@ -171,7 +174,7 @@ impl Keeper {
             }
         }
         for (number, guest) in &self.open {
-            // One of which nothing is wanted is not looked at: that it has hung up would be told again and again.
+            // A stream without wanted events is left out, because `poll` would report its hang-up again and again.
             if let Some(wanted) = guest.wanted() {
                 fds.push(PollFd::from_borrowed_fd(guest.stream.as_fd(), wanted));
                 what.push((0, Some(*number)));
@@ -205,7 +208,8 @@ impl Keeper {
                 Told::Said(number, said) => {
                     let Some(guest) = self.open.get_mut(&number) else { continue };
                     match said {
-                        // Nobody to hear it: who says it finds no more room.
+                        // The program reads no more. Without [`Said::Taken`], the host's window is used up at some
+                        // point.
                         Said::Bytes(_) if guest.deaf => {}
                         Said::Bytes(bytes) => guest.behind.extend(bytes),
                         Said::End => guest.host_ended = true,
@@ -221,7 +225,7 @@ impl Keeper {
         }
     }
 
-    /// Whether nobody is left who says something, nor anybody who has not been let in.
+    /// Returns true if no connection has more data to read and no connection is left to accept.
     fn has_passed_on_all(&mut self) -> bool {
         let in_all = (0_u16..).zip(0..self.listeners.len()).all(|(door, _)| self.let_in(door).is_ok());
         in_all && self.open.len() < MOST_CONNECTIONS && self.open.values().all(|guest| guest.guest_ended || guest.gone)
@@ -233,7 +237,7 @@ impl Keeper {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // Whoever knocked is gone.
+                // The client has already closed the connection.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
@@ -254,14 +258,14 @@ impl Keeper {
         let Some(guest) = self.open.get_mut(&number) else { return };
         let line = &self.line;
         let say = |said: Said| line.send(&Word::Way(number, said));
-        // Whoever has hung up is found out by writing, too. What was said before that still counts.
+        // Writing also detects a hang-up. Data that the program sent before the hang-up is still read below.
         if flags.intersects(PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) && guest.pass_on(&say).is_err() {
             guest.deaf = true;
             guest.behind.clear();
         }
         let broken = flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) && guest.listen(&say).is_err();
         if broken && !guest.guest_ended {
-            // What came before it broke off was read.
+            // All data before the failure has been read.
             guest.guest_ended = true;
             say(Said::End);
         }
@@ -289,7 +293,7 @@ impl Guest {
         (!wanted.is_empty()).then_some(wanted)
     }
 
-    /// Gives the program what is there for it.
+    /// Writes the pending bytes to the program.
     fn pass_on(&mut self, say: &impl Fn(Said)) -> io::Result<()> {
         while !self.behind.is_empty() {
             let (piece, _) = self.behind.as_slices();
@@ -310,7 +314,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Takes what the program says, as far as the host has room.
+    /// Reads from the program, at most as many bytes as the host can accept.
     fn listen(&mut self, say: &impl Fn(Said)) -> io::Result<()> {
         if self.guest_ended || self.gone || self.room == 0 {
             return Ok(());

@@ -1,7 +1,7 @@
-//! What no job needs and the engines' own lists of system calls let through.
+//! A seccomp filter that denies system calls that no job needs but the engines' default filters allow.
 //!
-//! The agent puts it on itself before anything else starts, so that every process of the job has it besides the engine's
-//! own, whichever engine that is. Nothing takes it off again.
+//! The agent installs the filter before anything else starts, so that every process of the job has it in addition to
+//! the filter of the engine, whichever engine that is. A process cannot remove the filter.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,22 +11,21 @@ use seccompiler::{
     apply_filter, sock_filter,
 };
 
-/// Bits of a mode that lend a file's owner's or group's powers to whoever runs it. In a granted directory the file is the
-/// caller's, who may be root.
+/// Mode bits for set-user-ID and set-group-ID. In a granted directory the file belongs to the caller, who may be root.
 const LENDING: [u64; 2] = [0o4000, 0o2000];
 
-/// New namespaces: mounts, control groups, names, messages, users, processes, network.
+/// Flags for new namespaces: mount, cgroup, UTS, IPC, user, PID, network.
 const NAMESPACES: [u64; 7] =
     [0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000];
 
-/// Families of sockets that lead out of a container, or into the kernel: to the host of a virtual machine, to the kernel's
-/// ciphers.
+/// Socket families that lead out of the container or into the kernel: `AF_VSOCK` to the host of a virtual machine,
+/// `AF_ALG` to the kernel's crypto API.
 const FAMILIES: [u64; 2] = [40, 38];
 
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 
-/// Refuses all of it to this process and whatever it starts.
+/// Installs the filters for this process and all processes that it starts.
 pub(crate) fn apply() -> io::Result<()> {
     for (error, calls) in [(EPERM, refused()), (ENOSYS, unknown())] {
         let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
@@ -37,24 +36,24 @@ pub(crate) fn apply() -> io::Result<()> {
     apply_filter(&x32()).map_err(io::Error::other)
 }
 
-/// The first number of a call of the x32 interface, which some kernels offer beside the 64-bit one.
+/// The first system call number of the x32 ABI, which some kernels offer in addition to the 64-bit ABI.
 ///
-/// Its calls are the same ones under other numbers, so the lists here would not see them. No call of another interface
-/// that gets this far has such a number.
+/// The x32 ABI has the same calls under other numbers, so the lists in this module do not match them. No call of
+/// another ABI that reaches this filter has a number in this range.
 const X32: u32 = 0x4000_0000;
 
-/// A filter that refuses all calls of the x32 interface.
+/// Returns a filter that denies all calls of the x32 ABI.
 fn x32() -> BpfProgram {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const JUMP_IF_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
     let statement = |code: u32, k: u32| {
-        // Operation codes are 16 bits wide; the constants are wider than they need be.
+        // BPF operation codes are 16 bits wide; the constants in `libc` are wider than necessary.
         let [low, high, ..] = code.to_le_bytes();
         sock_filter { code: u16::from_le_bytes([low, high]), jt: 0, jf: 0, k }
     };
     vec![
-        // The number of the call is the first field that a filter sees.
+        // The system call number is the first field of `seccomp_data`.
         statement(LOAD, 0),
         sock_filter { jf: 1, ..statement(JUMP_IF_AT_LEAST, X32) },
         statement(RETURN, SeccompAction::Errno(EPERM).into()),
@@ -64,7 +63,7 @@ fn x32() -> BpfProgram {
 
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Calls that are refused, some of them with certain arguments only.
+/// Returns the calls that fail with `EPERM`, some of them only with certain arguments.
 fn refused() -> Calls {
     let mut calls = Calls::new();
     let whole = [
@@ -108,7 +107,8 @@ fn refused() -> Calls {
     calls
 }
 
-/// Calls that are said not to be there: their arguments lie in memory, where no filter looks, and programs know older ones.
+/// Returns the calls that fail with `ENOSYS`. Their arguments are in memory, which a filter cannot read, and programs
+/// fall back to older calls.
 fn unknown() -> Calls {
     let calls = [
         libc::SYS_clone3,
@@ -120,12 +120,13 @@ fn unknown() -> Calls {
     calls.into_iter().map(|call| (call, Vec::new())).collect()
 }
 
-/// Rules of which one holds where an argument has one of these bits.
+/// Returns one rule for each bit, so that an argument with any of the bits matches.
 fn any(place: u8, bits: &[u64]) -> Vec<SeccompRule> {
     bits.iter().filter_map(|bit| rule(place, SeccompCmpOp::MaskedEq(*bit), *bit)).collect()
 }
 
-/// Every rule here is well-formed: it has a condition, on an argument that there is.
+/// Returns a rule with one condition on the argument at `place`. All rules in this module are well-formed: each has a
+/// condition, on an argument that exists.
 fn rule(place: u8, how: SeccompCmpOp, value: u64) -> Option<SeccompRule> {
     let condition = SeccompCondition::new(place, SeccompCmpArgLen::Dword, how, value).ok()?;
     SeccompRule::new(vec![condition]).ok()

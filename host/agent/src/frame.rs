@@ -1,25 +1,25 @@
-//! Frames: one byte of kind, four bytes of length in network order, and the payload.
+//! Frames of the protocol: one byte for the kind, four bytes for the length in network byte order, and the payload.
 
 use std::fmt;
 
-/// Bytes before the payload.
+/// Length of a frame's header in bytes.
 pub const HEADER: usize = 5;
 
 /// A frame as it is on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// The kind of request or event.
     pub kind: u8,
-    /// Its content.
+    /// The content.
     pub payload: Vec<u8>,
 }
 
-/// Why bytes are no frames.
+/// The error for a frame whose payload is longer than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong {
-    /// The length that was announced.
+    /// The payload length in the header.
     pub announced: u32,
-    /// The longest that is taken.
+    /// The limit on payload lengths.
     pub most: usize,
 }
 
@@ -32,10 +32,10 @@ impl fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
-/// The bytes of a frame.
+/// Encodes a frame.
 ///
 /// # Panics
-/// When the payload is 4 GiB long or longer; no sender makes one.
+/// Panics if the payload is 4 GiB or longer. No sender creates such a payload.
 #[must_use]
 pub fn encode(kind: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("payloads are shorter than 4 GiB");
@@ -46,19 +46,19 @@ pub fn encode(kind: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A payload that begins with a number.
+/// Prefixes a payload with a number.
 pub(crate) fn numbered(number: u32, bytes: &[u8]) -> Vec<u8> {
     [&number.to_be_bytes(), bytes].concat()
 }
 
-/// The number that a payload begins with, and the rest of it.
+/// Splits a payload into its leading number and the rest.
 pub(crate) fn number_of(mut payload: Vec<u8>) -> Option<(u32, Vec<u8>)> {
     let number = u32::from_be_bytes(*payload.first_chunk()?);
     payload.drain(..size_of::<u32>());
     Some((number, payload))
 }
 
-/// Puts frames together from pieces of any size; holds no more than one frame and one piece.
+/// Assembles frames from chunks of any size. Holds at most one frame and one chunk.
 #[derive(Debug)]
 pub struct Decoder {
     most: usize,
@@ -67,13 +67,13 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that takes payloads of at most `most` bytes.
+    /// Creates a decoder that accepts payloads of at most `most` bytes.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, pending: Vec::new(), read: 0 }
     }
 
-    /// Takes the next piece of the stream.
+    /// Appends the next chunk of the stream.
     pub fn push(&mut self, piece: &[u8]) {
         if self.read > 0 {
             self.pending.drain(..self.read);
@@ -82,10 +82,10 @@ impl Decoder {
         self.pending.extend_from_slice(piece);
     }
 
-    /// The next whole frame, or nothing until more bytes come.
+    /// Returns the next complete frame, or `None` until more bytes arrive.
     ///
     /// # Errors
-    /// When a frame is announced that is longer than what is taken; the stream is useless from there on.
+    /// Returns an error if the next payload is longer than the limit. The rest of the stream cannot be decoded.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, TooLong> {
         let Some((header, rest)) = self.pending[self.read..].split_first_chunk::<HEADER>() else { return Ok(None) };
         let [kind, length @ ..] = *header;

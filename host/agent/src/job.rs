@@ -1,4 +1,4 @@
-//! One job: its processes, its streams, its end.
+//! Execution of one job: its processes, its streams and its end.
 
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -17,13 +17,13 @@ use crate::line::Line;
 use crate::oom_mark::OomMark;
 use crate::watch::Watch;
 
-/// How long what a job's programs said last may take on its way through the doors.
+/// Time limit for the port forwards to deliver the last data of a job's programs.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// What a job's input thread is given: bytes, or nothing more once the sender is gone.
+/// Receiver of a job's standard input. The input ends when the sender is dropped.
 pub(crate) type Input = Receiver<Vec<u8>>;
 
-/// Runs a job to its end and says how it ended.
+/// Runs a job to its end and reports how it ended.
 pub(crate) fn run(run: &Run, input: Input, mark: &OomMark, doors: &Doors, line: &Line) {
     let began = Instant::now();
     let before = control_group::read();
@@ -53,12 +53,12 @@ pub(crate) fn run(run: &Run, input: Input, mark: &OomMark, doors: &Doors, line: 
     let wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
     let stop = watch.over();
     end_all();
-    // Every writer is gone, so every pump comes to its end.
+    // All writers have ended, so every pump reaches the end of its stream.
     for pump in pumps {
         let _ = pump.join();
     }
     if stop.is_none() {
-        // Within the job's time.
+        // The wait counts towards the job's time limit.
         doors.last_words(wall.map_or(LAST_WORDS, |wall| wall.saturating_sub(began.elapsed()).min(LAST_WORDS)));
     }
     line.send(&Word::Ended(Ended { status, stop, wall_us, evidence: control_group::since(&before) }));
@@ -79,7 +79,7 @@ fn start(run: &Run, mark: &OomMark) -> io::Result<std::process::Child> {
     mark.while_raised(|| command.spawn())
 }
 
-/// Passes a stream on until its last writer closed it.
+/// Forwards a stream until its last writer has closed it.
 fn pump(mut from: impl Read + Send + 'static, line: Line, word: fn(Vec<u8>) -> Word) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut buffer = vec![0; 64 << 10];
@@ -94,18 +94,18 @@ fn pump(mut from: impl Read + Send + 'static, line: Line, word: fn(Vec<u8>) -> W
     })
 }
 
-/// Writes a job's input, asking for more as it is taken.
+/// Writes a job's input and requests more as the job reads it.
 fn feed(mut stdin: ChildStdin, input: &Input, line: &Line) {
     while let Ok(bytes) = input.recv() {
         if stdin.write_all(&bytes).is_err() {
-            // Nobody reads it any more.
+            // The job has closed its standard input.
             return;
         }
         line.send(&Word::Wants(u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
     }
 }
 
-/// Waits for the job's first process, and buries what others left on the way.
+/// Waits for the job's first process, and reaps other processes that end before it.
 fn wait_for(main: Pid) -> Status {
     loop {
         match wait(WaitOptions::empty()) {
@@ -123,9 +123,9 @@ fn told(status: WaitStatus) -> Status {
     }
 }
 
-/// Sends a signal to everything in the container but the agent.
+/// Sends a signal to every process in the container except the agent.
 pub(crate) fn signal_all(signal: Signal) {
-    // For the group of process 1 the kernel takes every process.
+    // This is `kill(-1)`, which signals every process and not a process group.
     let _ = kill_process_group(Pid::INIT, signal);
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn kill_all() {
     signal_all(Signal::KILL);
 }
 
-/// Kills everything but the agent, and returns when nothing is left of it.
+/// Kills every process except the agent, and returns when all of them have ended.
 fn end_all() {
     loop {
         kill_all();

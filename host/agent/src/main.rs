@@ -1,10 +1,11 @@
-//! The program that lives inside a container; statically linked, so that it starts in any image.
+//! The program that runs inside a container, statically linked so that it starts in any image.
 //!
-//! - `serve`, as the container's first process: takes orders on standard input, gives word on standard output.
-//! - `ask`, inside a job: passes standard input to the host as a question and prints the answer.
-//! - `hold`, on the host: stays in a user namespace of its own until its standard input ends, so that the host can use
-//!   the namespace for a mount.
-//! - `wait`, on the host: waits, at little cost, to become a program that may never be needed.
+//! - `serve`, as the container's first process: reads requests from standard input and writes events to standard
+//!   output.
+//! - `ask`, inside a job: sends standard input to the host as a query and prints the answer.
+//! - `hold`, on the host: keeps a new user namespace alive until its standard input ends, so that the host can use the
+//!   namespace for a mount.
+//! - `wait`, on the host: waits, at little cost, to be replaced by a program that may never be needed.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! What the kernel is to take first when memory runs out: the job, and not the agent that has to tell of it.
+//! The OOM score of processes: the kernel kills the job before the agent, which has to report the end of the job.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// This process's own mark, which its children inherit.
+/// The `oom_score_adj` of this process, which its children inherit.
 #[derive(Clone)]
 pub(crate) struct OomMark(Arc<Mutex<io::Result<File>>>);
 
@@ -14,8 +14,9 @@ impl OomMark {
         Self(Arc::new(Mutex::new(file)))
     }
 
-    /// Does something with the mark at its highest. Taking it back from oneself needs no power, since nobody who has one
-    /// raised it. Where it cannot be written, the kernel takes the largest, which is hardly the agent.
+    /// Calls `act` with the score at its maximum. A process may lower its own score again without privilege, because no
+    /// privileged process has raised it. If the score cannot be written, the kernel kills the largest process, which is
+    /// hardly ever the agent.
     pub(crate) fn while_raised<T>(&self, act: impl FnOnce() -> T) -> T {
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         set(&mut file, "1000");

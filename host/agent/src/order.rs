@@ -3,51 +3,51 @@ use serde::{Deserialize, Serialize};
 use crate::door::{Door, Said};
 use crate::frame::{Frame, encode, number_of, numbered};
 
-/// What a host tells the agent.
+/// A request from the host to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Start this job.
+    /// Start of a job.
     Run(Run),
-    /// The next bytes of the job's standard input; never more than was asked for.
+    /// Next bytes of the job's standard input, at most as many as the agent has requested.
     Input(Vec<u8>),
-    /// The job's standard input ends here.
+    /// End of the job's standard input.
     InputEnd,
-    /// Send this signal to every process of the job.
+    /// Signal for every process of the job.
     Signal(u8),
-    /// The answer to the question of this number; a question that nobody waits for any more takes none.
+    /// Answer to the query with this number. The agent ignores it if the query is no longer open.
     Answer(u32, Vec<u8>),
-    /// What is said of a connection; one that is there no more takes nothing.
+    /// Event of the connection with this number. The agent ignores it if the connection no longer exists.
     Way(u32, Said),
 }
 
 /// A job as the agent starts it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// The command line; the first word is looked for in `PATH` of `env` if it has no slash.
+    /// The command line. The first word is looked up in the job's `PATH` if it has no slash.
     pub argv: Vec<String>,
-    /// The whole environment.
+    /// The variables of the environment. No others are set except those in `from_image`.
     pub env: Vec<(String, String)>,
-    /// Names whose value is the image's, where it has one and `env` has none.
+    /// Names of variables that have the image's value, if the image sets them and `env` does not.
     pub from_image: Vec<String>,
     /// The working directory.
     pub cwd: String,
-    /// Whether its programs may ask the host.
+    /// Permission of the job's programs to query the host.
     pub asks: Asks,
-    /// Where its programs find a way out.
+    /// The port forwards of the job.
     pub doors: Vec<Door>,
-    /// The longest it may take, in milliseconds.
+    /// Limit on wall-clock time, in milliseconds.
     pub wall_ms: Option<u64>,
-    /// The most processor time of all its processes together, in milliseconds.
+    /// Limit on the processor time of all processes together, in milliseconds.
     pub cpu_ms: Option<u64>,
 }
 
-/// Whether a job's programs may ask the host.
+/// Permission of a job's programs to query the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Asks {
-    /// They may not; nothing listens.
+    /// No queries; the agent does not listen for any.
     #[default]
     Nothing,
-    /// They may, through the socket that [`ASK_SOCKET`](crate::ASK_SOCKET) names.
+    /// Queries through the socket that [`ASK_SOCKET`](crate::ASK_SOCKET) names.
     Questions,
 }
 
@@ -59,14 +59,15 @@ const ANSWER: u8 = 5;
 const WAY: u8 = 6;
 
 impl Order {
-    /// The longest payload of an order: a command line and an environment as long as a kernel takes, and then some.
+    /// Length limit for the payload of a request in bytes, more than the longest command line and environment that a
+    /// kernel accepts.
     pub const LONGEST: usize = 16 << 20;
 
-    /// The order as a frame.
+    /// Encodes the request as a frame.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            // A value of strings and numbers is always JSON.
+            // Serializing strings and numbers to JSON cannot fail.
             Self::Run(run) => encode(RUN, &serde_json::to_vec(run).unwrap_or_default()),
             Self::Input(bytes) => encode(INPUT, bytes),
             Self::InputEnd => encode(INPUT_END, &[]),
@@ -76,7 +77,7 @@ impl Order {
         }
     }
 
-    /// The order in a frame, or nothing for one that is none.
+    /// Decodes a frame. Returns `None` if the frame is not a valid request.
     #[must_use]
     pub fn decode(frame: Frame) -> Option<Self> {
         let Frame { kind, payload } = frame;

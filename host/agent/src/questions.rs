@@ -1,7 +1,7 @@
-//! Questions of a job's programs to the host: the agent's part, which passes them on and gives the answers back.
+//! Queries of a job's programs to the host: the agent forwards the queries and returns the answers.
 //!
-//! Who asks is the job, and may be slow out of spite: every question has a thread of its own, so one that is never
-//! ended, or whose answer is never taken, keeps only itself waiting, and that not for ever.
+//! The job is untrusted and may be slow on purpose. Each query therefore has its own thread: a query that never ends,
+//! or whose answer is never read, blocks only itself, and only until a timeout.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -19,33 +19,33 @@ use crate::line::Line;
 #[cfg(test)]
 mod tests;
 
-/// How long a program may take to say its question, and to take the answer, before it is hung up on.
+/// Timeout for reading a program's query, and for writing the answer. The connection is closed when it expires.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The questions of this container.
+/// The queries of this container.
 #[derive(Default)]
 pub(crate) struct Questions(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A question is done with.
+    /// Notified when a query is closed.
     freed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     is_listening: bool,
-    /// Questions being said, answered, or taken.
+    /// Number of queries that are being read, answered or written to.
     open: usize,
-    /// The number of the next question.
+    /// Number of the next query.
     next: u32,
-    /// Who waits for an answer.
+    /// Queries that wait for an answer.
     waiting: HashMap<u32, Sender<Vec<u8>>>,
 }
 
 impl Questions {
-    /// Listens from now on, if nothing does yet.
+    /// Starts listening if the agent does not listen already.
     pub(crate) fn listen(&self, line: &Line) -> io::Result<()> {
         let mut state = self.0.state();
         if !state.is_listening {
@@ -57,14 +57,14 @@ impl Questions {
         Ok(())
     }
 
-    /// Gives the host's answer to who waits for it.
+    /// Passes the host's answer to the query that waits for it.
     pub(crate) fn answer(&self, number: u32, bytes: Vec<u8>) {
         if let Some(asker) = self.0.state().waiting.remove(&number) {
             let _ = asker.send(bytes);
         }
     }
 
-    /// Hangs up on all that wait for an answer.
+    /// Closes all queries that wait for an answer.
     pub(crate) fn give_up(&self) {
         self.0.state().waiting.clear();
     }
@@ -75,7 +75,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until one more question may be open.
+    /// Waits until another query may be open.
     fn slot(self: &Arc<Self>) -> Slot {
         let full = |state: &mut State| state.open >= MAX_ASKED;
         let mut state = self.freed.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +93,7 @@ impl Shared {
     }
 }
 
-/// The right to have a question open.
+/// A permit for one open query.
 struct Slot(Arc<Shared>);
 
 impl Drop for Slot {
@@ -103,24 +103,24 @@ impl Drop for Slot {
     }
 }
 
-/// Takes questions; those that are too many wait in the kernel's queue.
+/// Accepts queries. Excess queries wait in the accept queue of the kernel.
 fn pass(listener: &UnixListener, shared: &Arc<Shared>, line: &Line, patience: Duration) {
     loop {
         let slot = shared.slot();
         let Ok((socket, _)) = listener.accept() else {
-            // For want of a descriptor: those of others are closed sooner or later.
+            // No descriptor is free until another connection closes.
             thread::sleep(Duration::from_millis(10));
             continue;
         };
         let line = line.clone();
-        // Where the job took all threads there are, the question is hung up on, and its slot is free again.
+        // If the job has used up all threads, the connection is closed and its slot is free again.
         let _ = thread::Builder::new().spawn(move || {
             let _ = converse(&slot.0, &socket, &line, patience);
         });
     }
 }
 
-/// One question, from its first byte to its answer's last.
+/// Handles one query, from its first byte to the last byte of the answer.
 fn converse(shared: &Shared, socket: &UnixStream, line: &Line, patience: Duration) -> io::Result<()> {
     let question = hear(socket, Instant::now() + patience)?;
     let (number, answer) = shared.wait_for_answer();
@@ -129,7 +129,7 @@ fn converse(shared: &Shared, socket: &UnixStream, line: &Line, patience: Duratio
     say(socket, &answer, Instant::now() + patience)
 }
 
-/// Reads a question to its end.
+/// Reads a query to its end.
 fn hear(mut socket: &UnixStream, until: Instant) -> io::Result<Vec<u8>> {
     let (mut question, mut piece) = (Vec::new(), vec![0; 64 << 10]);
     loop {
@@ -158,7 +158,7 @@ fn say(mut socket: &UnixStream, mut answer: &[u8], until: Instant) -> io::Result
     Ok(())
 }
 
-/// The time that is left, if any.
+/// Returns the remaining time, or an error if the deadline has passed.
 fn left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }

@@ -1,4 +1,4 @@
-//! Taking orders.
+//! The agent's main loop, which handles requests from the host.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -16,17 +16,17 @@ use crate::line::Line;
 use crate::oom_mark::OomMark;
 use crate::questions::Questions;
 
-/// Serves until the host is gone, which ends everything in the container.
+/// Handles requests until the host's stream ends. The agent's exit then ends everything in the container.
 pub(crate) fn serve() -> io::Result<()> {
     if !getpid().is_init() {
-        // It kills everything it can when a job ends: elsewhere that would be the user's own processes.
+        // At the end of a job the agent kills every process that it can, which outside a container are the user's own.
         return Err(io::Error::other("serve works as the first process of a container only"));
     }
-    // Opened now, for what comes next gives this process's files in /proc to root.
+    // Opened now, because the next call makes root the owner of this process's files in /proc.
     let mark = OomMark::open();
-    // No process of a job may look into this one, whose user it shares.
+    // A job runs as the same user but must not inspect this process.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    // Before there is another thread, and so for all of them and for every process of the job.
+    // Installed before a second thread exists, so that all threads and all processes of the job have the filter.
     filter::apply()?;
     let line = Line::of_stdout()?;
     let mut orders = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
@@ -42,12 +42,12 @@ pub(crate) fn serve() -> io::Result<()> {
                 Some(Order::Run(run)) => {
                     let (sender, receiver) = channel();
                     input = Some(sender);
-                    // Who asked before is gone with the job that it was of.
+                    // The open queries belong to the previous job, which has ended.
                     questions.give_up();
                     if run.asks == Asks::Questions {
                         questions.listen(&line)?;
                     }
-                    // Before the job, which finds them open.
+                    // Opened before the job starts, so that the job can connect at once.
                     doors.open(&run.doors, &line)?;
                     let (line, mark, doors) = (line.clone(), mark.clone(), doors.clone());
                     thread::spawn(move || job::run(&run, receiver, &mark, &doors, &line));

@@ -1,4 +1,5 @@
-//! Waiting to become another program, for less than that program would take to start.
+//! The `wait` command: a process that waits to be replaced by another program, at a lower cost than starting that
+//! program.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -6,8 +7,10 @@ use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// Waits for a byte at the descriptor that the first word names, and becomes the program that the second names, called as
-/// the third says, with the rest as its arguments. Ends where the writers are gone instead.
+/// Waits for a byte on a descriptor, then replaces this process by a program. Exits if the writers close the descriptor
+/// first.
+///
+/// The words are the number of the descriptor, the path of the program, its `argv[0]` and its further arguments.
 pub(crate) fn wait(mut words: impl Iterator<Item = OsString>) -> io::Result<()> {
     let mut next = || words.next().ok_or_else(|| io::Error::other("wait takes a descriptor, a program and its name"));
     let (descriptor, program, name) = (next()?, next()?, next()?);

@@ -1,4 +1,4 @@
-//! Ends a job whose time is over.
+//! Enforcement of a job's time limits.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use codebox_agent::Stop;
 use crate::control_group;
 use crate::job::kill_all;
 
-/// How often processor time is looked at.
+/// Interval between checks of the processor time.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Shared between a job and the thread that watches it.
+/// State shared between a job and the thread that watches it.
 #[derive(Default)]
 pub(crate) struct Watch {
     state: Mutex<State>,
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Watch {
-    /// Waits for the end of the job, or kills it at the end of its time.
+    /// Waits for the end of the job, and kills the job when it reaches a time limit.
     pub(crate) fn watch(&self, wall: Option<Duration>, cpu: Option<Duration>) {
         let began = Instant::now();
         let cpu_before = control_group::cpu_us();
@@ -55,7 +55,7 @@ impl Watch {
         }
     }
 
-    /// The job is over; tells whether that was this watch's doing.
+    /// Marks the job as ended. Returns the limit for which this watch has killed it, if any.
     pub(crate) fn over(&self) -> Option<Stop> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.over = true;

@@ -3,73 +3,75 @@ use serde::{Deserialize, Serialize};
 use crate::door::Said;
 use crate::frame::{Frame, encode, number_of, numbered};
 
-/// What the agent tells its host.
+/// An event that the agent reports to its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
-    /// It is there and waits for a job.
+    /// Readiness of the agent for a job.
     Ready,
-    /// The job's program runs.
+    /// Start of the job's program.
     Started,
-    /// The next bytes of the job's standard output.
+    /// Next bytes of the job's standard output.
     Stdout(Vec<u8>),
-    /// The next bytes of the job's standard error.
+    /// Next bytes of the job's standard error.
     Stderr(Vec<u8>),
-    /// This many more bytes of input may be sent.
+    /// Number of further bytes of input that the host may send.
     Wants(u32),
-    /// The job asks for something, with a number that no other question of this agent's has; it waits for the
-    /// [`Answer`](crate::Order::Answer) of that number. No more than [`MAX_ASKED`](crate::MAX_ASKED) wait at one time.
+    /// Query of the job to the host, with a number that is unique among the queries of this agent. The job waits for
+    /// the [`Answer`](crate::Order::Answer) with that number. At most [`MAX_ASKED`](crate::MAX_ASKED) queries wait at
+    /// one time.
     Ask(u32, Vec<u8>),
-    /// A program of the job's connected to the door of this place; the connection has a number that no other open one has.
+    /// Number of a new connection, unique among the open ones, and index of the port forward to which a program of the
+    /// job has connected.
     Knock(u32, u16),
-    /// What is said of a connection.
+    /// Event of the connection with this number.
     Way(u32, Said),
-    /// The job is over: all its processes are gone and all its output was sent.
+    /// End of the job: all processes have ended and all output has been sent.
     Ended(Ended),
 }
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// What became of its first process.
+    /// Status of the job's first process.
     pub status: Status,
-    /// Why the agent killed it, if it did.
+    /// Reason for which the agent killed the job, if it did.
     pub stop: Option<Stop>,
-    /// From its start to its end, in microseconds.
+    /// Time from start to end, in microseconds.
     pub wall_us: u64,
-    /// What the kernel counted.
+    /// Counters of the kernel.
     pub evidence: Evidence,
 }
 
-/// What became of a job's first process.
+/// Status of a job's first process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
-    /// It ended by itself.
+    /// Exit with this code.
     Exited(i32),
-    /// A signal ended it.
+    /// Termination by this signal.
     Signalled(i32),
-    /// It could not be started; the system's error number.
+    /// Failure to start, with the system's error number.
     NotStarted(i32),
 }
 
-/// Why the agent killed a job.
+/// Reason for which the agent killed a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stop {
-    /// Its time was over.
+    /// The limit on wall-clock time.
     Wall,
-    /// Its processor time was used up.
+    /// The limit on processor time.
     Cpu,
 }
 
-/// What the kernel counted in the container's control group while the job ran; `None` where it does not tell.
+/// Counters of the container's cgroup during the job, `None` if the kernel does not provide them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Processes killed for want of memory.
+    /// Number of processes killed for lack of memory.
     pub oom_kills: Option<u64>,
-    /// The most memory held at one time, in bytes.
+    /// Peak memory in bytes.
     pub peak_memory: Option<u64>,
-    /// Processor time, in microseconds.
+    /// Processor time in microseconds.
     pub cpu_us: Option<u64>,
-    /// Processes and threads that were refused.
+    /// Number of processes and threads that the kernel refused to create.
     pub forks_refused: Option<u64>,
 }
 
@@ -84,10 +86,10 @@ const KNOCK: u8 = 23;
 const WAY: u8 = 24;
 
 impl Word {
-    /// The longest payload of a word.
+    /// Length limit for the payload of an event in bytes.
     pub const LONGEST: usize = crate::MAX_ASK + 1024;
 
-    /// The word as a frame.
+    /// Encodes the event as a frame.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
@@ -99,12 +101,12 @@ impl Word {
             Self::Ask(number, bytes) => encode(ASK, &numbered(*number, bytes)),
             Self::Knock(number, door) => encode(KNOCK, &numbered(*number, &door.to_be_bytes())),
             Self::Way(number, said) => encode(WAY, &said.encode(*number)),
-            // A value of numbers is always JSON.
+            // Serializing numbers to JSON cannot fail.
             Self::Ended(ended) => encode(ENDED, &serde_json::to_vec(ended).unwrap_or_default()),
         }
     }
 
-    /// The word in a frame, or nothing for one that is none.
+    /// Decodes a frame. Returns `None` if the frame is not a valid event.
     #[must_use]
     pub fn decode(frame: Frame) -> Option<Self> {
         let Frame { kind, payload } = frame;

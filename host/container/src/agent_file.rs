@@ -1,4 +1,4 @@
-//! The agent as a program file of this machine, which engines can mount.
+//! The agent as a program file on this machine that engines can mount.
 
 use std::path::Path;
 
@@ -6,18 +6,18 @@ use codebox_files::ProgramFile;
 
 use crate::error::ContainerError;
 
-/// The program, as it was built with this crate; empty in a build for another system than Linux.
+/// The agent program of this build, empty in builds for systems other than Linux.
 const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/codebox-agent"));
 
-/// Tells builds of the agent apart in file names; the content is verified by itself.
+/// Digest that distinguishes builds of the agent in file names. The content is verified separately.
 const DIGEST: &str = env!("CODEBOX_AGENT_DIGEST");
 
 /// Installs the agent below `folder` if it is missing or differs, and opens it.
 ///
-/// The folder has to be this user's alone, and the content is verified, for the program is run on this machine too.
+/// The folder must belong to this user alone, and the content is verified, because this machine runs the program too.
 ///
 /// # Errors
-/// When the folder is not private, the file cannot be written, or this build has no agent.
+/// Returns an error if the folder is not private, if the file cannot be written, or if this build has no agent.
 pub fn agent_program(folder: &Path) -> Result<ProgramFile, ContainerError> {
     if AGENT.is_empty() {
         return Err(ContainerError::NoEngine {

@@ -1,4 +1,4 @@
-//! Containers as codebox's other parts see them.
+//! The container backend.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,26 +27,27 @@ use crate::labels::Owner;
 use crate::notes::Notes;
 use crate::warm::{self, Answer, Asked, Folder, Pool, Shape, StartKeeper};
 
-/// What the containers of both engines have in common.
+/// Settings that the backends of both engines share.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where an engine may listen, in order.
+    /// Addresses at which an engine may listen, in order.
     pub candidates: Vec<Candidate>,
-    /// Which image a language starts from.
+    /// Images of the languages.
     pub images: ImageTable,
-    /// This process's private directory; its lock tells others that this process lives.
+    /// This process's private directory. Other processes see by its lock that this process is alive.
     pub scratch: Arc<Scratch>,
-    /// Where the agent is kept as a file, and what engines said of themselves.
+    /// Directory for the agent's program file and for the cache of engine facts.
     pub folder: PathBuf,
-    /// The machine's certificate authorities in one file, for programs that speak TLS behind a proxy.
+    /// The machine's certificate authorities in one file, for programs that use TLS through a proxy.
     pub authorities: Option<PathBuf>,
-    /// How a process is started that keeps containers ready for others; without it this process keeps its own.
+    /// Function that starts a pool daemon, which keeps containers ready for other processes. Without it this process
+    /// keeps its own.
     pub keeper: Option<StartKeeper>,
-    /// What parses the TypeScript of jobs.
+    /// Parser for the TypeScript of jobs.
     pub analyzer: Analyzer,
 }
 
-/// What instances need of their backend.
+/// State of a backend that its instances share.
 pub(crate) struct Shared {
     pub candidates: Vec<Candidate>,
     pub images: ImageTable,
@@ -62,7 +63,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The agent as a file of this machine.
+    /// Returns the agent's program file, and installs it on the first call.
     pub(crate) fn agent(&self) -> Result<&ProgramFile, ContainerError> {
         if let Some(agent) = self.agent.get() {
             return Ok(agent);
@@ -71,7 +72,7 @@ impl Shared {
         Ok(self.agent.get_or_init(|| agent))
     }
 
-    /// The secret of this home, by which its containers are known.
+    /// Returns the secret of this home, which identifies the home's containers.
     pub(crate) fn secret(&self) -> Result<&HomeSecret, ContainerError> {
         if let Some(secret) = self.secret.get() {
             return Ok(secret);
@@ -81,37 +82,37 @@ impl Shared {
         Ok(self.secret.get_or_init(|| secret))
     }
 
-    /// Where the keepers of an engine's containers listen.
+    /// Returns the socket directory of the pool daemons for an engine.
     fn keepers(&self, facts: &EngineFacts) -> Folder {
         Folder::new(self.folder.join("warm"), facts.flavour, &facts.place)
     }
 
-    /// Where mounts of granted directories are made: beside the private directories, and never below one, because what
-    /// is below those is removed.
+    /// Returns the directory for mounts of granted directories. It is beside the private directories and never below
+    /// one, because the contents of private directories are removed.
     pub(crate) fn points(&self) -> PathBuf {
         self.owners().with_file_name("mounts")
     }
 
-    /// The directory of all owners' private directories.
+    /// Returns the parent directory of all owners' private directories.
     pub(crate) fn owners(&self) -> &Path {
         let own = self.scratch.path();
         own.parent().unwrap_or(own)
     }
 }
 
-/// Runs jobs in containers of one engine.
+/// Backend that runs jobs in containers of one engine.
 pub struct ContainerBackend {
     flavour: Flavour,
     shared: Arc<Shared>,
     engine: OnceCell<Engine>,
-    /// Whether leftovers were looked for.
+    /// True once this process has swept leftovers.
     swept: AtomicBool,
-    /// What this process keeps ready by itself.
+    /// Containers that this process itself keeps ready.
     pool: OnceLock<Arc<Pool>>,
 }
 
 impl ContainerBackend {
-    /// A backend for each of these engines, in this order. Nothing is looked for yet.
+    /// Creates a backend for each of these engines, in this order, without searching for the engines.
     #[must_use]
     pub fn each(flavours: impl IntoIterator<Item = Flavour>, settings: Settings) -> Vec<Self> {
         let Settings { candidates, images, scratch, folder, authorities, keeper, analyzer } = settings;
@@ -130,19 +131,20 @@ impl ContainerBackend {
         flavours.into_iter().map(backend).collect()
     }
 
-    /// The engine, looked for once.
+    /// Returns the engine, and searches for it on the first call.
     async fn engine(&self) -> Result<&Engine, ContainerError> {
         self.engine.get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, &self.shared.notes)).await
     }
 
-    /// Whether an engine may be there, as far as can be told without touching one: something is where one would listen.
+    /// Returns true if an engine may be available. Connects to no engine: checks only whether a socket exists at a
+    /// candidate address, or a network address is among the candidates.
     #[must_use]
     pub fn may_be_there(&self) -> bool {
         for candidate in &self.shared.candidates {
             match &candidate.place {
                 Place::Unix(path) if std::fs::symlink_metadata(path).is_ok() => return true,
                 Place::Tcp(_) => return true,
-                // Whoever named it does not mean another.
+                // An address that the user has named excludes all others.
                 Place::Unix(_) | Place::Unusable(_) if candidate.chosen == Chosen::ByUser(self.flavour) => {
                     return false;
                 }
@@ -152,32 +154,32 @@ impl ContainerBackend {
         false
     }
 
-    /// An error of this backend's in the words that all backends share.
+    /// Converts an error of this backend into the error type of all backends.
     #[must_use]
     pub fn told(&self, error: ContainerError) -> BackendError {
         error.of(&self.flavour.id())
     }
 
-    /// What the engine says of itself.
+    /// Returns the facts that the engine reports about itself.
     ///
     /// # Errors
-    /// When none answers.
+    /// Returns an error if no engine answers.
     pub async fn facts(&self) -> Result<EngineFacts, ContainerError> {
         Ok(self.engine().await?.facts.clone())
     }
 
-    /// The images that the engine has.
+    /// Returns the images in the engine's store.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// Returns an error if the engine does not answer.
     pub async fn images(&self) -> Result<Vec<LocalImage>, ContainerError> {
         images::list(&self.engine().await?.client).await
     }
 
-    /// The image that an instance would start from.
+    /// Returns the name of the image from which an instance would start.
     ///
     /// # Errors
-    /// When a name is none, or the language has none.
+    /// Returns an error if the name is invalid, or if the language has no image.
     pub fn image_name(&self, spec: &InstanceSpec) -> Result<ImageName, ContainerError> {
         match &spec.image {
             Some(name) => name.parse().map_err(|error: codebox_core::NameError| ContainerError::Input {
@@ -191,10 +193,10 @@ impl ContainerBackend {
         }
     }
 
-    /// Whether the engine has an image.
+    /// Returns true if the engine has the image.
     ///
     /// # Errors
-    /// When it does not answer, or the image cannot be used on this machine.
+    /// Returns an error if the engine does not answer, or if the image cannot be used on this machine.
     pub async fn has(&self, name: &ImageName) -> Result<bool, ContainerError> {
         match images::look_up(&self.engine().await?.client, name).await {
             Ok(_) => Ok(true),
@@ -203,33 +205,33 @@ impl ContainerBackend {
         }
     }
 
-    /// What tells the image that an instance would start from, from any other.
+    /// Returns the id of the image from which an instance would start.
     ///
     /// # Errors
-    /// When the engine does not answer, or does not have it.
+    /// Returns an error if the engine does not answer or does not have the image.
     pub async fn image_number(&self, spec: &InstanceSpec) -> Result<String, ContainerError> {
         let name = self.image_name(spec)?;
         Ok(images::look_up(&self.engine().await?.client, &name).await?.id)
     }
 
-    /// Fetches an image, telling bytes done and, where known, of how many.
+    /// Pulls an image and reports progress to `told`: the bytes done and, if known, the total.
     ///
     /// # Errors
-    /// When the engine or the registry cannot.
+    /// Returns an error if the engine or the registry fails.
     pub async fn pull(&self, name: &ImageName, told: impl FnMut(u64, Option<u64>)) -> Result<(), ContainerError> {
         images::pull(&self.engine().await?.client, name, told).await
     }
 
-    /// Removes what dead owners of this user's codebox left with this engine.
+    /// Removes the containers of this engine that dead owners of this user's codebox have left.
     ///
     /// # Errors
-    /// When the engine does not answer.
+    /// Returns an error if the engine does not answer.
     pub async fn sweep(&self, how: Swept) -> Result<Vec<gc::Leftover>, ContainerError> {
         let Shared { owner, .. } = &*self.shared;
         gc::containers(&self.engine().await?.client, owner, self.shared.secret()?, self.shared.owners(), how).await
     }
 
-    /// Removes the mounts that dead owners left on this machine.
+    /// Removes the mounts that dead owners have left on this machine.
     #[must_use]
     pub fn sweep_mounts(&self, how: Swept) -> Vec<gc::Leftover> {
         gc::mounts(&self.shared.points(), self.shared.owners(), how)
@@ -251,7 +253,7 @@ impl ContainerBackend {
         if let Some(start) = keeper {
             instance.afterwards(start);
         }
-        // Once in the life of a process, while the job runs; where there is a keeper, that one does it.
+        // Runs once per process, beside the job. A pool daemon sweeps for the containers that it lends.
         if !instance.is_lent() && !self.swept.swap(true, Ordering::Relaxed) {
             let shared = Arc::clone(&self.shared);
             instance.meanwhile(tokio::spawn(async move {
@@ -264,18 +266,19 @@ impl ContainerBackend {
     }
 }
 
-/// What is done once a job is over.
+/// Work to do once a job is over.
 type Afterwards = Box<dyn FnOnce() + Send>;
 
 impl ContainerBackend {
-    /// A container that is ready already, if some are to be; else what has to be done so that the next job finds one.
+    /// Returns a warm container if the job wants one and one is ready; otherwise the work after the job that prepares
+    /// one for the next job.
     async fn ready(
         &self,
         engine: &Engine,
         image: &ImageFacts,
         spec: &InstanceSpec,
     ) -> Result<(Option<ContainerInstance>, Option<Afterwards>), ContainerError> {
-        // Those that are ready show no layers.
+        // Warm containers have no layers.
         let plain = spec.layers.is_empty();
         let (Some(count), Some(shape), true) = (spec.warm, Shape::of(image, spec), plain) else {
             return Ok((None, None));
@@ -290,7 +293,7 @@ impl ContainerBackend {
                 let doors = Doors::of(&spec.grants.net);
                 let inside = (doors, self.shared.authorities.as_ref().map(|_| crate::harden::AUTHORITIES));
                 let lent = ContainerInstance::lent(engine.clone(), image.clone(), (*lease, talk), inside, asked);
-                // What was lent and is not there any more is made anew.
+                // If the lent container no longer exists, a new one is created.
                 Ok((lent.ok(), None))
             }
             Answer::Nobody if count > 0 => {
@@ -306,7 +309,7 @@ impl ContainerBackend {
         }
     }
 
-    /// A container of this process's own pool.
+    /// Returns a container from this process's own pool.
     fn own(&self, engine: &Engine, shape: &Shape, count: u32) -> Option<ContainerInstance> {
         let pool = self.pool.get_or_init(|| Arc::new(Pool::new(Arc::clone(&self.shared), engine.clone())));
         let ready = pool.take(shape, count);
@@ -315,15 +318,16 @@ impl ContainerBackend {
         ready
     }
 
-    /// Ends every process that keeps containers ready for this user, whatever engine they are of.
+    /// Ends every pool daemon of this user, for any engine.
     pub async fn end_keepers(&self) {
         warm::end_all(&self.shared.folder.join("warm")).await;
     }
 
-    /// Keeps containers ready for other processes of the user's, as the first of them `asked`, until nobody wants any.
+    /// Runs a pool daemon: keeps containers ready for other processes of the user, starting with the request `asked`,
+    /// until none are wanted any more.
     ///
     /// # Errors
-    /// When the engine does not answer, or what was asked cannot be understood.
+    /// Returns an error if the engine does not answer, or if the request is invalid.
     pub async fn keep(&self, asked: &str) -> Result<(), ContainerError> {
         let asked: Asked = serde_json::from_str(asked).map_err(|error| ContainerError::Input {
             subject: "what is to be kept ready".to_owned(),
@@ -339,7 +343,7 @@ impl ContainerBackend {
     }
 }
 
-/// How well each limit is held.
+/// Returns how well each limit is enforced.
 pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
     let if_so = |so: bool| if so { Held::Enforced } else { Held::Unsupported };
     LimitKind::ALL
@@ -351,13 +355,13 @@ pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
                 | LimitKind::OpenFiles
                 | LimitKind::NetBytes
                 | LimitKind::NetConnections => Held::Enforced,
-                // Looked at a hundred times a second, over all processes.
+                // Checked a hundred times per second, over all processes.
                 LimitKind::Cpu if facts.own_groups => Held::BestEffort,
                 LimitKind::Cpu => Held::Unsupported,
                 LimitKind::Memory if facts.limits_memory && !facts.counts_swap => Held::BestEffort,
                 LimitKind::Memory => if_so(facts.limits_memory),
                 LimitKind::Processes => if_so(facts.limits_processes),
-                // One file cannot grow beyond it; the sum of all is looked at while the job runs.
+                // No single file can exceed the limit. The total is checked while the job runs.
                 LimitKind::Disk | LimitKind::Files => Held::BestEffort,
                 LimitKind::Fuel => Held::Unsupported,
             };
@@ -366,16 +370,16 @@ pub(crate) fn held(facts: &EngineFacts) -> BTreeMap<LimitKind, Held> {
         .collect()
 }
 
-/// What a job has of the network.
+/// Network access of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Network {
-    /// Nothing.
+    /// No access.
     None,
-    /// Hosts that were granted.
+    /// Access to the granted hosts.
     Granted,
 }
 
-/// What stands between a job and the machine.
+/// Returns the sandbox layers between a job and the machine.
 pub(crate) fn walls(facts: &EngineFacts, network: Network) -> Vec<Wall> {
     let wall = |name: &str, state, detail: &str| Wall { name: name.to_owned(), state, detail: detail.to_owned() };
     let network = match network {

@@ -1,8 +1,8 @@
-//! Who a job is inside its container, and whose its files are outside.
+//! The job's user in a container, and the owner of the job's files on the host.
 
 use crate::facts::EngineFacts;
 
-/// The user of a job.
+/// User and group of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct JobUser {
     pub uid: u32,
@@ -10,23 +10,24 @@ pub(crate) struct JobUser {
     pub owners: Owners,
 }
 
-/// How files of the host's belong to the job's user.
+/// Ownership of host files from the job's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Owners {
-    /// They are the caller's, and the job runs as the caller.
+    /// The files belong to the caller, and the job runs as the caller.
     TheCallers,
-    /// As before, through a user namespace that shows the caller as itself.
+    /// The files belong to the caller, and a user namespace gives the caller the same user number in the container.
     KeepId,
-    /// The caller is root and the job somebody else: a mount shows root's files as the job's.
+    /// The caller is root and the job another user. An ID-mapped mount shows root's files as the job's.
     Mapped,
 }
 
-/// The first user number of jobs of a root caller: beyond all ranges that systems give out, below what engines refuse.
+/// First user number for jobs of a root caller: above all ranges that systems allocate, below the numbers that engines
+/// reject.
 const FIRST: u32 = 1_900_000_000;
 
 impl JobUser {
-    /// The user of one job. One of a root caller has a number of its own, so that no two jobs share what the kernel counts
-    /// by user.
+    /// Returns the user for one job. Each job of a root caller gets its own number, so that no two jobs share the
+    /// kernel's per-user counters.
     pub(crate) fn pick(facts: &EngineFacts, (uid, gid): (u32, u32)) -> Self {
         use crate::engine::Flavour::{Docker, Podman};
         match (uid, facts.rootless, facts.flavour) {
@@ -35,20 +36,22 @@ impl JobUser {
                 Self { uid: own, gid: own, owners: Owners::Mapped }
             }
             (_, true, Podman) => Self { uid, gid, owners: Owners::KeepId },
-            // The root of a rootless Docker's containers is the caller outside, and has no power inside either.
+            // Root in a container of rootless Docker is the caller on the host, and is unprivileged in the container as
+            // well.
             (_, true, Docker) => Self { uid: 0, gid: 0, owners: Owners::TheCallers },
             (_, false, _) => Self { uid, gid, owners: Owners::TheCallers },
         }
     }
 }
 
-/// This process's user and group.
+/// Returns the user and group of this process.
 #[cfg(unix)]
 pub(crate) fn caller() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-/// Elsewhere engines run in machines of their own, whose shared folders are anybody's.
+/// Returns a fixed user and group. On these systems engines run in virtual machines whose shared folders any user can
+/// access.
 #[cfg(not(unix))]
 pub(crate) fn caller() -> (u32, u32) {
     (1000, 1000)

@@ -1,18 +1,19 @@
-//! What became of a job, from evidence: why it was stopped, what the kernel counted, how its first process ended.
+//! Outcome of a job, from evidence: the reason for a stop, the counters of the kernel, and the status of the first
+//! process.
 
 use codebox_agent::{Ended, Status, Stop};
 use codebox_core::{LimitKind, Outcome};
 
-/// What the host did to a job.
+/// Reason for which the host stopped a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostStop {
-    /// The caller wanted it over.
+    /// Cancellation by the caller.
     Cancelled,
-    /// It passed a limit that the host holds.
+    /// A limit that the host enforces.
     Limit(LimitKind),
 }
 
-/// The outcome of a job that the agent told the end of.
+/// Returns the outcome of a job whose end the agent has reported.
 pub(crate) fn outcome(ended: &Ended, stop: Option<HostStop>, full: Option<LimitKind>) -> Outcome {
     match (stop, ended.stop) {
         (Some(HostStop::Cancelled), _) => return Outcome::Cancelled,
@@ -23,7 +24,7 @@ pub(crate) fn outcome(ended: &Ended, stop: Option<HostStop>, full: Option<LimitK
     }
     let evidence = ended.evidence;
     let failed = ended.status != Status::Exited(0);
-    // A job that lost a process for want of memory and still ended well ended well.
+    // A job that succeeds although a process of it was killed for lack of memory counts as successful.
     if failed && evidence.oom_kills.is_some_and(|count| count > 0) {
         return Outcome::LimitHit(LimitKind::Memory);
     }
@@ -40,7 +41,7 @@ pub(crate) fn outcome(ended: &Ended, stop: Option<HostStop>, full: Option<LimitK
     }
 }
 
-/// The statuses with which a shell says that there is no such command, or that it is none.
+/// Returns the status that a shell reports for a command that does not exist (127) or cannot be executed (126).
 fn not_started(number: i32) -> i32 {
     const ENOENT: i32 = 2;
     if number == ENOENT { 127 } else { 126 }

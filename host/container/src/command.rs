@@ -1,4 +1,4 @@
-//! A job as a command line inside a container.
+//! Command line of a job inside a container.
 
 use codebox_agent::Asks;
 use codebox_core::{GuestPath, Job, Language, Source};
@@ -6,29 +6,29 @@ use codebox_core::{GuestPath, Job, Language, Source};
 use crate::error::ContainerError;
 use crate::questions::Stripper;
 
-/// Where the hook stands that takes types out of modules as they are loaded.
+/// Directory of the Node hook that strips types from modules as Node loads them.
 pub(crate) const HOOKS: &str = "/.codebox/hooks";
 
-/// What Node loads of it first.
+/// The hook's file that Node loads first.
 const PRELOAD: &str = "/.codebox/hooks/preload.cjs";
 
-/// The hook's files. It asks the host, through the agent.
+/// Files of the hook, which queries the host through the agent.
 pub(crate) const HOOK_FILES: [(&str, &str); 2] =
     [("preload.cjs", include_str!("preload.cjs")), ("typescript.js", include_str!("typescript.js"))];
 
-/// The longest text that a kernel takes as one word of a command line.
+/// Length limit of the kernel for one argument of a command line, in bytes.
 const LONGEST_WORD: usize = 128 << 10;
 
-/// How a job is started.
+/// Command line and input of a job's program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Started {
     pub argv: Vec<String>,
     pub asks: Asks,
-    /// What stands before the job's own input: a program that is read from there.
+    /// Text of a program that the interpreter reads from standard input, in place of the job's own input.
     pub program: Option<String>,
 }
 
-/// The command line of a job.
+/// Returns the command line of a job.
 pub(crate) async fn of(job: &Job, stripper: &Stripper) -> Result<Started, ContainerError> {
     let mut started = match &job.source {
         Source::Command(words) => {
@@ -58,7 +58,7 @@ pub(crate) async fn of(job: &Job, stripper: &Stripper) -> Result<Started, Contai
 
 fn interpreter(language: &Language) -> Result<Started, ContainerError> {
     let words: &[&str] = match language {
-        // Unbuffered, so that nothing printed is lost when it is stopped; without leaving compiled files behind.
+        // Unbuffered, so that a job that is stopped loses no output, and without writing bytecode files.
         Language::Python => &["python3", "-u", "-B"],
         Language::JavaScript => &["node"],
         Language::TypeScript => &["node", "--enable-source-maps", "--require", PRELOAD],
@@ -75,7 +75,7 @@ fn flag(language: &Language) -> &'static str {
     if *language == Language::Python { "-c" } else { "-e" }
 }
 
-/// A program's text as one word.
+/// Returns a program's text as one argument, or an error if it is too long.
 fn inline(text: String) -> Result<String, ContainerError> {
     if text.len() >= LONGEST_WORD {
         let why = format!("a container takes at most {LONGEST_WORD} bytes of it on a command line; put it in a file");
@@ -84,7 +84,7 @@ fn inline(text: String) -> Result<String, ContainerError> {
     Ok(text)
 }
 
-/// A program's text without types.
+/// Returns a program's text, without types if the language is TypeScript.
 async fn plain(language: &Language, text: &str, stripper: &Stripper) -> Result<String, ContainerError> {
     if *language != Language::TypeScript {
         return Ok(text.to_owned());
@@ -93,7 +93,8 @@ async fn plain(language: &Language, text: &str, stripper: &Stripper) -> Result<S
     stripped.map_err(|why| ContainerError::Input { subject: "the program text".to_owned(), why })
 }
 
-/// What the program is called: what the user typed where that leads to it from the working directory.
+/// Returns the name of the program: the path as the user typed it if it leads to the file from the working directory,
+/// otherwise the guest path.
 fn program_name(argv0: &str, file: &GuestPath) -> String {
     let work = GuestPath::work();
     let leads = argv0 == file.as_str()

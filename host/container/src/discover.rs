@@ -1,4 +1,4 @@
-//! Where an engine's socket may be, in the order in which the engines' own tools would look.
+//! Addresses at which an engine may listen, in the order in which the engines' own tools search.
 
 use std::fmt;
 use std::fs;
@@ -9,14 +9,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::engine::Flavour;
 
-/// What tells where sockets are: values, so that nothing here reads the environment.
+/// Environment variables and directories that determine the addresses. They are passed as values, so that this module
+/// does not read the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// `DOCKER_HOST`.
     pub docker_host: Option<String>,
     /// `DOCKER_CONTEXT`.
     pub docker_context: Option<String>,
-    /// `DOCKER_CONFIG`, or nothing for `.docker` in the home directory.
+    /// `DOCKER_CONFIG`; `None` means `.docker` in the home directory.
     pub docker_config: Option<PathBuf>,
     /// `CONTAINER_HOST`.
     pub container_host: Option<String>,
@@ -28,14 +29,14 @@ pub struct Surroundings {
     pub home: Option<PathBuf>,
 }
 
-/// Where an engine listens.
+/// Address of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// At a socket of this machine.
+    /// A socket on this machine.
     Unix(PathBuf),
-    /// At an address of the network.
+    /// A network address.
     Tcp(String),
-    /// At an address that codebox cannot use; the reason.
+    /// An address that codebox cannot use, with the reason.
     Unusable(String),
 }
 
@@ -49,27 +50,28 @@ impl fmt::Display for Place {
     }
 }
 
-/// A place to look at, and what names it.
+/// An address to try, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// The place.
+    /// The address.
     pub place: Place,
-    /// What names it: `DOCKER_HOST`, "the docker context work", "Colima".
+    /// Origin of the address: `DOCKER_HOST`, "the docker context work", "Colima".
     pub named_by: String,
-    /// Whether the user named it, and for which engine; such a place has to work.
+    /// The user's choice of the address, and the engine for which it was made. An engine must answer at a chosen
+    /// address.
     pub chosen: Chosen,
 }
 
-/// Whether somebody asked for a place.
+/// Kind of origin of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chosen {
-    /// The user, by a variable or a context of this engine's tool.
+    /// Chosen by the user, in a variable or a context of this engine's tool.
     ByUser(Flavour),
-    /// Nobody: it is where such a socket often is.
+    /// Not chosen by the user: a common location of such sockets.
     ByHabit,
 }
 
-/// Every place where an engine may listen; the first that answers as the wanted engine is taken.
+/// Returns every address at which an engine may listen. The first that answers as the requested engine is used.
 #[must_use]
 pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
     let mut found = Vec::new();
@@ -91,7 +93,7 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
     }));
     let mut seen = Vec::new();
     found.retain(|candidate| {
-        // A place that two tools were told of is both tools' own.
+        // An address that the user has chosen for two tools is kept for both.
         let fresh = match candidate.chosen {
             Chosen::ByUser(_) => true,
             Chosen::ByHabit => !seen.contains(&candidate.place),
@@ -102,7 +104,7 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
     found
 }
 
-/// A place as the engines' tools write it.
+/// Parses an address in the notation of the engines' tools.
 fn place(text: &str) -> Place {
     match text.split_once("://") {
         Some(("unix", path)) if path.starts_with('/') => Place::Unix(path.into()),
@@ -114,7 +116,7 @@ fn place(text: &str) -> Place {
     }
 }
 
-/// Where sockets are without anybody saying so.
+/// Returns the common locations of sockets.
 fn habits(around: &Surroundings) -> Vec<(PathBuf, &'static str)> {
     let mut found = Vec::new();
     if let Some(runtime) = &around.runtime_dir {
@@ -141,7 +143,7 @@ fn habits(around: &Surroundings) -> Vec<(PathBuf, &'static str)> {
     found
 }
 
-/// Most bytes read of a tool's configuration.
+/// Most bytes read from a tool's configuration file.
 const LONGEST: u64 = 1 << 20;
 
 fn json(path: &Path) -> Option<Value> {
@@ -150,7 +152,7 @@ fn json(path: &Path) -> Option<Value> {
     (text.len() as u64 <= LONGEST.max(meta.len())).then(|| serde_json::from_slice(&text).ok())?
 }
 
-/// The place of Docker's current context; its default context is none.
+/// Returns the address of Docker's current context, or `None` for the default context.
 fn docker_context(around: &Surroundings) -> Option<Candidate> {
     let folder = around.docker_config.clone().or_else(|| Some(around.home.as_ref()?.join(".docker")))?;
     let current = || json(&folder.join("config.json"))?.get("currentContext")?.as_str().map(str::to_owned);
@@ -162,7 +164,7 @@ fn docker_context(around: &Surroundings) -> Option<Candidate> {
     Some(Candidate { place, named_by: format!("the docker context {name}"), chosen: Chosen::ByUser(Flavour::Docker) })
 }
 
-/// The place of Podman's default connection.
+/// Returns the address of Podman's default connection.
 fn podman_connection(around: &Surroundings) -> Option<Candidate> {
     let file = json(&around.home.as_ref()?.join(".config/containers/podman-connections.json"))?;
     let connections = file.get("Connection")?;

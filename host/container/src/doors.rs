@@ -1,9 +1,10 @@
-//! A container's ways out: where they begin inside, and where they lead.
+//! Port forwards of a container: loopback ports inside the container, and their targets.
 //!
-//! A container has no network. Inside it the agent listens at doors of its loopback, and carries what comes over the line
-//! to here, where [`Egress`](codebox_egress::Egress) judges, connects and counts. One door is an HTTP proxy, which the
-//! variables that programs know name; behind each of the others is a granted host, whose name `/etc/hosts` gives the door's
-//! address, for programs that know no proxy. No name is looked up from inside.
+//! A container has no network. The agent listens on loopback ports inside the container and carries the data over its
+//! connection to this process, where [`Egress`](codebox_egress::Egress) checks the grants, connects and counts. One
+//! port forward leads to an HTTP proxy, which the usual variables name. Each of the others leads to a granted host, for
+//! programs that do not support proxies; `/etc/hosts` maps the host's name to the address of the port forward. The
+//! container sends no DNS queries.
 
 mod plan;
 mod ways;

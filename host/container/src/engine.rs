@@ -1,4 +1,4 @@
-//! One engine: its connection, and what it said of itself.
+//! Connection to an engine, and the facts about it.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use crate::error::ContainerError;
 use crate::facts::EngineFacts;
 use crate::notes::Notes;
 
-/// How long an engine may take to answer a call that does no long work.
+/// Timeout of an engine call without lengthy work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an engine may take to say what it is: one of them counts all that it has for it.
+/// Timeout for an engine to report its facts. One of the engines counts everything that it stores for this report.
 const INTRODUCTION: Duration = Duration::from_secs(20);
 
-/// How long an engine may take for a call that makes or starts something.
+/// Timeout of an engine call that creates or starts something.
 pub(crate) const LONG: Duration = Duration::from_secs(45);
 
-/// Which engine answers.
+/// The kind of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Flavour {
     /// Podman.
     Podman,
-    /// Docker, or what behaves as it.
+    /// Docker, or an engine that behaves like it.
     Docker,
 }
 
 impl Flavour {
-    /// Both, in the order of preference.
+    /// Both kinds, in the order of preference.
     pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
 
-    /// The name in options and reports.
+    /// Returns the name in options and reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Flavour {
         }
     }
 
-    /// The backend's name.
+    /// Returns the id of the backend.
     #[must_use]
     pub const fn id(self) -> BackendId {
         BackendId::new(self.as_str())
@@ -64,7 +64,7 @@ impl std::str::FromStr for Flavour {
     }
 }
 
-/// A connection that answered.
+/// Connection to an engine that has answered.
 #[derive(Clone)]
 pub(crate) struct Engine {
     pub client: Docker,
@@ -72,7 +72,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The first of the places where an engine of this flavour answers. Starts nothing.
+    /// Returns the first candidate at which an engine of this flavour answers. Starts no engine.
     pub(crate) async fn find(
         flavour: Flavour,
         candidates: &[Candidate],
@@ -84,7 +84,7 @@ impl Engine {
                 Ok(Some(engine)) if engine.facts.flavour == flavour => return Ok(engine),
                 Ok(_) => {}
                 Err(Unreached { why, how }) => {
-                    // Whoever named it does not mean another.
+                    // A candidate that the user has named excludes all later ones.
                     let named = candidate.chosen == Chosen::ByUser(flavour);
                     let how = if named { How::Named(candidate.named_by.clone()) } else { how };
                     reasons.push(Unreached { why: format!("{}: {why}", candidate.named_by), how });
@@ -97,7 +97,10 @@ impl Engine {
         Err(none(flavour, &reasons))
     }
 
-    /// Nothing where nothing is, or the other engine; an error where something is that does not answer.
+    /// Connects to the engine at a candidate.
+    ///
+    /// Returns `None` if no socket exists at a common location, or if the engine there is known to be of the other
+    /// flavour. Returns an error if the candidate does not answer.
     async fn at(flavour: Flavour, candidate: &Candidate, notes: &Notes) -> Result<Option<Self>, Unreached> {
         if let Place::Unix(path) = &candidate.place {
             let there = std::fs::symlink_metadata(path).is_ok();
@@ -137,22 +140,22 @@ impl Engine {
     }
 }
 
-/// Why there is no engine at a place.
+/// Reason for which no engine was reached at an address.
 struct Unreached {
     why: String,
     how: How,
 }
 
-/// What kind of absence it is, which decides what helps.
+/// Kind of failure, which determines the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum How {
-    /// None listens there.
+    /// No engine listens there.
     Away,
-    /// There may be one, and this user may not talk to it.
+    /// An engine may listen there, but this user is not allowed to connect.
     Denied,
-    /// One listens, and says nothing.
+    /// A process listens there but does not answer.
     Silent,
-    /// The user named the place, by this.
+    /// Any failure at an address that the user has named, with the origin of the address.
     Named(String),
 }
 
@@ -166,7 +169,7 @@ impl Unreached {
     }
 }
 
-/// The user whose process listens at a place, where that can be told.
+/// Returns the user whose process listens at an address, if the system reports it.
 #[cfg(unix)]
 async fn listener(place: &Place) -> Result<Option<u32>, Unreached> {
     let Place::Unix(path) = place else { return Ok(None) };
@@ -187,7 +190,7 @@ async fn listener(_place: &Place) -> Result<Option<u32>, Unreached> {
     Ok(None)
 }
 
-/// A client for a place, in the version of the interface that is known to be spoken there.
+/// Creates a client for an address, with the API version that the engine there is known to support.
 fn client(place: &Place, known: Option<&EngineFacts>) -> Result<Docker, String> {
     let seconds = LONG.as_secs();
     let version = known.and_then(|facts| {
@@ -212,12 +215,12 @@ fn none(flavour: Flavour, reasons: &[Unreached]) -> ContainerError {
         return ContainerError::NoEngine { reason: format!("no {flavour} socket is there"), fix, silent: false };
     }
     let whys: Vec<&str> = reasons.iter().map(|reason| reason.why.as_str()).collect();
-    // Who may not talk to an engine has nothing there.
+    // An engine that rejects this user is not expected to answer.
     let silent = reasons.iter().any(|reason| reason.how != How::Denied);
     ContainerError::NoEngine { reason: format!("no {flavour} answers ({})", whys.join("; ")), fix, silent }
 }
 
-/// What helps against the most telling of the reasons.
+/// Returns a fix for the most significant of the reasons.
 fn fix(flavour: Flavour, reasons: &[Unreached]) -> String {
     let named = reasons.iter().find_map(|reason| match &reason.how {
         How::Named(by) => Some(by),

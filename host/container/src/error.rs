@@ -3,35 +3,35 @@ use std::path::{Path, PathBuf};
 use codebox_core::{BackendError, BackendId, BoxedError, Captured, LimitKind, Unavailable, Written};
 use thiserror::Error;
 
-/// What went wrong around a container; never what the job in it did.
+/// An error of the container backend. The failure of a job itself is never such an error.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ContainerError {
     /// No engine answers.
     #[error("{reason}")]
     NoEngine {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What to do.
+        /// The action that helps.
         fix: String,
-        /// Whether there is a place where one should answer.
+        /// True if there is an address at which an engine should answer.
         silent: bool,
     },
-    /// The engine did not answer, or went away.
+    /// The engine did not answer, or the connection to it broke.
     #[error("the engine went away while it was to {doing}")]
     Lost {
-        /// What was asked of it.
+        /// The requested operation.
         doing: &'static str,
-        /// What the connection said.
+        /// The error of the connection.
         #[source]
         source: BoxedError,
     },
-    /// The engine answered that it cannot.
+    /// The engine refused an operation.
     #[error("the engine cannot {doing}: {said}")]
     Refused {
-        /// What was asked of it.
+        /// The requested operation.
         doing: &'static str,
-        /// What it said, in one line.
+        /// The engine's message, in one line.
         said: String,
     },
     /// The engine cannot start a container of this image with these grants.
@@ -39,24 +39,24 @@ pub enum ContainerError {
     Unstartable {
         /// The image.
         image: String,
-        /// What the engine said, in one line.
+        /// The engine's message, in one line.
         said: String,
     },
-    /// The engine does not know a container any more that it made.
+    /// The engine no longer has a container that it created.
     #[error("the engine does not have the container any more that it was to {doing}")]
     Gone {
-        /// What was asked of it.
+        /// The requested operation.
         doing: &'static str,
     },
-    /// The image is not there, and nothing was to fetch it.
+    /// The image does not exist locally, and pulling it was not requested.
     #[error("the image {0} is not there")]
     NoImage(String),
     /// An image that cannot be used.
     #[error("the image {name} cannot be used: {why}")]
     BadImage {
-        /// Its name.
+        /// The name of the image.
         name: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A directory that cannot be granted.
@@ -64,60 +64,60 @@ pub enum ContainerError {
     Grant {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Something that the job asks for and no container gives.
+    /// The job requires something that containers do not support.
     #[error("cannot use {subject}: {why}")]
     Input {
         /// The part of the job.
         subject: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A limit that cannot be held here.
+    /// A limit that cannot be enforced here.
     #[error("cannot hold the {0} limit")]
     Limit(LimitKind),
-    /// The agent said something that is none of its words.
+    /// The agent violated the protocol, or ended with an error message.
     #[error("the agent in the container broke off: {0}")]
     Agent(String),
-    /// Another one, met while a job ran.
+    /// Another error, which occurred while a job was running.
     #[error("{error}")]
     MidJob {
         /// The error.
         #[source]
         error: Box<Self>,
-        /// What the job had written until then.
+        /// The output of the job up to the error.
         written: Box<Written>,
     },
-    /// Host files could not be used.
+    /// A file operation on the host failed.
     #[error("cannot {doing} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl ContainerError {
-    /// For `map_err` on file work.
+    /// Returns a function for `map_err` on file operations.
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }
     }
 
-    /// For `map_err` on calls of the engine.
+    /// Returns a function for `map_err` on engine calls.
     pub(crate) fn call(doing: &'static str) -> impl FnOnce(bollard::errors::Error) -> Self {
         move |error| match error {
-            // Podman, where one goes while it looks: a status of its own fault.
+            // Podman answers 500 if the container disappears during the lookup.
             bollard::errors::Error::DockerResponseServerError { status_code: 404 | 500, message } if gone(&message) => {
                 Self::Gone { doing }
             }
-            // No engine refuses with anything else.
+            // Engines report refusals with these statuses only.
             bollard::errors::Error::DockerResponseServerError { status_code: 400..600, message }
             | bollard::errors::Error::DockerStreamError { error: message } => {
                 Self::Refused { doing, said: one_line(&message) }
@@ -126,12 +126,13 @@ impl ContainerError {
         }
     }
 
-    /// The same, of a job that had written this.
+    /// Returns a function for `map_err` that adds the job's output up to the error.
     pub(crate) fn mid_job([stdout, stderr]: [Captured; 2]) -> impl FnOnce(Self) -> Self {
         move |error| Self::MidJob { error: Box::new(error), written: Box::new(Written { stdout, stderr }) }
     }
 
-    /// The same of a call that needs an image, which may have gone since it was looked up.
+    /// Converts a refusal because of a missing image into [`Self::NoImage`]. The image may have been removed since the
+    /// lookup.
     pub(crate) fn needing(self, image: &str) -> Self {
         match self {
             Self::Refused { said, .. } if said.to_ascii_lowercase().contains("no such image") => {
@@ -141,7 +142,7 @@ impl ContainerError {
         }
     }
 
-    /// The same in the words that all backends share.
+    /// Converts the error into the error type of all backends.
     pub(crate) fn of(self, backend: &BackendId) -> BackendError {
         match self {
             Self::NoEngine { reason, fix, silent: _ } => {
@@ -177,13 +178,13 @@ impl ContainerError {
     }
 }
 
-/// Whether an engine says that it has no such container.
+/// Returns true if an engine's message says that the container does not exist.
 fn gone(said: &str) -> bool {
     let said = said.to_ascii_lowercase();
     said.contains("no such container") || said.contains("no container with")
 }
 
-/// A message of an engine's, which may have lines and control characters.
+/// Joins the lines of an engine's message into one, and drops control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let parts: Vec<&str> =
         text.split(|c: char| c.is_control()).map(str::trim).filter(|part| !part.is_empty()).collect();

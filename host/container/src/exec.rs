@@ -1,4 +1,4 @@
-//! One job in a container that is ready: started, fed, listened to, ended.
+//! Execution of one job in a container that is ready: start, input, output and end.
 
 use std::time::{Duration, Instant};
 
@@ -14,38 +14,39 @@ use crate::questions::{Questions, Stripper};
 use crate::talk::Talk;
 use crate::watch::Watch;
 
-/// How much later than the agent the host ends a job whose time is over.
+/// Delay with which the host ends a job at its time limit, so that the agent ends the job first.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a job may take to end that was asked to, before it is killed.
+/// Time for a job to end after an interrupt, before it is killed.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// How long a killed job's agent may take to tell of the end.
+/// Time for the agent to report the end of a killed job.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
 const SIGINT: u8 = 2;
 const SIGKILL: u8 = 9;
 
-/// Where a job's streams go and come from.
+/// Standard streams and cancellation of a job.
 pub(crate) struct Streams {
     pub stdin: Stdin,
     pub sinks: [Option<Box<dyn OutputSink>>; 2],
     pub cancel: CancelToken,
 }
 
-/// What came of a job.
+/// Result of a job.
 pub(crate) struct Done {
-    /// The agent's word; nothing if it fell silent, and why it could not be heard if that is known.
+    /// The agent's report, `None` if the agent ended without one, or the error that prevented the report from being
+    /// read.
     pub ended: Result<Option<Ended>, ContainerError>,
     pub stop: Option<HostStop>,
     pub captured: [Captured; 2],
     pub began: Instant,
 }
 
-/// Runs a job to its end. What it wrote until then is kept however it ends, also where that cannot be told.
+/// Runs a job to its end. The job's output is kept however the job ends, even if its end is unknown.
 ///
 /// # Errors
-/// When the job could not be begun.
+/// Returns an error if the job could not be started.
 pub(crate) async fn run(
     talk: &mut Talk,
     order: Run,
@@ -70,7 +71,7 @@ pub(crate) async fn run(
     let began = Instant::now();
     let over = limits.wall.at().map(|wall| tokio::time::Instant::now() + wall + GRACE);
     let ended = job.drive(talk, &cancel, over).await;
-    // A program has ended when its output has been taken; one that was stopped waits a moment only.
+    // A job is complete when its output has been delivered. After a stop the wait is short.
     let stopped = job.stop.is_some() || !matches!(ended, Ok(Some(Ended { stop: None, .. })));
     if job.delivering && !stopped {
         let finish = job.delivery.finish();
@@ -92,20 +93,20 @@ pub(crate) async fn run(
 }
 
 struct Job<'a> {
-    /// Nothing once its end was passed on.
+    /// `None` once the end of the input has been sent.
     stdin: Option<Stdin>,
-    /// Bytes of input that may be sent.
+    /// Number of bytes of input that may be sent.
     credit: u32,
     outputs: [Output; 2],
     delivery: Delivery,
     delivering: bool,
-    /// What its programs asked, and are still to be told.
+    /// Queries of the job's programs that have no answer yet.
     questions: Questions,
     watch: Option<&'a mut Watch>,
-    /// What goes on over the network.
+    /// Network connections of the job.
     ways: Option<&'a mut Ways>,
     stop: Option<HostStop>,
-    /// When it was killed.
+    /// Time of the kill.
     killed: Option<tokio::time::Instant>,
 }
 
@@ -114,15 +115,15 @@ enum Event {
     Input(std::io::Result<Vec<u8>>),
     Answered(u32, Vec<u8>),
     Network(Next),
-    /// What was told has got on.
+    /// Progress in sending requests, or its failure.
     Told(Result<(), ContainerError>),
     Cancelled,
     Again,
     Over,
     Passed(LimitKind),
-    /// The agent can be told nothing, and says nothing.
+    /// Timeout of an agent that accepts no requests and sends no events.
     Deaf,
-    /// It was asked to end, or killed, and took too long over it.
+    /// Timeout of an agent that does not report the end after an interrupt or a kill.
     Late,
 }
 
@@ -134,7 +135,7 @@ impl Job<'_> {
         over: Option<tokio::time::Instant>,
     ) -> Result<Option<Ended>, ContainerError> {
         let mut asked: Option<tokio::time::Instant> = None;
-        // Why the agent can be told nothing any more, and how long it may still say why that is.
+        // The error that prevents further requests, and the deadline for an event that explains it.
         let mut deaf: Option<(ContainerError, tokio::time::Instant)> = None;
         loop {
             let event = {
@@ -169,7 +170,7 @@ impl Job<'_> {
                     () = at(late) => Event::Late,
                     () = at(deaf.as_ref().map(|(_, until)| *until)) => Event::Deaf,
                     kind = passed(watch), if running => Event::Passed(kind),
-                    // Before its words, which a job can have no end of.
+                    // Before the agent's events, of which a job can cause an endless number.
                     (number, answer) = questions.answered(), if room => Event::Answered(number, answer),
                     told = tells.told(), if tellable => Event::Told(told),
                     next = moved(ways), if room => Event::Network(next),
@@ -193,23 +194,23 @@ impl Job<'_> {
                     self.credit = self.credit.saturating_sub(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
                     talk.tells.tell(&Order::Input(bytes));
                 }
-                // An input that cannot be read ends there, as a pipe does whose writer died.
+                // An input that cannot be read ends, as a pipe ends when its writer dies.
                 Event::Input(Err(_)) => {
                     self.stdin = None;
                     talk.tells.tell(&Order::InputEnd);
                 }
-                // The answer took more processor time than the whole job may.
+                // The answers took more processor time than the whole job may use.
                 Event::Answered(..) if self.stop.is_none() && self.questions.is_over_cpu() => {
                     self.kill(HostStop::Limit(LimitKind::Cpu), talk);
                 }
                 Event::Answered(number, answer) => talk.tells.tell(&Order::Answer(number, answer)),
                 Event::Network(Next::Order(order)) => talk.tells.tell(&order),
                 Event::Told(Ok(())) => {}
-                // A container that is gone takes nothing: what the engine says of it comes the other way.
+                // A container that has ended accepts no requests. The explanation arrives in the other direction.
                 Event::Told(Err(error)) => deaf = Some((error, tokio::time::Instant::now() + LAST_WORD)),
                 Event::Deaf => return deaf.map_or(Ok(None), |(error, _)| Err(error)),
                 Event::Network(Next::Over(kind)) if self.stop.is_none() => self.kill(HostStop::Limit(kind), talk),
-                // It is ended for something else already.
+                // The job is already being ended for another reason.
                 Event::Network(Next::Over(_)) => {}
                 Event::Cancelled => {
                     self.stop = Some(HostStop::Cancelled);
@@ -220,7 +221,7 @@ impl Job<'_> {
                 Event::Over => self.kill(HostStop::Limit(LimitKind::Wall), talk),
                 Event::Passed(kind) => self.kill(HostStop::Limit(kind), talk),
                 Event::Late if self.killed.is_none() => self.kill(HostStop::Cancelled, talk),
-                // The agent does not get to it; whoever removes the container ends it.
+                // The agent does not respond. Removing the container ends the job.
                 Event::Late => return Ok(None),
             }
         }
@@ -243,7 +244,7 @@ impl Job<'_> {
             Word::Stdout(bytes) => self.output(0, &bytes, talk, cancel, over).await,
             Word::Stderr(bytes) => self.output(1, &bytes, talk, cancel, over).await,
             Word::Wants(count) => {
-                // Never more than at the beginning, whatever is asked for.
+                // The credit never exceeds its initial value, whatever the agent requests.
                 self.credit = self.credit.saturating_add(count).min(FIRST_INPUT);
                 Ok(())
             }
@@ -266,7 +267,7 @@ impl Job<'_> {
         }
     }
 
-    /// Keeps what was written and passes it on, for as long as whoever takes it may take.
+    /// Captures output and delivers it to the sink, for as long as the sink may block the job.
     async fn output(
         &mut self,
         stream: usize,
@@ -290,12 +291,13 @@ impl Job<'_> {
         let running = self.stop.is_none();
         let stop = tokio::select! {
             biased;
-            // A reader that is gone is its own matter: the sink has told whoever it belongs to.
+            // A closed reader does not affect the job, because the sink has already notified its owner.
             _sent = self.delivery.send(stream, &bytes[..fits]) => return Ok(()),
             () = cancel.cancelled(), if running => Some(HostStop::Cancelled),
             () = at(over), if running => Some(HostStop::Limit(LimitKind::Wall)),
             kind = passed(&mut self.watch), if running => Some(HostStop::Limit(kind)),
-            // The agent ends a job at its time by itself, and its word to say so is behind what nobody takes.
+            // The agent ends a job at its time limit by itself, and its report is queued behind output that the reader
+            // does not accept.
             () = sleep(LAST_WORDS), if !running => None,
         };
         self.delivering = false;
@@ -313,7 +315,7 @@ async fn at(time: Option<tokio::time::Instant>) {
     }
 }
 
-/// What the network wants.
+/// Waits for the next network event. Never completes without network access.
 async fn moved(ways: &mut Option<&mut Ways>) -> Next {
     match ways {
         Some(ways) => ways.next().await,
@@ -321,7 +323,7 @@ async fn moved(ways: &mut Option<&mut Ways>) -> Next {
     }
 }
 
-/// A limit that is looked at from here.
+/// Waits until the job exceeds a limit that this process checks. Never completes if there is no such limit.
 async fn passed(watch: &mut Option<&mut Watch>) -> LimitKind {
     match watch {
         Some(watch) => watch.passed().await,

@@ -1,4 +1,4 @@
-//! What an engine says of itself.
+//! Facts that an engine reports about itself.
 
 use bollard::Docker;
 use bollard::models::{SystemInfo, SystemVersion};
@@ -7,52 +7,52 @@ use serde::{Deserialize, Serialize};
 use crate::discover::Candidate;
 use crate::engine::Flavour;
 
-/// An engine as it is.
+/// The properties of an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineFacts {
-    /// Which engine.
+    /// The kind of engine.
     pub flavour: Flavour,
-    /// Its version.
+    /// The version of the engine.
     pub version: String,
-    /// The version of its interface.
+    /// The version of its API.
     pub api: String,
-    /// The runtime that makes its containers, and that one's version where it is told.
+    /// The OCI runtime that creates its containers, with the version if the engine reports it.
     pub runtime: String,
-    /// Version 1 or 2 of the kernel's control groups.
+    /// The version of the kernel's cgroups, 1 or 2.
     pub cgroups: u8,
-    /// Whether it works without root.
+    /// True if the engine runs without root.
     pub rootless: bool,
-    /// Whether a container has control groups of its own, in which what it uses is counted and limited.
+    /// True if a container has its own cgroups, in which its usage is counted and limited.
     pub own_groups: bool,
-    /// Whether its containers have a filter of system calls by default.
+    /// True if containers have a seccomp filter by default.
     pub seccomp: bool,
-    /// Whether swap is counted with memory.
+    /// True if swap is counted with memory.
     pub counts_swap: bool,
-    /// Whether memory is limited at all.
+    /// True if memory can be limited.
     pub limits_memory: bool,
-    /// Whether processes are limited at all.
+    /// True if the number of processes can be limited.
     pub limits_processes: bool,
-    /// Processors of its machine.
+    /// The number of processors of the engine's machine.
     pub processors: i64,
-    /// Its machine's architecture.
+    /// The architecture of the engine's machine.
     pub architecture: String,
-    /// Where it was found.
+    /// The address of the engine.
     pub place: String,
-    /// What names that place.
+    /// The origin of the address.
     pub named_by: String,
 }
 
-/// A known weak spot of a version.
+/// A known weakness of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weakness {
-    /// What it is.
+    /// The weakness.
     pub what: String,
-    /// What to do.
+    /// The action that helps.
     pub fix: String,
 }
 
 impl EngineFacts {
-    /// Asks an engine what it is.
+    /// Queries an engine for its facts.
     pub(crate) async fn ask(
         client: &Docker,
         candidate: &Candidate,
@@ -62,14 +62,14 @@ impl EngineFacts {
         Ok(Self::of(version, info, candidate, listener))
     }
 
-    /// From an engine's own words, and the user whose process listens at its socket, where that can be told.
+    /// Derives the facts from the engine's answers and from the user whose process listens at the socket, if known.
     fn of(version: SystemVersion, info: SystemInfo, candidate: &Candidate, listener: Option<u32>) -> Self {
         let components = version.components.unwrap_or_default();
         let is_podman = components.iter().any(|part| part.name.contains("Podman"));
         let options = info.security_options.unwrap_or_default();
         let has =
             |name: &str| options.iter().any(|option| option.split(',').any(|part| part == format!("name={name}")));
-        // A filter that the engine was told to leave out is listed all the same.
+        // A filter that the engine was configured to leave out is still listed.
         let has_filter = options.iter().any(|option| {
             let mut parts = option.split(',');
             parts.clone().any(|part| part == "name=seccomp") && !parts.any(|part| part == "profile=unconfined")
@@ -80,13 +80,14 @@ impl EngineFacts {
             Some(part) => format!("{} {}", part.name, part.version),
             None => runtime_name.rsplit('/').next().unwrap_or(&runtime_name).to_owned(),
         };
-        // Podman does not say so in this interface; behind the socket is the engine itself.
+        // Podman does not report this through the Docker API. The process behind its socket is the engine itself.
         let rootless = has("rootless") || (is_podman && listener.is_some_and(|uid| uid != 0));
         let cgroups = match info.cgroup_version.map(|version| version.to_string()).as_deref() {
             Some("2") => 2,
             _ => 1,
         };
-        // Groups of version 1 cannot be given to a user, so such engines make none, whatever they say can be limited.
+        // Cgroups of version 1 cannot be delegated to a user, so rootless engines create none, whatever limits they
+        // report.
         let own_groups = !(rootless && cgroups == 1);
         Self {
             flavour: if is_podman { Flavour::Podman } else { Flavour::Docker },
@@ -107,7 +108,7 @@ impl EngineFacts {
         }
     }
 
-    /// The engine in one phrase, for reports: `podman 4.3.1 (runc, cgroups v1, rootful)`.
+    /// Returns the engine in one phrase, for reports: `podman 4.3.1 (runc, cgroups v1, rootful)`.
     #[must_use]
     pub fn phrase(&self) -> String {
         let Self { flavour, version, runtime, cgroups, .. } = self;
@@ -115,7 +116,8 @@ impl EngineFacts {
         format!("{flavour} {version} ({runtime}, cgroups v{cgroups}, {root})")
     }
 
-    /// What is known to be weak about this version, from its own numbers alone: a distribution may have mended it.
+    /// Returns the known weaknesses of the engine. Versions are judged by their numbers alone; a distribution may have
+    /// backported a fix.
     #[must_use]
     pub fn weaknesses(&self) -> Vec<Weakness> {
         let mut found = Vec::new();
@@ -149,7 +151,7 @@ impl EngineFacts {
     }
 }
 
-/// Returns true if a version of runc has the holes that were mended in 1.2.8, 1.3.3 and the third candidate of 1.4.0.
+/// Returns true if a version of runc has the vulnerabilities that were fixed in 1.2.8, 1.3.3 and 1.4.0-rc.3.
 fn is_weak_runc(version: &str) -> bool {
     let candidate = version.strip_prefix("1.4.0-rc").map(|rest| rest.trim_start_matches(['.', '-']));
     older(version, &[1, 2, 8])
@@ -157,7 +159,7 @@ fn is_weak_runc(version: &str) -> bool {
         || candidate.is_some_and(|candidate| older(candidate, &[3]))
 }
 
-/// Whether a version is lower than another; what is no number ends the comparison.
+/// Returns true if a version is lower than another. A part that is not a number ends the comparison with `false`.
 fn older(version: &str, than: &[u64]) -> bool {
     let numbers = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u64>);
     for (have, want) in numbers.zip(than) {

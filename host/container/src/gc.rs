@@ -1,8 +1,15 @@
-//! Removing what dead owners left: only what is provably ours and provably ownerless.
+//! Removal of leftovers from dead owners. A leftover is removed only if it provably belongs to this home and provably
+//! has no owner.
 //!
-//! A container is ours if all of this holds: its labels name our home, the directory below which this user's codebox keeps
-//! private directories, and prove it by the home's secret; the proof is not its image's, because a container takes over the
-//! labels of its image; it has a name that codebox gives; and it starts our agent. Its owner is dead if it is of an earlier boot, or if nobody holds the lock in the owner's private directory any more.
+//! A container belongs to this home if all of these conditions hold:
+//!
+//! - Its labels name this home, which is the directory below which this user's codebox keeps private directories, and
+//!   prove it with the home's secret.
+//! - Its image does not have the same proof, because a container inherits the labels of its image.
+//! - Its name is one that codebox gives.
+//! - It starts our agent.
+//!
+//! An owner is dead if it belongs to an earlier boot, or if no process holds the lock in the owner's private directory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,27 +30,28 @@ use crate::home_secret::HomeSecret;
 use crate::instance::remove;
 use crate::labels::{BOOT, HOME, OWNER, Owner, PROOF, is_container_name};
 
-/// Whether leftovers are removed or only named.
+/// Treatment of leftovers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Swept {
-    /// They are removed.
+    /// Removal.
     Away,
-    /// They are left where they are.
+    /// Report only.
     NamedOnly,
 }
 
-/// Something that a dead owner left.
+/// A resource that a dead owner has left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// What it is: "container", "mount".
+    /// The kind of resource: "container", "mount".
     pub kind: &'static str,
-    /// Its name.
+    /// The name of the resource.
     pub name: String,
-    /// Why it could not be removed, if it could not.
+    /// The reason for which it could not be removed, if removal failed.
     pub kept: Option<String>,
 }
 
-/// Containers of dead owners; `scratch` is the directory of the owners' private directories.
+/// Finds the containers of dead owners, and removes them if `how` says so. `scratch` is the parent directory of the
+/// owners' private directories.
 pub(crate) async fn containers(
     client: &Docker,
     own: &Owner,
@@ -58,11 +66,11 @@ pub(crate) async fn containers(
     let mut left = Vec::new();
     for container in found {
         let (Some(id), Some(labels)) = (container.id, container.labels) else { continue };
-        // An engine that does not filter is not believed either.
+        // Checked again, because an engine may ignore the filter.
         if labels.get(HOME) != Some(&own.home) || !is_ownerless(&labels, own, scratch) {
             continue;
         }
-        // What cannot be inspected is left to whoever looks next.
+        // A container that cannot be inspected is left to the next sweep.
         let Ok(Some(name)) = own_name(client, &id, secret).await else { continue };
         let kept = match how {
             Swept::NamedOnly => None,
@@ -73,7 +81,7 @@ pub(crate) async fn containers(
     Ok(left)
 }
 
-/// Returns the name of a container that this home made, and `None` for any other.
+/// Returns the name of a container that this home created, and `None` for any other.
 async fn own_name(client: &Docker, id: &str, secret: &HomeSecret) -> Result<Option<String>, ContainerError> {
     let Some(found) = inspected(client, id).await? else { return Ok(None) };
     let is_agent =
@@ -83,34 +91,34 @@ async fn own_name(client: &Docker, id: &str, secret: &HomeSecret) -> Result<Opti
     let Some(image) = found.image.filter(|_| is_agent && is_proven(&name, &labels, secret)) else { return Ok(None) };
     let image = client.inspect_image(&image).await.map_err(ContainerError::call("inspect an image"))?;
     let inherited = image.config.and_then(|config| config.labels).unwrap_or_default();
-    // An image that was made of a container of ours has that one's proof.
+    // An image that was created from a container of ours carries the proof of that container.
     Ok((inherited.get(PROOF) != labels.get(PROOF)).then_some(name))
 }
 
-/// Returns true if the labels belong to a container of this name that was made with this secret.
+/// Returns true if the labels belong to a container of this name that was created with this secret.
 fn is_proven(name: &str, labels: &HashMap<String, String>, secret: &HomeSecret) -> bool {
     let has_name = labels.get(OWNER).is_some_and(|owner| is_container_name(name, owner));
     has_name && labels.get(PROOF) == Some(&secret.proof(name))
 }
 
-/// What the engine knows of a container; `None` if it is gone.
+/// Inspects a container. Returns `None` if the container no longer exists.
 async fn inspected(client: &Docker, id: &str) -> Result<Option<ContainerInspectResponse>, ContainerError> {
     let until = Instant::now() + PATIENCE;
     loop {
         match client.inspect_container(id, None).await {
             Ok(found) => return Ok(Some(found)),
             Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(None),
-            // As for the list below.
+            // Podman reports `stopped`, as described at `listed`.
             Err(Error::JsonDataError { .. }) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
             Err(error) => return Err(ContainerError::call("inspect a container")(error)),
         }
     }
 }
 
-/// The containers there are.
+/// Lists the containers that match the options.
 ///
-/// Podman tells one that has just ended as `stopped`, which is no status of the interface's, until it has cleaned up after
-/// it.
+/// Podman reports the state of a container that has just ended as `stopped`, which the API does not define, until
+/// Podman has cleaned up after the container.
 async fn listed(client: &Docker, options: ListContainersOptions) -> Result<Vec<ContainerSummary>, ContainerError> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -126,18 +134,18 @@ fn is_ownerless(labels: &HashMap<String, String>, own: &Owner, scratch: &Path) -
     *boot != own.boot || (*owner != own.name && !is_alive(owner, scratch))
 }
 
-/// Whether an owner lives; a name that is no name of one is nobody's business.
+/// Returns true if an owner is alive, or if the name is not that of an owner, whose leftovers must not be touched.
 fn is_alive(owner: &str, scratch: &Path) -> bool {
     let is_name = owner.strip_prefix("run-").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_alphanumeric()));
     !is_name || is_owned(&scratch.join(owner))
 }
 
-/// Mounts of dead owners below `points`.
+/// Finds the mounts of dead owners below `points`, and removes them if `how` says so.
 pub(crate) fn mounts(points: &Path, scratch: &Path, how: Swept) -> Vec<Leftover> {
     let mut left = Vec::new();
     for entry in fs::read_dir(points).into_iter().flatten().flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };
-        // Named after its owner, then a number of the instance's, then its place among the grants.
+        // The name consists of the owner, a number of the instance, and the index of the grant.
         let Some(owner) = name.rsplitn(3, '-').nth(2) else { continue };
         if is_alive(owner, scratch) {
             continue;
@@ -189,7 +197,7 @@ mod tests {
         assert!(is("run-gone", "b"));
         assert!(is("run-me", "an earlier one"));
         assert!(!is("run-me", "b"));
-        // What is no name of an owner's leads nowhere on this machine.
+        // A name that is not an owner's must not be used as a path on this machine.
         assert!(!is("../../etc", "b") && !is("", "b"));
         let living = scratch.path().join("run-living");
         fs::create_dir(&living).expect("room for a folder");

@@ -1,7 +1,7 @@
-//! A container as it is made: everything stated, nothing left to an engine's default.
+//! Specification of a container: every setting is explicit, so that no default of an engine applies.
 //!
-//! The list is the whole of what a container of ours may have. A request can choose the image, the directories and the
-//! limits; no value of it reaches any other field.
+//! The specification lists everything that a container may have. A request can choose the image, the directories and
+//! the limits; no value of a request reaches any other field.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,28 +19,30 @@ use crate::facts::EngineFacts;
 use crate::images::ImageFacts;
 use crate::mounts::Bind;
 
-/// Threads of the agent, which the kernel counts with the job's: its own, with that of the doors, and one for each question.
+/// Threads of the agent, which the kernel counts with the job's: the agent's own threads, including that for the port
+/// forwards, and one for each query.
 const AGENT_THREADS: i64 = 8 + MAX_ASKED as i64;
 
-/// Shared memory of a job, part of its memory.
+/// Shared memory of a job in bytes, which counts as a part of its memory.
 const SHARED_MEMORY: u64 = 64 << 20;
 
-/// More processes than a user has, and fewer than any machine gives one.
+/// Process limit of a user: more than a user needs, and less than any machine allows.
 const MANY_PROCESSES: i64 = 16_384;
 
-/// The lowest memory limit that engines take.
+/// Lowest memory limit that engines accept, in bytes.
 const LEAST_MEMORY: u64 = 6 << 20;
 
-/// The lowest limit on open files with which an engine can start a container, and the agent in it a program.
+/// Lowest limit on open files with which an engine can start a container and the agent a program.
 const LEAST_OPEN_FILES: u32 = 16;
 
-/// The most processes that a kernel counts to (`PID_MAX_LIMIT`); a limit beyond it is no limit, and engines refuse it.
+/// Highest number of processes that a kernel supports (`PID_MAX_LIMIT`). A higher limit has no effect, and engines
+/// reject it.
 const MOST_PROCESSES: i64 = 4 << 20;
 
-/// Where a container finds the machine's certificate authorities, if this machine has them in one file.
+/// Guest path of the machine's certificate authorities, if the machine has them in one file.
 pub(crate) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// What a container is made for.
+/// Inputs of a container's specification.
 pub(crate) struct Wanted<'a> {
     pub image: &'a ImageFacts,
     pub user: &'a JobUser,
@@ -50,7 +52,7 @@ pub(crate) struct Wanted<'a> {
     pub labels: HashMap<String, String>,
 }
 
-/// The container for a job.
+/// Returns the specification of a job's container.
 pub(crate) fn container(wanted: Wanted<'_>, facts: &EngineFacts) -> Result<ContainerCreateBody, ContainerError> {
     let Wanted { image, user, limits, binds, doors, labels } = wanted;
     let host = HostConfig {
@@ -61,20 +63,20 @@ pub(crate) fn container(wanted: Wanted<'_>, facts: &EngineFacts) -> Result<Conta
     Ok(ContainerCreateBody {
         image: Some(image.id.clone()),
         user: Some(format!("{}:{}", user.uid, user.gid)),
-        // The image's own are overridden: none of its programs runs before the job's.
+        // Overrides the entry point of the image, so that no program of the image runs before the job's.
         entrypoint: Some(vec![AGENT_PLACE.to_owned()]),
         cmd: Some(vec!["serve".to_owned()]),
         working_dir: Some("/".to_owned()),
         env: Some(Vec::new()),
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         hostname: Some("codebox".to_owned()),
-        // The agent's line to its host: open as long as the host holds it, and not a moment longer.
+        // The agent's standard input stays open exactly as long as the host holds the connection.
         open_stdin: Some(true),
         stdin_once: Some(true),
         attach_stdin: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
-        // On a terminal one stream could forge the other's marks.
+        // With a terminal, one output stream could forge the headers of the other.
         tty: Some(false),
         labels: Some(labels),
         host_config: Some(host),
@@ -89,7 +91,7 @@ fn host(
     binds: &[Bind],
     facts: &EngineFacts,
 ) -> Result<HostConfig, ContainerError> {
-    // Time, output, files and the network are held by the agent and the host.
+    // The agent and the host enforce the limits on time, output, files and the network.
     let Limits {
         wall: _,
         cpu: _,
@@ -119,8 +121,8 @@ fn host(
     let processes = processes.at().map(|count| (i64::from(count.get()) + AGENT_THREADS).min(MOST_PROCESSES));
     let mut ulimits = vec![ulimit("core", Some(0))];
     ulimits.push(ulimit("nofile", open_files.at().map(|count| i64::from(count.get())).or_else(|| ceiling("nofile"))));
-    // Counted for a user on the whole machine, so it is no limit of a job's, and the count of the group is: it is stated
-    // because an engine's own default can be more than this machine gives.
+    // The kernel counts a user's processes on the whole machine, so this value does not limit the job; the cgroup does.
+    // The value is explicit because the default of an engine can exceed the maximum of this machine.
     let many = ceiling("nproc").map_or(MANY_PROCESSES, |most| most.min(MANY_PROCESSES));
     ulimits.push(ulimit("nproc", Some(many)));
     if let Some(size) = disk.at() {
@@ -143,17 +145,17 @@ fn host(
         userns_mode: (user.owners == Owners::KeepId).then(|| "keep-id".to_owned()),
         devices: Some(Vec::new()),
         group_add: Some(Vec::new()),
-        // The agent is the first process and buries what others leave.
+        // The agent is the first process and reaps orphaned processes.
         init: Some(false),
         auto_remove: Some(false),
         memory,
-        // With as much swap as memory there is none to have.
+        // The value includes memory, so no swap is left.
         memory_swap: memory,
         nano_cpus: Some(facts.processors.saturating_mul(1_000_000_000)),
         pids_limit: Some(processes.unwrap_or(-1)),
         ulimits: Some(ulimits),
         shm_size: Some(signed(shared)),
-        // The engine keeps nothing of what a job prints.
+        // The engine keeps no log of a job's output.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         mounts: Some(lowered.collect::<Result<_, _>>()?),
         binds: Some(binds.iter().filter_map(|bind| bind.with_options(facts.flavour)).collect()),
@@ -162,18 +164,19 @@ fn host(
     })
 }
 
-/// Ports below 1024 are for everybody where a door is at one: what is granted there is reached there.
+/// Returns the setting that opens ports below 1024 to every user, if a port forward has such a port. A granted low port
+/// then has the same number in the container.
 fn sysctls(doors: &Doors) -> Option<HashMap<String, String>> {
     let low = ("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
     doors.has_low_port().then(|| HashMap::from([low]))
 }
 
-/// Places that the image declares as volumes, which an engine would make writable and without a limit: empty and
-/// read-only instead.
+/// Returns the paths that the image declares as volumes, as empty read-only mounts. An engine would make the volumes
+/// writable and without a limit.
 fn volumes(image: &ImageFacts, binds: &[Bind]) -> HashMap<String, String> {
     let free = |place: &&String| binds.iter().all(|bind| bind.guest != **place);
     let places = image.volumes.iter().filter(free).cloned();
-    // What Podman makes writable wherever a root is read-only.
+    // Podman makes these paths writable in a container with a read-only root.
     let engines = ["/run", "/var/tmp"].map(str::to_owned);
     let all = places.chain(engines.into_iter().filter(|place| free(&place)));
     all.map(|place| (place, "ro,nosuid,nodev,noexec,size=65536".to_owned())).collect()
@@ -183,7 +186,8 @@ fn ulimit(name: &str, most: Option<i64>) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: most, hard: most }
 }
 
-/// The highest that this process may have, which an engine of its user may give: their own defaults can be beyond it.
+/// Returns the hard limit of this process, which an engine of the same user can set. The default of an engine can
+/// exceed it.
 #[cfg(unix)]
 fn ceiling(name: &str) -> Option<i64> {
     use rustix::process::{Resource, getrlimit};
@@ -203,12 +207,13 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// How long a container lives at the most: its job's time, and time to start and to be looked through.
+/// Returns the maximum lifetime of a container: the time limit of its job, and a minute for the start and for the
+/// inspection of the results.
 pub(crate) fn life(limits: &Limits) -> Option<Duration> {
     Some(limits.wall.at()? + Duration::from_secs(60))
 }
 
-/// The binds that every container has besides granted directories.
+/// Returns the binds that every container has in addition to the granted directories.
 pub(crate) fn own_binds(agent: &std::path::Path, authorities: Option<&std::path::Path>) -> Vec<Bind> {
     let mut binds = vec![Bind { host: agent.to_owned(), guest: AGENT_PLACE.to_owned(), access: Access::ReadOnly }];
     if let Some(bundle) = authorities {

@@ -1,4 +1,4 @@
-//! The secret of a home, with which its containers are told from all others.
+//! The secret of a home, which distinguishes the home's containers from all others.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -7,33 +7,33 @@ use std::path::Path;
 use codebox_files::{check_own_or_root, hex, open_itself, private_dir};
 use sha2::{Digest as _, Sha256};
 
-/// The name of the file that holds it.
+/// Name of the file that holds the secret.
 const FILE: &str = "home-secret";
 
-/// Characters of the secret: 256 bits in hexadecimal.
+/// Length of the secret in characters: 256 bits in hexadecimal.
 const LENGTH: usize = 64;
 
-/// A random number that never leaves this machine's private files.
+/// A random number that is stored only in private files of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HomeSecret(String);
 
 impl HomeSecret {
-    /// Reads the secret that is kept in `folder`; draws and keeps one if there is none.
+    /// Reads the secret in `folder`. Generates and stores one if there is none.
     ///
     /// # Errors
-    /// When the folder is not private, or the file can be neither read nor written.
+    /// Returns an error if the folder is not private, or if the file can be neither read nor written.
     pub(crate) fn load_or_create(folder: &Path) -> io::Result<Self> {
         private_dir(folder)?;
         let path = folder.join(FILE);
         match read(&path) {
             Ok(Some(secret)) => return Ok(secret),
-            // Damaged: containers that were made with it are left alone from now on.
+            // The file is damaged. Containers that were created with the old secret are left alone from now on.
             Ok(None) => fs::remove_file(&path)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
         let secret = Self(format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>()));
-        // Made for this user alone to read.
+        // Created with permissions for this user alone.
         let mut file = tempfile::Builder::new().prefix(".secret-").tempfile_in(folder)?;
         file.write_all(secret.0.as_bytes())?;
         match file.persist_noclobber(&path) {
@@ -45,16 +45,16 @@ impl HomeSecret {
         }
     }
 
-    /// Computes the proof that this home made the container of this name.
+    /// Computes the proof that this home created the container of this name.
     ///
-    /// It is bound to the name, so that it proves nothing for a container that copies the labels of another.
+    /// The proof depends on the name, so a container that copies the labels of another has no valid proof.
     pub(crate) fn proof(&self, name: &str) -> String {
         let Self(secret) = self;
         hex(&Sha256::digest(format!("codebox container\n{secret}\n{name}\n{secret}")))
     }
 }
 
-/// Reads a secret; `None` if the file holds none.
+/// Reads a secret. Returns `None` if the file does not hold one.
 fn read(path: &Path) -> io::Result<Option<HomeSecret>> {
     let file: File = open_itself(fs::OpenOptions::new().read(true)).open(path)?;
     let meta = file.metadata()?;

@@ -1,4 +1,4 @@
-//! Images: their names, which one a language starts from, and what is known of one that is there.
+//! Images: the names of the languages' images, and facts about local images.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use tokio::time::timeout;
 use crate::engine::PATIENCE;
 use crate::error::{ContainerError, one_line};
 
-/// Which image a language's programs start from; the one place that names them.
+/// Images from which the programs of languages start. No other part of codebox names default images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageTable {
     images: BTreeMap<Language, ImageName>,
-    /// Those that may not be used.
+    /// Images that are not allowed.
     forbidden: BTreeMap<Language, ImageName>,
 }
 
 const DEFAULTS: [(Language, &str); 3] = [
     (Language::Python, "docker.io/library/python:3.13-slim"),
     (Language::JavaScript, "docker.io/library/node:22-slim"),
-    // What a command line gets whose image nobody names.
+    // Image for a command line if the user names no image.
     (Language::Command, "docker.io/library/debian:stable-slim"),
 ];
 
@@ -34,14 +34,14 @@ impl Default for ImageTable {
 }
 
 impl ImageTable {
-    /// The table with some of its images changed.
+    /// Returns the table with some of its images replaced.
     #[must_use]
     pub fn with(mut self, changes: impl IntoIterator<Item = (Language, ImageName)>) -> Self {
         self.images.extend(changes);
         self
     }
 
-    /// The table with those images only that may be used.
+    /// Returns the table with only the images that are allowed.
     #[must_use]
     pub fn allowing(mut self, allowed: impl Fn(&ImageName) -> bool) -> Self {
         let (images, forbidden) = self.images.into_iter().partition(|(_, name)| allowed(name));
@@ -49,53 +49,53 @@ impl ImageTable {
         self
     }
 
-    /// The image of a language's programs.
+    /// Returns the image for a language's programs.
     #[must_use]
     pub fn of(&self, language: &Language) -> Option<&ImageName> {
         self.images.get(language.run_as())
     }
 
-    /// The languages that have one.
+    /// Returns the languages that have an image.
     #[must_use]
     pub fn languages(&self) -> Vec<Language> {
         with_typescript(&self.images).map(|(language, _)| language).collect()
     }
 
-    /// The languages that have none but one that may not be used.
+    /// Returns the languages whose only image is not allowed.
     #[must_use]
     pub fn forbidden(&self) -> BTreeMap<Language, ImageName> {
         with_typescript(&self.forbidden).map(|(language, name)| (language, name.clone())).collect()
     }
 }
 
-/// The rows, and one for TypeScript, which runs as JavaScript does.
+/// Returns the rows, and one for TypeScript, which runs in the image of JavaScript.
 fn with_typescript(rows: &BTreeMap<Language, ImageName>) -> impl Iterator<Item = (Language, &ImageName)> {
     let typed = rows.get(&Language::JavaScript).map(|name| (Language::TypeScript, name));
     rows.iter().map(|(language, name)| (language.clone(), name)).chain(typed)
 }
 
-/// An image of an engine's store, for people.
+/// An image in an engine's store, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalImage {
-    /// Its names.
+    /// The names of the image.
     pub names: Vec<String>,
-    /// Its number, with `sha256:` before it.
+    /// The id of the image, with the prefix `sha256:`.
     pub id: String,
-    /// Bytes on disk.
+    /// The size on disk in bytes.
     pub size: u64,
 }
 
-/// What a container needs to know of its image.
+/// Facts about an image that a container needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageFacts {
     pub name: ImageName,
-    /// What it is run by: the name could mean another image a moment later.
+    /// The id, by which the image is run, because the name may refer to another image a moment later.
     pub id: String,
-    /// Places that it wants to be writable.
+    /// Guest paths that the image declares as volumes.
     pub volumes: Vec<String>,
 }
 
-/// Looks an image up in the engine's store.
+/// Looks up an image in the engine's store.
 pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFacts, ContainerError> {
     let found = match timeout(2 * PATIENCE, client.inspect_image(name.as_str())).await {
         Ok(Ok(found)) => found,
@@ -118,7 +118,7 @@ pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFa
         return Err(bad(&format!("it is not for {ours}")));
     }
     let volumes = found.config.and_then(|config| config.volumes).unwrap_or_default();
-    // Engines write them into texts of options.
+    // Engines write volume paths into option strings.
     if let Some(odd) = volumes.iter().find(|place| !place.starts_with('/') || place.contains([':', ',', '"'])) {
         return Err(bad(&format!("its volume {odd:?} is no plain path")));
     }
@@ -127,7 +127,7 @@ pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFa
     Ok(ImageFacts { name: name.clone(), id, volumes: volumes.into_iter().collect() })
 }
 
-/// Fetches an image from its registry, telling how far it came: bytes done and, where known, of how many.
+/// Pulls an image from its registry, and reports progress to `told`: the bytes done and, if known, the total.
 pub(crate) async fn pull(
     client: &Docker,
     name: &ImageName,
@@ -164,7 +164,7 @@ fn not_pulled(name: &ImageName, error: ContainerError) -> ContainerError {
     }
 }
 
-/// Every image that has a name.
+/// Returns every image that has a name.
 pub(crate) async fn list(client: &Docker) -> Result<Vec<LocalImage>, ContainerError> {
     let options = ListImagesOptionsBuilder::default().build();
     let found = client.list_images(Some(options)).await.map_err(ContainerError::call("list images"))?;

@@ -1,4 +1,4 @@
-//! One container, from its making to its removal.
+//! One container, from its creation to its removal.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ use places::{PRIVATE, own};
 use removal::Removal;
 pub(crate) use removal::remove;
 
-/// The image's own variables that a job gets: where its programs are, and what language they speak.
+/// Variables of the image that a job inherits: the search path for programs, and the locale.
 const FROM_IMAGE: [&str; 3] = ["PATH", "LANG", "LC_ALL"];
 
 /// A container that is ready for a job.
@@ -52,34 +52,34 @@ pub(crate) struct ContainerInstance {
     image: ImageFacts,
     user: JobUser,
     granted: Granted,
-    /// Where a language finds its packages, if there are any.
+    /// Directories in which the language finds its packages.
     packages: Vec<GuestPath>,
     scratch: InstanceScratch,
-    /// The ways out that it was made with.
+    /// Port forwards with which the container was created.
     doors: Doors,
-    /// Where inside the certificate authorities are.
+    /// Guest path of the certificate authorities.
     authorities: Option<&'static str>,
     startup: Duration,
-    /// What goes on beside the job and is waited for at the end.
+    /// Background work, which `close` waits for.
     beside: Option<tokio::task::JoinHandle<()>>,
-    /// What is done once the job is over.
+    /// Work to do once the job is over.
     afterwards: Option<Box<dyn FnOnce() + Send>>,
-    /// What parses its job's TypeScript.
+    /// Parser for the job's TypeScript.
     analyzer: Option<Analyzer>,
 }
 
 impl ContainerInstance {
-    /// Lets something go on beside the job, for as long as that takes.
+    /// Sets background work that may continue beside the job.
     pub(crate) fn meanwhile(&mut self, work: tokio::task::JoinHandle<()>) {
         self.beside = Some(work);
     }
 
-    /// Has something done once the job is over.
+    /// Sets work to do once the job is over.
     pub(crate) fn afterwards(&mut self, work: impl FnOnce() + Send + 'static) {
         self.afterwards = Some(Box::new(work));
     }
 
-    /// Has the job's TypeScript parsed by this analyzer.
+    /// Sets the analyzer that parses the job's TypeScript.
     pub(crate) fn analyzing(&mut self, analyzer: Analyzer) {
         self.analyzer = Some(analyzer);
     }
@@ -131,7 +131,7 @@ impl ContainerInstance {
             }
             None => NetUse::default(),
         };
-        // Also of a job that cannot be told of: nothing looks any more at what is removed.
+        // Also for a job whose outcome is unknown, so that no measurement runs on directories that are being removed.
         let left = match &mut watch {
             Some(watch) => Some(watch.left().await),
             None => None,
@@ -141,7 +141,7 @@ impl ContainerInstance {
         let told = match ended {
             Ok(mut ended) => {
                 if let (Some(ended), false) = (&mut ended, self.engine.facts.own_groups) {
-                    // What was counted is everybody's who shares the group.
+                    // The counters include all other processes in the shared cgroup.
                     ended.evidence = Evidence::default();
                 }
                 self.report(job, (ended.as_ref(), stop), (began, full)).await.map(|report| (report, ended))
@@ -173,14 +173,14 @@ impl ContainerInstance {
         Ok(report)
     }
 
-    /// What goes through the doors, if there are any.
+    /// Creates the connections through the port forwards, if there are port forwards.
     fn ways(&self, job: &Job) -> Option<Ways> {
         let rules = NetRules(job.grants.net.clone());
         let egress = Egress::new(rules, EgressLimits::of(&job.limits), Dialer::Direct);
         (!self.doors.is_none()).then(|| Ways::new(egress, self.doors.targets()))
     }
 
-    /// How it ended, from the agent's word or, where it fell silent, from the engine's.
+    /// Creates the report of a job, from the agent's report of the end or, without one, from the engine's.
     async fn report(
         &mut self,
         job: &Job,
@@ -210,18 +210,19 @@ impl ContainerInstance {
         Ok(report)
     }
 
-    /// The end of a job whose agent is gone: what the engine says of the container.
+    /// Returns the outcome of a job whose agent is gone, from the engine's state of the container.
     async fn outcome_by_engine(&mut self, stop: Option<HostStop>) -> Result<Outcome, ContainerError> {
         use crate::classify::HostStop::{Cancelled, Limit};
         if let Some(stop) = stop {
-            // It was ended from here, unless nobody heard that: then what became of it is not known.
+            // The host has stopped the job. If the engine does not confirm that the container is dead, the outcome is
+            // unknown.
             self.container.killed().await?;
             return Ok(match stop {
                 Cancelled => Outcome::Cancelled,
                 Limit(kind) => Outcome::LimitHit(kind),
             });
         }
-        // Somebody removed it, which kills what is in it.
+        // A container that no longer exists was removed by another process, which kills its processes.
         let lent = self.container.is_elsewhere();
         let no_status = if lent { None } else { Some(0) };
         let Some(state) = last_state(&self.engine.client, self.container.id(), no_status).await? else {
@@ -229,9 +230,10 @@ impl ContainerInstance {
         };
         match (state.oom_killed, state.exit_code) {
             (Some(true), _) => Ok(Outcome::LimitHit(codebox_core::LimitKind::Memory)),
-            // Somebody killed the container: the engine's user, or the kernel without the engine's notice.
+            // The container was killed from outside: by a user of the engine, or by the kernel without the engine's
+            // notice.
             (_, Some(137)) => Ok(Outcome::Signalled(9)),
-            // Its agent's host has gone, and is not this process.
+            // The agent's connection to its host has ended, and the host is another process.
             (_, Some(0)) if lent => Err(ContainerError::Lost {
                 doing: "carry its streams",
                 source: "the process that keeps containers ready has ended; run it again".into(),
@@ -263,7 +265,7 @@ impl ContainerInstance {
         Ok(dirs)
     }
 
-    /// Puts a job's files into the private directories; they must not replace anything of the user's.
+    /// Writes a job's files into the private directories. The files must not replace a file of the user.
     fn put_files(&mut self, job: &Job) -> Result<Before, ContainerError> {
         let mut before = Before::new();
         for file in &job.files {
@@ -290,7 +292,8 @@ impl ContainerInstance {
         Ok(before)
     }
 
-    /// What the job changed in its working directory, brought out where the job says so.
+    /// Returns the files that the job has changed in its working directory, and copies them to the job's output
+    /// directory if it has one.
     fn collect(&mut self, job: &Job, since: std::time::SystemTime, before: &Before, budget: Budget) -> FileChanges {
         let at = GuestPath::work();
         let (dir, owner) = match self.granted.binds.iter().find(|bind| bind.guest == at.as_str()) {
@@ -302,20 +305,20 @@ impl ContainerInstance {
     }
 }
 
-/// The whole environment of a job.
+/// Returns the whole environment of a job.
 fn environment(
     job: &Job,
     packages: &[GuestPath],
     doors: impl IntoIterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
     let home = [("HOME".to_owned(), "/tmp".to_owned())];
-    // What the job has itself goes before what it is given.
+    // The job's own variables take precedence over the defaults.
     let own = job.env.iter().map(|(name, value)| (name.clone(), value.clone()));
     let mut all: BTreeMap<String, String> = home.into_iter().chain(doors).chain(own).collect();
     if job.language == Language::Python && !packages.is_empty() {
         let path = all.entry("PYTHONPATH".to_owned()).or_default();
         for place in packages {
-            // An empty part would be the working directory.
+            // An empty part would mean the working directory.
             let before = if path.is_empty() { "" } else { ":" };
             *path = format!("{path}{before}{place}");
         }

@@ -1,4 +1,4 @@
-//! What tells a container of ours from everybody else's, and whose it is.
+//! Labels that identify the containers of codebox and their owners.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,18 +8,18 @@ use sha2::{Digest as _, Sha256};
 
 use crate::home_secret::HomeSecret;
 
-/// The place below which its owner keeps private directories: another user's codebox has another.
+/// Label for the home, below which the owner keeps its private directory. Each user's codebox has its own home.
 pub(crate) const HOME: &str = "codebox.home";
-/// The owner: the name of its private directory, whose lock it holds as long as it lives.
+/// Label for the owner: the name of the private directory whose lock the owner holds as long as it lives.
 pub(crate) const OWNER: &str = "codebox.owner";
-/// The boot in which it was made: an owner of an earlier one is dead.
+/// Label for the boot in which the container was created. Owners of earlier boots are dead.
 pub(crate) const BOOT: &str = "codebox.boot";
-/// The proof that this home made the container: see [`HomeSecret::proof`].
+/// Label for the proof that this home created the container: see [`HomeSecret::proof`].
 pub(crate) const PROOF: &str = "codebox.proof";
-/// When it is over at the latest, in seconds since 1970, if ever.
+/// Label for the time at which the container is over at the latest, in seconds since 1970, if it has a limit.
 pub(crate) const DEADLINE: &str = "codebox.deadline";
 
-/// Whose containers are made and swept.
+/// Owner of containers: its home, its name, and its boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub home: String,
@@ -28,13 +28,13 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// The owner that has its private directory here.
+    /// Returns the owner whose private directory is `scratch`.
     pub(crate) fn at(scratch: &Path) -> Self {
         let name = scratch.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Self { home: home_of(scratch.parent().unwrap_or(scratch)), name, boot: boot() }
     }
 
-    /// The labels of the container `container` that lives for at most `life`.
+    /// Returns the labels of the container `container` that lives for at most `life`.
     pub(crate) fn labels(
         &self,
         container: &str,
@@ -54,7 +54,7 @@ impl Owner {
     }
 }
 
-/// Draws the name of a container of the owner `owner`.
+/// Generates a random name for a container of the owner `owner`.
 pub(crate) fn container_name(owner: &str) -> String {
     format!("codebox-{owner}-{:08x}", rand::random::<u32>())
 }
@@ -68,14 +68,14 @@ pub(crate) fn is_container_name(name: &str, owner: &str) -> bool {
     })
 }
 
-/// A home's name in labels: no path of the host's is told to an engine.
+/// Returns the name of a home for labels. It is a hash, so that the engine does not learn a path of the host.
 pub(crate) fn home_of(parent: &Path) -> String {
     let canonical = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
     let digest = Sha256::digest(canonical.as_os_str().as_encoded_bytes());
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The kernel's name of this boot; empty where there is none.
+/// Returns the kernel's id of this boot, or an empty string if there is none.
 pub(crate) fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What an engine says of a container whose line has ended.
+//! The last state of a container whose connection has ended, as the engine reports it.
 
 use std::time::Duration;
 
@@ -10,17 +10,18 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::engine::PATIENCE;
 use crate::error::ContainerError;
 
-/// What was asked.
+/// The operation in error messages.
 const DOING: &str = "tell how a container ended";
 
-/// The time between two questions.
+/// Pause between two queries.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How a container ended; nothing where it is there no more.
+/// Returns the last state of a container, or `None` if the container no longer exists.
 ///
-/// For a moment it may still be told as running, by Podman as `stopped`, which is no status of the interface's and lasts
-/// until Podman has cleaned up after it, or with a status that stands for none, `no_status`: an agent whose host is there
-/// does not end by itself, with 0.
+/// Repeats the query while the state is not final, for at most `PATIENCE`. For a moment an engine may still report the
+/// container as running or with the exit code `no_status`, which stands for an unknown one: an agent does not exit with
+/// 0 while its host is connected. Podman may report `stopped`, which the API does not define, until Podman has cleaned
+/// up after the container.
 pub(crate) async fn last_state(
     client: &Docker,
     id: &str,

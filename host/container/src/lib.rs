@@ -1,10 +1,10 @@
-//! Runs jobs in containers of Podman and Docker, which are two values of one code path.
+//! Backend that runs jobs in Podman and Docker containers. Both engines share one code path.
 //!
-//! A job's container has one process of ours, the [agent](codebox_agent), which starts the job's program and passes its
-//! streams on. The container is made by `harden` with everything stated that an engine would otherwise
-//! choose by itself, and lives for one instance.
+//! A job's container has one process of codebox, the [agent](codebox_agent), which starts the job's program and
+//! forwards its streams. The module `harden` specifies every setting that an engine would otherwise choose by itself. A
+//! container lives for one instance.
 //!
-//! Types of bollard appear in no public signature.
+//! No type of bollard appears in a public signature.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]

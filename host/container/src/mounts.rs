@@ -1,4 +1,4 @@
-//! What of the host a container shows where.
+//! Bind mounts of host files and directories in a container.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::error::ContainerError;
 #[cfg(target_os = "linux")]
 use crate::owners::{Mounted, Swap};
 
-/// Where a program that is in no granted directory is put when /work is the user's.
+/// Guest directory for a program that is in no granted directory, if the user's directory is at /work.
 pub(crate) const PROGRAM_DIR: &str = "/run/codebox";
 
-/// The places of a job's own directories.
+/// Guest paths of a job's private directories.
 pub(crate) const PRIVATE_PLACES: [&str; 2] = ["/work", "/tmp"];
 
-/// A file or directory of the host in a container.
+/// A bind mount of a host file or directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bind {
     pub host: PathBuf,
@@ -29,10 +29,11 @@ pub(crate) struct Bind {
 }
 
 impl Bind {
-    /// As Podman takes it with options of a mount: no set-user-id programs, no devices. `None` where it cannot be said so.
+    /// Returns the bind as an option string for Podman, which forbids set-user-ID programs and devices. Returns `None`
+    /// for Docker, for binds other than writable private directories, and for paths that cannot be part of the string.
     ///
-    /// The interface that both engines have knows no such options, and Docker has no other. The text falls apart in a path
-    /// with a colon; those of codebox's own directories have none, unless the home's has.
+    /// The API that both engines share has no such options, and Docker has no other API. A path with a colon would
+    /// break the string; the paths of codebox's own directories have no colon unless the home's path has one.
     pub(crate) fn with_options(&self, flavour: Flavour) -> Option<String> {
         let is_private = self.access == Access::ReadWrite && PRIVATE_PLACES.contains(&self.guest.as_str());
         let host =
@@ -41,9 +42,10 @@ impl Bind {
         (flavour == Flavour::Podman && is_private).then(|| format!("{host}:{guest}:rw,nosuid,nodev,rprivate,bind"))
     }
 
-    /// As the engines take it: never as a text of parts, which a name with a colon would fall apart in.
+    /// Returns the bind as a structured mount and not as a string, which a colon in a path would break.
     ///
-    /// Podman writes what it is given into a text of options all the same, in which a comma begins the next one.
+    /// Podman still converts the mount to an option string, in which a comma starts the next option, so such paths are
+    /// refused.
     pub(crate) fn lower(&self, flavour: Flavour) -> Result<Mount, ContainerError> {
         let is_odd = |c: char| matches!(c, ',' | '"') || c.is_control();
         if flavour == Flavour::Podman && (self.guest.contains(is_odd) || self.host.to_string_lossy().contains(is_odd)) {
@@ -59,7 +61,7 @@ impl Bind {
             read_only: Some(self.access == Access::ReadOnly),
             bind_options: Some(MountBindOptions {
                 propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
-                // What is mounted below it on the host is not shown.
+                // Mounts below the directory on the host are not visible in the container.
                 non_recursive: Some(true),
                 ..MountBindOptions::default()
             }),
@@ -68,7 +70,7 @@ impl Bind {
     }
 }
 
-/// The granted directories as binds, and what keeps them so.
+/// The granted directories as binds, and the mounts that the binds need.
 #[derive(Default)]
 pub(crate) struct Granted {
     pub binds: Vec<Bind>,
@@ -77,8 +79,8 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
-    /// Makes granted directories ready for the job's user; `points` is where mounts may be made, and `name` a prefix that
-    /// nobody else uses there.
+    /// Prepares granted directories for the job's user. Mounts are created below `points`, and `name` is a prefix that
+    /// is unique there.
     pub(crate) fn new(
         dirs: &[DirGrant],
         user: &JobUser,
@@ -132,13 +134,13 @@ impl Granted {
         Ok(self)
     }
 
-    /// What another process has made ready, and keeps so.
+    /// Returns the binds that another process has prepared and keeps mounted.
     pub(crate) fn lent(binds: Vec<Bind>) -> Self {
         Self { binds, ..Self::default() }
     }
 
-    /// Which limits do not cover what is written to granted directories: nobody knows what was in them before, and to find
-    /// out can take longer than the job.
+    /// Returns the limits that do not cover writes to granted directories. The directories' content before the job is
+    /// unknown, and measuring it can take longer than the job.
     pub(crate) fn uncovered(&self) -> BTreeMap<LimitKind, String> {
         let writable = self.binds.iter().filter(|bind| bind.access == Access::ReadWrite);
         let places: Vec<&str> = writable.map(|bind| bind.guest.as_str()).collect();
@@ -149,7 +151,7 @@ impl Granted {
         [LimitKind::Disk, LimitKind::Files].map(|kind| (kind, what.clone())).into()
     }
 
-    /// Whether a granted directory appears at this very place.
+    /// Returns true if a granted directory is mounted at exactly this path.
     pub(crate) fn covers(&self, guest: &GuestPath) -> bool {
         self.binds.iter().any(|bind| bind.guest == guest.as_str())
     }

@@ -1,4 +1,4 @@
-//! What engines said of themselves, kept between runs: one of them takes half a second to say it.
+//! Cache of engine facts between runs. One of the engines takes half a second to report its facts.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,13 +13,13 @@ use crate::discover::Place;
 use crate::facts::EngineFacts;
 use crate::labels::boot;
 
-/// How long something kept is believed; an engine can be configured anew without another version.
+/// Lifetime of a cached entry. The configuration of an engine can change without a new version.
 const FRESH: Duration = Duration::from_secs(3600);
 
-/// How long an engine that did not answer is not asked again. Both backends look at the same places.
+/// Time for which an engine that did not answer is not queried again. Both backends try the same addresses.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A folder with a file for each engine, and the places of those that did not answer this process.
+/// Cache directory with one file per engine, and the addresses that did not answer this process.
 #[derive(Debug)]
 pub(crate) struct Notes {
     folder: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Notes {
 
 #[derive(Serialize, Deserialize)]
 struct Note {
-    /// Which socket it was: an engine that is started anew has another.
+    /// Identity of the socket, which changes when the engine is restarted.
     socket: String,
     boot: String,
     facts: EngineFacts,
@@ -40,20 +40,20 @@ impl Notes {
         Self { folder, boot: boot(), silent: Mutex::default() }
     }
 
-    /// Remembers that whoever listens at a place did not answer.
+    /// Records that the engine at an address did not answer.
     pub(crate) fn silent(&self, place: &Place) {
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         silent.retain(|(other, _)| other != place);
         silent.push((place.clone(), Instant::now()));
     }
 
-    /// Whether it did not answer a moment ago.
+    /// Returns true if the engine at an address has recently not answered.
     pub(crate) fn is_silent(&self, place: &Place) -> bool {
         let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         silent.iter().any(|(other, since)| other == place && since.elapsed() < SILENCE)
     }
 
-    /// What was kept of the engine at a place, if the same socket is still there.
+    /// Returns the cached facts about the engine at an address, if they are fresh and the socket is the same.
     pub(crate) fn read(&self, place: &Place) -> Option<EngineFacts> {
         let path = self.path(place);
         let age = fs::symlink_metadata(&path).ok()?.modified().ok()?.elapsed().ok()?;
@@ -62,7 +62,7 @@ impl Notes {
         (age < FRESH && same).then_some(note.facts)
     }
 
-    /// Keeps it; where that fails it is asked again next time.
+    /// Caches facts. If writing fails, the engine is queried again next time.
     pub(crate) fn write(&self, place: &Place, facts: &EngineFacts) {
         let Some(socket) = socket(place) else { return };
         let note = Note { socket, boot: self.boot.clone(), facts: facts.clone() };
@@ -83,7 +83,8 @@ impl Notes {
     }
 }
 
-/// What tells a socket from one that was there before it; engines elsewhere are always asked.
+/// Returns the identity of a socket, which a new socket at the same path does not share. Engines at other addresses
+/// have none and are always queried.
 #[cfg(unix)]
 fn socket(place: &Place) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! Mounts that show root's files as a job's: what the job makes there is root's outside.
+//! ID-mapped mounts that show root's files as the job's. Files that the job creates there belong to root on the host.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -11,11 +11,11 @@ use codebox_files::ProgramFile;
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 
-/// A user namespace in which root and a job's user change places; used for mounts only.
+/// A user namespace that swaps root and a job's user, used only for mounts.
 pub(crate) struct Swap(OwnedFd);
 
 impl Swap {
-    /// A namespace for the job's user. `agent` is the program that holds it while it is made.
+    /// Creates a namespace for the job's user. `agent` is the program that keeps the namespace alive during creation.
     pub(crate) fn with(user: u32, agent: &ProgramFile) -> io::Result<Self> {
         let mut holder = agent.command();
         let mut holder = holder.arg("hold").env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -29,7 +29,7 @@ impl Swap {
         let mut byte = [0];
         holder.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.read_exact(&mut byte)?;
         let of = |file: &str| format!("/proc/{}/{file}", holder.id());
-        // On disk, inside the mount, how many: everybody but the two is who he is.
+        // User on disk, user in the mount, number of users. All users except the two are unchanged.
         let rest = u32::MAX - user - 1;
         let map = format!("0 {user} 1\n1 1 {}\n{user} 0 1\n{} {} {rest}\n", user - 1, user + 1, user + 1);
         fs::write(of("uid_map"), &map)?;
@@ -37,11 +37,11 @@ impl Swap {
         Ok(Self(fs::File::open(of("ns/user"))?.into()))
     }
 
-    /// Mounts `directory` at `point`, an empty directory, with the two users changed about.
+    /// Mounts `directory` at `point`, a new empty directory, with the two users swapped.
     pub(crate) fn mount(&self, directory: &Path, point: &Path, access: Access) -> io::Result<Mounted> {
         let flags =
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-        // No part of the path may have become a link since it was admitted.
+        // Fails if a part of the path has become a symbolic link since admission.
         let directory = codebox_files::open_linkless(directory)?;
         let tree = open_tree(&directory, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?;
         let mut set = libc::MOUNT_ATTR_IDMAP | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
@@ -62,12 +62,12 @@ impl Swap {
     }
 }
 
-/// Changes what a mount that nobody sees yet is like.
+/// Sets the attributes of a mount that is not yet attached to the file system.
 #[expect(unsafe_code, reason = "no crate in use offers this call")]
 fn set_attributes(tree: &OwnedFd, attributes: &libc::mount_attr) -> io::Result<()> {
     let tree: BorrowedFd<'_> = std::os::fd::AsFd::as_fd(tree);
-    // SAFETY: the descriptor is open for the call, the path is a terminated empty string, which with AT_EMPTY_PATH names
-    // the descriptor itself, and the structure is read only, for exactly the size that is told.
+    // SAFETY: the descriptor is open for the call. The path is a NUL-terminated empty string, which with AT_EMPTY_PATH
+    // refers to the descriptor itself. The kernel only reads the structure, within exactly the size that is passed.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -81,7 +81,7 @@ fn set_attributes(tree: &OwnedFd, attributes: &libc::mount_attr) -> io::Result<(
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A mount of ours; undone when the value is dropped.
+/// A mount of this process, unmounted on drop.
 pub(crate) struct Mounted {
     point: PathBuf,
 }
@@ -98,9 +98,10 @@ impl Drop for Mounted {
     }
 }
 
-/// Takes a mount away and the empty directory that it was on. Never looks into it: it is the user's.
+/// Unmounts `point` and removes the empty directory below the mount. Never reads the content, which belongs to the
+/// user.
 pub(crate) fn undo(point: &Path) {
     let _ = unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
-    // Fails on a directory that still shows something.
+    // Fails if another mount still covers the directory.
     let _ = fs::remove_dir(point);
 }

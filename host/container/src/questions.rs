@@ -1,4 +1,4 @@
-//! What a job's programs ask the host, while the job goes on.
+//! Queries of a job's programs to the host while the job runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use tokio::sync::Semaphore;
 
 use crate::error::ContainerError;
 
-/// The longest that a question may take. What its text may take ends long before.
+/// Timeout of a query. The analyzer's own timeout for the text is much shorter.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Most threads that wait for the analyzer on behalf of one job.
+/// Most threads of one job that wait for the analyzer.
 const WORKERS: usize = 4;
 
-/// Takes the types out of one job's TypeScript, within what the job may take.
+/// Strips the types from a job's TypeScript, within the job's limits.
 #[derive(Clone)]
 pub(crate) struct Stripper {
     analyzer: Option<Analyzer>,
@@ -30,18 +30,18 @@ pub(crate) struct Stripper {
 }
 
 impl Stripper {
-    /// A stripper for a job with these limits.
+    /// Creates a stripper for a job with these limits.
     pub(crate) fn new(analyzer: Option<Analyzer>, limits: &Limits) -> Self {
         let memory = limits.memory.at().map(|size| size.get());
         Self { analyzer, memory, cpu: limits.cpu.at(), used: Arc::default() }
     }
 
-    /// The processor time that it has taken.
+    /// Returns the processor time that the stripper has used.
     pub(crate) fn used(&self) -> Duration {
         Duration::from_nanos(self.used.load(Ordering::Relaxed))
     }
 
-    /// A program without its types.
+    /// Returns a program without its types, or an error message.
     pub(crate) async fn program(&self, file: &str, text: &str) -> Result<String, String> {
         let request = StripRequest { file: file.to_owned(), text: text.to_owned() };
         let stripper = self.clone();
@@ -57,7 +57,7 @@ impl Stripper {
     }
 }
 
-/// The questions of a job that have no answer yet, each on its own. Dropped, they are forgotten.
+/// Queries of a job that have no answer yet, each a separate future. Dropping the value cancels them.
 pub(crate) struct Questions {
     open: FuturesUnordered<BoxFuture<'static, (u32, Vec<u8>)>>,
     workers: Arc<Semaphore>,
@@ -65,20 +65,22 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
-    /// No questions yet, of a job whose TypeScript goes to this stripper.
+    /// Creates an empty set of queries for a job whose TypeScript this stripper handles.
     pub(crate) fn new(stripper: Stripper) -> Self {
         Self { open: FuturesUnordered::new(), workers: Arc::new(Semaphore::new(WORKERS)), stripper }
     }
 
-    /// Returns true if the answers alone took more processor time than the job may.
+    /// Returns true if the answers alone have used more processor time than the job's limit.
     pub(crate) fn is_over_cpu(&self) -> bool {
         self.stripper.cpu.is_some_and(|most| self.stripper.used() >= most)
     }
 
-    /// Sets about a question, which can hold anything. One more than an agent passes on is not looked at.
+    /// Starts a query, whose content is untrusted. A query beyond the number that an agent may forward gets an empty
+    /// answer.
     ///
     /// # Errors
-    /// When the agent goes on all the same: refusals wait to be sent, and an agent of ours does not add to them.
+    /// Returns an error if the agent sends even more queries. Refusals wait to be sent, and our agent does not add to
+    /// them.
     pub(crate) fn ask(&mut self, number: u32, question: Vec<u8>) -> Result<(), ContainerError> {
         if self.open.len() >= 2 * MAX_ASKED {
             return Err(ContainerError::Agent(format!("it asked more than {} questions at once", 2 * MAX_ASKED)));
@@ -94,7 +96,8 @@ impl Questions {
         Ok(())
     }
 
-    /// The next answer, empty for a question that is none; never, while nothing is asked. The wait can be given up.
+    /// Waits for the next answer, which is empty for an invalid query. Never completes without an open query. Cancel
+    /// safe.
     pub(crate) async fn answered(&mut self) -> (u32, Vec<u8>) {
         match self.open.next().await {
             Some(answered) => answered,
@@ -105,7 +108,7 @@ impl Questions {
 
 async fn answer(question: Vec<u8>, workers: Arc<Semaphore>, stripper: Stripper) -> Vec<u8> {
     let work = async {
-        // Never closed.
+        // The semaphore is never closed.
         let worker = workers.acquire_owned().await.ok()?;
         let work = tokio::task::spawn_blocking(move || {
             let _worker = worker;
@@ -121,7 +124,7 @@ async fn answer(question: Vec<u8>, workers: Arc<Semaphore>, stripper: Stripper) 
 mod tests {
     use super::*;
 
-    /// Questions that are answered by a real analyzer, kept in the directory.
+    /// Creates a set of queries with a real analyzer, which is kept in the directory.
     fn questions() -> (tempfile::TempDir, Questions) {
         let dir = tempfile::tempdir().expect("a directory");
         let analyzer = Analyzer::below(&dir.path().join("programs"));
@@ -153,7 +156,7 @@ mod tests {
     #[tokio::test]
     async fn no_more_are_at_work_than_an_agent_may_pass_on() {
         let (_dir, mut questions) = questions();
-        // Nobody works at them, so they stay open.
+        // All workers are busy, so the queries stay open.
         let busy = Arc::clone(&questions.workers).acquire_many_owned(WORKERS as u32).await;
         for number in 0..=MAX_ASKED as u32 {
             questions.ask(number, br#"{"file": "a.ts", "text": "1"}"#.to_vec()).expect("room");

@@ -1,4 +1,4 @@
-//! The line to an agent, carried by the engine.
+//! The connection to an agent, which the engine carries.
 
 use std::pin::Pin;
 
@@ -14,20 +14,20 @@ mod tells;
 
 pub(crate) use tells::Tells;
 
-/// What the line is for, in errors.
+/// The operation in error messages.
 const CARRY: &str = "carry its streams";
 
-/// Most bytes kept of what the agent says on its standard error, which is why it ended.
+/// Most bytes kept of the agent's standard error, which holds the reason for its end.
 const MAX_COMPLAINT: usize = 4096;
 
-/// Both directions of an attached container. Whoever speaks goes on hearing: an engine may carry one direction only as long
-/// as somebody takes the other.
+/// Both directions of an attached container. A sender must continue to read, because an engine may carry one direction
+/// only while the other is read.
 pub(crate) struct Talk {
     pub hears: Hears,
     pub tells: Tells,
 }
 
-/// What the agent says.
+/// The agent's events.
 pub(crate) struct Hears {
     output: Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
     decoder: Decoder,
@@ -48,7 +48,7 @@ impl Talk {
         Self { hears, tells: Tells::to(input) }
     }
 
-    /// A line that somebody else carries on, in both directions.
+    /// Creates a connection to an agent through another process, which forwards both directions.
     pub(crate) fn through(line: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
         let (output, input) = tokio::io::split(line);
         let output = futures_util::stream::unfold(output, async |mut output| {
@@ -65,7 +65,7 @@ impl Talk {
         Self::of(Box::pin(output), Box::pin(input))
     }
 
-    /// Carries the line on for somebody else, until that one ends it.
+    /// Forwards the connection for another process, until that process closes it.
     pub(crate) async fn carry(&mut self, line: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
         let Self { hears: Hears { output, .. }, tells } = self;
         let input = tells.input();
@@ -73,7 +73,8 @@ impl Talk {
         let orders = async {
             let mut buffer = vec![0; 64 << 10];
             while let Ok(count @ 1..) = from.read(&mut buffer).await {
-                // An agent that is gone takes no orders; whoever gives them may still want to know what became of it.
+                // An agent that has ended accepts no requests, but the other process may still want to know how the
+                // agent ended.
                 let _ = input.write_all(&buffer[..count]).await;
                 let _ = input.flush().await;
             }
@@ -81,7 +82,7 @@ impl Talk {
         let words = async {
             while let Some(Ok(said)) = output.next().await {
                 if let LogOutput::StdOut { message } | LogOutput::Console { message } = said {
-                    // Somebody who does not listen any more ends the line.
+                    // A process that no longer reads closes the connection.
                     let _ = to.write_all(&message).await;
                 }
             }
@@ -95,12 +96,12 @@ impl Talk {
         orders.await;
     }
 
-    /// The agent's next word; nothing when the line has ended. The wait can be given up and taken up again.
+    /// Returns the agent's next event, or `None` at the end of the connection. Cancel safe.
     pub(crate) async fn word(&mut self) -> Result<Option<Word>, ContainerError> {
         self.hears.word().await
     }
 
-    /// Tells the agent something, and waits until it is on its way.
+    /// Sends a request to the agent, and waits until it is written.
     pub(crate) async fn order(&mut self, order: &Order) -> Result<(), ContainerError> {
         self.tells.tell(order);
         while !self.tells.is_done() {
@@ -109,18 +110,18 @@ impl Talk {
         Ok(())
     }
 
-    /// Why the line ended before its time; see [`Hears::broken`].
+    /// Returns the error for a connection that ended too early; see [`Hears::broken`].
     pub(crate) fn broken(&self, doing: &'static str, how: &str) -> ContainerError {
         self.hears.broken(doing, how)
     }
 }
 
 impl Hears {
-    /// The agent's next word; nothing when the line has ended. The wait can be given up and taken up again.
+    /// Returns the agent's next event, or `None` at the end of the connection. Cancel safe.
     pub(crate) async fn word(&mut self) -> Result<Option<Word>, ContainerError> {
         loop {
             match self.decoder.next_frame() {
-                // The agent and its host are of one build: whoever carries their words changed them.
+                // The agent and its host are from one build, so the data was changed on the way.
                 Err(error) => return Err(garbled(error.to_string())),
                 Ok(Some(frame)) => {
                     let kind = frame.kind;
@@ -137,14 +138,16 @@ impl Hears {
                     self.complaint.extend(message.iter().take(room));
                 }
                 Some(Ok(LogOutput::StdOut { message })) => self.decoder.push(&message),
-                // There is no terminal, so these are the bytes of a mark or a piece that broke off; they are no words.
+                // Without a terminal, these are bytes of an incomplete stream header or chunk of the engine. They are
+                // not events.
                 Some(Ok(LogOutput::Console { .. })) => return Err(garbled("it broke off in a piece".to_owned())),
                 Some(Ok(LogOutput::StdIn { .. })) => {}
             }
         }
     }
 
-    /// Why the line ended before its time: an agent that ends by itself says why, and a line that is cut does not.
+    /// Returns the error for a connection that ended too early. An agent that exits by itself gives the reason on its
+    /// standard error; a broken connection does not.
     pub(crate) fn broken(&self, doing: &'static str, how: &str) -> ContainerError {
         let complaint = one_line(&String::from_utf8_lossy(&self.complaint));
         match complaint.as_str() {
@@ -154,7 +157,7 @@ impl Hears {
     }
 }
 
-/// What came over the line was not what the agent said.
+/// Returns the error for data that differs from what the agent has sent.
 fn garbled(why: String) -> ContainerError {
     ContainerError::Lost { doing: CARRY, source: why.into() }
 }

@@ -1,7 +1,7 @@
 'use strict'
-// Compiled under a name of Node's own kind, so that no stack of a program shows where it lies.
-// Takes the types out of modules as Node loads them, by asking the host: `agent ask` passes the question on and prints the
-// answer, whose first line is JSON (`map` or `error`) and whose rest is the program.
+// Strips the types from modules as Node loads them. `agent ask` sends a query to the host and prints the answer: a line
+// of JSON with `map` or `error`, then the program. This file is compiled under a name like those of Node's own modules,
+// so that stack traces of a program do not show its path.
 const { execFileSync } = require('node:child_process')
 const fs = require('node:fs')
 const Module = require('node:module')
@@ -26,7 +26,7 @@ function strip(file) {
     const at = line ? `${file}:${line}:${column}\n${text.split('\n')[line - 1] ?? ''}\n${' '.repeat(Math.max(column - 1, 0))}^\n` : `${file}\n`
     const told = `${at}\nSyntaxError: ${message}`
     if (isEntry) {
-      // Nobody can catch it, and thrown it would show this file.
+      // No program can catch the error, and throwing it would show this file in the stack trace.
       fs.writeSync(2, `${told}\n`)
       process.exit(1)
     }
@@ -36,7 +36,7 @@ function strip(file) {
   return `${answer.slice(end + 1)}\n//# sourceMappingURL=data:application/json;base64,${Buffer.from(JSON.stringify(map)).toString('base64')}`
 }
 
-// As Node does for JavaScript: what the name or the nearest package says, else what the text is.
+// Returns the module format by Node's rules for JavaScript: from the file name, the nearest package.json, or the text.
 function format(file, code) {
   if (file.endsWith('.mts')) return 'module'
   if (file.endsWith('.cts')) return 'commonjs'
@@ -56,7 +56,7 @@ function format(file, code) {
   }
 }
 
-// `./x` and `./x.js` may mean a file with types.
+// The specifiers `./x` and `./x.js` may refer to a TypeScript file.
 const ENDINGS = ['.ts', '.tsx', '.mts', '.cts', '/index.ts', '/index.tsx']
 const TYPED_FOR = { '.js': ['.ts', '.tsx'], '.mjs': ['.mts'], '.cjs': ['.cts'], '.jsx': ['.tsx'] }
 

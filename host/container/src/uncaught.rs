@@ -1,14 +1,14 @@
-//! The error that ended a program, as its interpreter told it on standard error.
+//! The error that ended a program, from the text that its interpreter wrote to standard error.
 //!
-//! A container's interpreter is nobody's we know, so its text is all there is. It can be forged; that would say something
-//! wrong about the forger's own job.
+//! The interpreter in a container is not under our control, so its text is the only source. A job can forge the text,
+//! and would only misreport itself.
 
 use codebox_core::{GuestError, Language};
 
 /// Most lines of a traceback that are kept.
 const MOST: usize = 200;
 
-/// Bytes of the longest module name that is reported.
+/// Length limit for the name of a missing module, in bytes.
 const LONGEST_MODULE: usize = 256;
 
 /// Reads the last error that a program's interpreter wrote.
@@ -21,9 +21,9 @@ pub(crate) fn read(language: &Language, stderr: &[u8]) -> Option<GuestError> {
     }
 }
 
-/// Returns the module or package that an interpreter did not find, where that is the error which ended the program.
+/// Returns the module or package that an interpreter did not find, if that error ended the program.
 ///
-/// A file that the program names by its path is not a module of a package.
+/// A file that the program names by its path does not count as a module.
 pub(crate) fn missing_module(language: &Language, error: &GuestError) -> Option<String> {
     let quoted = |text: &str, before: &str| {
         let (name, _) = text.strip_prefix(before)?.split_once('\'')?;
@@ -50,7 +50,7 @@ fn python(text: &str) -> Option<GuestError> {
         // A syntax error in the program itself has no traceback before it.
         None => last(|line| line.starts_with("  File \""))?,
     };
-    // What it says may go on for more lines; its frames are indented.
+    // The message may continue on further lines. Frames are indented.
     let is_end = |line: &&str| !line.starts_with(' ') && head(line).is_some();
     let end = lines[begin + 1..].iter().position(is_end)? + begin + 1;
     let (name, _) = head(lines[end])?;
@@ -60,7 +60,7 @@ fn python(text: &str) -> Option<GuestError> {
     Some(GuestError { name, value, traceback: kept(&lines[begin..]), line })
 }
 
-/// The name before the colon of a line that tells an exception.
+/// Splits the line of an exception into the name before the colon and the message.
 fn head(line: &str) -> Option<(&str, &str)> {
     let (name, rest) = line.split_once(": ").unwrap_or((line, ""));
     let is_name = |name: &str| {
@@ -72,7 +72,7 @@ fn head(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && is_name(name)).then_some((name, rest))
 }
 
-/// The line number in `  File "x", line 3, in y`.
+/// Returns the line number in `  File "x", line 3, in y`.
 fn place(line: &str) -> Option<u32> {
     let rest = line.strip_prefix("  File \"")?;
     let (_, rest) = rest.rsplit_once("\", line ")?;
@@ -81,7 +81,8 @@ fn place(line: &str) -> Option<u32> {
 
 fn node(text: &str) -> Option<GuestError> {
     let lines: Vec<&str> = text.trim_end().lines().collect();
-    // The head stands above the stack, with an empty line above it or nothing; an error without a stack is its own line.
+    // The first line of an error is above the stack, after an empty line or at the start of the text. An error without
+    // a stack is a single line.
     let is_head =
         |line: &&str| name_of(line).is_some_and(|name| name.ends_with("Error") || name.ends_with("Exception"));
     let stack = lines.iter().position(|line| line.starts_with("    at "));
@@ -93,7 +94,7 @@ fn node(text: &str) -> Option<GuestError> {
     let head = lines[at].strip_prefix("Uncaught ").unwrap_or(lines[at]);
     let name = name_of(head)?;
     let value = head.split_once(": ").map_or("", |(_, value)| value);
-    // `file:3` above the excerpt that Node shows, or the first place of the stack that is not Node's.
+    // The line in `file:3` above the excerpt that Node shows, otherwise that of the first stack frame outside Node.
     let own = |line: &&&str| !line.contains("node:") && !line.starts_with("    at ");
     let above = lines[..at].iter().filter(own).find_map(|line| arrow_line(line));
     let places = lines[at..].iter().filter(|line| line.trim_start().starts_with("at ") && !line.contains("node:"));
@@ -106,7 +107,7 @@ fn node(text: &str) -> Option<GuestError> {
     })
 }
 
-/// The name that an error's first line begins with: `TypeError: no`, `Error [ERR_X]: no`, `Own`.
+/// Returns the name at the start of an error's first line: `TypeError: no`, `Error [ERR_X]: no`, `Own`.
 fn name_of(line: &str) -> Option<&str> {
     let line = line.strip_prefix("Uncaught ").unwrap_or(line);
     let name = line.split([':', ' ']).next()?;
@@ -115,7 +116,7 @@ fn name_of(line: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// The line number in `file:3` or `file:3:5`.
+/// Returns the line number in `file:3` or `file:3:5`.
 fn arrow_line(line: &str) -> Option<u32> {
     let (rest, last) = line.rsplit_once(':')?;
     let last: u32 = last.parse().ok()?;
@@ -123,7 +124,7 @@ fn arrow_line(line: &str) -> Option<u32> {
     Some(before.unwrap_or(last))
 }
 
-/// The line number in `    at f (file:3:5)`.
+/// Returns the line number in `    at f (file:3:5)`.
 fn stack_line(line: &str) -> Option<u32> {
     let place = line.trim_end_matches(')');
     let (rest, _column) = place.rsplit_once(':')?;

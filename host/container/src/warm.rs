@@ -1,12 +1,12 @@
-//! Containers that are ready before somebody asks for them.
+//! Warm containers, which are ready before a job needs them.
 //!
-//! A container's image, directories and memory are settled when it is made, so one that waits can serve only a job that
-//! would have had one of the very same [shape](shape::Shape). Each serves one job. Who asked for a shape says how many of it
-//! are to be ready from then on; a shape that nobody asks for is given up after a while.
+//! The image, the directories and the memory of a container are fixed at its creation, so a warm container can serve
+//! only a job of the same [shape](shape::Shape). Each container serves one job. A request for a shape also sets the
+//! number of containers of that shape to keep ready from then on. A shape that is not requested for a while is dropped.
 //!
-//! A process that lives long keeps them itself, in a [pool](pool::Pool). For processes that run one job and end, a
-//! [keeper](keeper) holds the pool: a process of the same user's, which lends a container by passing on the line to its agent.
-//! A keeper that dies takes its containers with it, as any owner does.
+//! A long-lived process keeps the containers itself, in a [pool](pool::Pool). For processes that run one job and exit,
+//! a [pool daemon](keeper) holds the pool: a process of the same user that lends a container by forwarding the
+//! connection to its agent. When a daemon dies, its containers end with it, as those of any owner do.
 
 mod folder;
 mod inherited;
@@ -28,8 +28,8 @@ pub(crate) use pool::Pool;
 pub(crate) use shape::Shape;
 pub(crate) use wire::{Asked, Lease};
 
-/// What tells this build of codebox from others: the program's own file, which an update replaces. What a container is made
-/// with is this program's, so no other one's is to be had.
+/// Returns an identifier of this build of codebox: the version, size and modification time of the program file, which
+/// an update replaces. A container belongs to the build that created it, and no other build may use it.
 pub(crate) fn build() -> String {
     let told = || {
         let path = std::env::current_exe().ok()?;
@@ -37,9 +37,9 @@ pub(crate) fn build() -> String {
         let changed = meta.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
         Some(format!("{} {} {}", env!("CARGO_PKG_VERSION"), meta.len(), changed.as_nanos()))
     };
-    // Nothing is like what cannot be told.
+    // An unknown build must not equal any other.
     told().unwrap_or_else(|| format!("unknown {:016x}", rand::random::<u64>()))
 }
 
-/// Starts a keeper for an engine, in a process of its own that gets this text on its standard input.
+/// Function that starts a pool daemon for an engine in a separate process, with the text as its standard input.
 pub type StartKeeper = Arc<dyn Fn(Flavour, &str) -> std::io::Result<()> + Send + Sync>;

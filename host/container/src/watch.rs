@@ -1,4 +1,4 @@
-//! Whether a job's private directories hold more than it may write.
+//! Enforcement of the limits on a job's private directories.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use codebox_files::{Ceiling, Dir, Used, measure};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
-/// The least time between two looks.
+/// Minimum pause between two measurements.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The most that a file system adds for an entry: a block.
+/// Most bytes that a file system uses for an entry: one block.
 const ENTRY: u64 = 4096;
 
-/// How many looks one after the other may miss something before the job is taken to hide it. One alone may: directories
-/// are moved while they are looked through.
+/// Number of consecutive incomplete measurements after which the job is considered to hide data. A single measurement
+/// may be incomplete, because directories are moved while they are measured.
 const BLIND: u32 = 5;
 
-/// The directories, and how much may be in them.
+/// The measurements of the directories, and their limits.
 pub(crate) struct Watch {
     over: Arc<Over>,
-    /// When to look again.
+    /// Time of the next measurement.
     next: Instant,
     looking: Option<JoinHandle<Look>>,
-    /// Looks in a row that missed something.
+    /// Number of consecutive incomplete measurements.
     blind: u32,
-    /// Directories that could not be looked into, once that is why the job is ended.
+    /// Number of unreadable directories, if they are the reason for ending the job.
     hidden: Option<u64>,
 }
 
@@ -35,14 +35,14 @@ struct Over {
     ceiling: Ceiling,
 }
 
-/// What a look came to.
+/// Result of a measurement.
 struct Look {
     used: Used,
     took: Duration,
 }
 
 impl Watch {
-    /// Nothing where neither bytes nor files are limited.
+    /// Creates a watch, or returns `None` if neither bytes nor files are limited.
     pub(crate) fn over(dirs: Vec<Dir>, limits: &Limits) -> Option<Self> {
         let ceiling =
             Ceiling { bytes: limits.disk.at().map(|size| size.get()), entries: limits.files.at().map(u64::from) };
@@ -56,8 +56,8 @@ impl Watch {
         })
     }
 
-    /// Looks again and again; ends when a limit is passed, or what may be beyond it is kept from being looked at. The wait
-    /// can be given up and taken up again.
+    /// Measures repeatedly. Returns when a limit is exceeded, or when the job keeps directories from being measured.
+    /// Cancel safe.
     pub(crate) async fn passed(&mut self) -> LimitKind {
         loop {
             if self.looking.is_none() {
@@ -69,7 +69,7 @@ impl Watch {
         }
     }
 
-    /// Looks, beside everything else, or goes on with a look that is under way.
+    /// Runs a measurement on a blocking thread, or waits for the one that is already running.
     async fn look(&mut self) -> Option<LimitKind> {
         let over = &self.over;
         let looking = self.looking.get_or_insert_with(|| {
@@ -81,15 +81,15 @@ impl Watch {
         });
         let looked = looking.await;
         self.looking = None;
-        // One that panicked saw nothing.
+        // A measurement that panicked has seen nothing.
         let Look { used, took } =
             looked.unwrap_or(Look { used: Used { unseen: 1, ..Used::default() }, took: Duration::ZERO });
-        // A tenth of the time at most, however much there is to look at.
+        // Measuring takes at most a tenth of the time, however large the directories are.
         self.next = Instant::now() + PAUSE.max(took * 9);
         self.judge(&used)
     }
 
-    /// The limit that is passed, or may well be.
+    /// Returns the limit that is exceeded, or may be exceeded.
     fn judge(&mut self, used: &Used) -> Option<LimitKind> {
         self.blind = if used.unseen > 0 { self.blind + 1 } else { 0 };
         let passed = self.over.passed(used);
@@ -100,9 +100,9 @@ impl Watch {
         passed
     }
 
-    /// What is there now that the job is over. Nothing looks any more afterwards.
+    /// Measures the directories after the end of the job. No measurement is running when the function returns.
     pub(crate) async fn left(&mut self) -> Left {
-        // Not two at one time: each opens what is closed, and closes it again.
+        // Two measurements must not overlap: each opens closed directories and closes them again.
         if let Some(looking) = self.looking.take() {
             let _ = looking.await;
         }
@@ -112,7 +112,7 @@ impl Watch {
         Left { full, bytes: (used.unseen == 0).then_some(used.bytes) }
     }
 
-    /// Why the job was ended that kept something from being looked at.
+    /// Returns the denial for a job that was ended because it kept directories from being measured.
     pub(crate) fn denial(&self) -> Option<Denial> {
         let count = self.hidden?;
         Some(Denial {
@@ -123,17 +123,17 @@ impl Watch {
     }
 }
 
-/// What a job's directories hold at its end.
+/// Content of a job's directories at its end.
 pub(crate) struct Left {
-    /// Whether there is no room left: what a job runs into whose writes fail.
+    /// The limit that leaves no room, if any. Writes of the job may have failed because of it.
     pub full: Option<LimitKind>,
-    /// What they take, where all of it was seen.
+    /// The size of the content in bytes, if all of it was measured.
     pub bytes: Option<u64>,
 }
 
 impl Over {
     fn passed(&self, used: &Used) -> Option<LimitKind> {
-        // What directories themselves take is no doing of the job's, and a file that is just as long as may be is no breach.
+        // The job is not responsible for the size of directories, and a file may be exactly as long as the limit.
         let own = ENTRY.saturating_mul(used.entries.saturating_add(2));
         if self.ceiling.bytes.is_some_and(|most| used.bytes > most.saturating_add(own)) {
             return Some(LimitKind::Disk);
@@ -144,7 +144,7 @@ impl Over {
     fn used(&self) -> Used {
         let mut sum = Used::default();
         for dir in &self.dirs {
-            // Up to twice the ceiling, so that what is a little over it is seen for what it is.
+            // Measured up to twice the ceiling, so that a total slightly above it is measured completely.
             let twice = Ceiling { bytes: self.ceiling.bytes.map(|most| most.saturating_mul(2)), ..self.ceiling };
             let used = measure(dir, twice);
             sum.bytes = sum.bytes.saturating_add(used.bytes);

@@ -6,7 +6,7 @@ use codebox_agent::frame::Decoder;
 
 use super::*;
 
-/// The host's end of a line.
+/// The host's end of the connection to the agent.
 struct Host {
     words: UnixStream,
     decoder: Decoder,
@@ -76,7 +76,7 @@ fn a_program_says_no_more_than_the_host_has_room_for() {
         heard += bytes.len();
     }
     assert_eq!(heard, WINDOW);
-    // Another one is served meanwhile, and before anything more of the first.
+    // A second connection is accepted in the meantime, before more data of the first is sent.
     let _second = TcpStream::connect((door.address, door.port)).expect("the door is open");
     let Word::Knock(other, _) = host.word() else { panic!("more than there was room for") };
     assert_ne!(number, other);
@@ -99,7 +99,7 @@ fn a_new_job_has_nothing_of_the_one_before() {
     assert!(doors.open(&[], &line).is_err());
 }
 
-/// Programs that are gone: one that closed, one that hung up on an answer, one that nobody let in yet.
+/// Programs that have ended: one closed its connection, one closed it with unread data, one was not yet accepted.
 #[test]
 fn what_was_said_last_is_passed_on() {
     let (doors, door, mut host) = opened();
@@ -109,7 +109,7 @@ fn what_was_said_last_is_passed_on() {
     let mut hangs_up = connect();
     let Word::Knock(hung_up, _) = host.word() else { panic!("nobody knocked") };
     doors.said(hung_up, Said::Bytes(vec![0; 1000]));
-    // It is there, unread, so that closing breaks the connection off.
+    // The data has arrived but is not read, so closing the socket resets the connection.
     hangs_up.peek(&mut [0]).expect("it is open");
     for (stream, text) in [(&mut closes, "one"), (&mut hangs_up, "two")] {
         stream.write_all(text.as_bytes()).expect("it is open");
@@ -119,7 +119,7 @@ fn what_was_said_last_is_passed_on() {
     late.write_all(b"three").expect("it is open");
     drop(late);
     doors.last_words(Duration::from_secs(60));
-    // Whatever is said after that is behind all of it.
+    // All data has been forwarded by now, so closing the connections loses none of it.
     doors.cut();
     let mut said = HashMap::new();
     let mut ended = 0;

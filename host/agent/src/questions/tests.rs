@@ -6,10 +6,10 @@ use codebox_agent::frame::Decoder;
 
 use super::*;
 
-/// Longer than any test takes; what waits for its end fails.
+/// A timeout longer than any test runs. A test that waits for it fails.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A socket that questions are asked at, and what the agent says to its host.
+/// A socket that accepts queries, and the stream of events from the agent to its host.
 struct Bench {
     at: SocketAddr,
     questions: Questions,
@@ -115,7 +115,7 @@ fn an_answer_that_nobody_takes_is_given_up() -> io::Result<()> {
     for _ in 0..MAX_ASKED {
         untaken.push(bench.ask_whole("x")?);
         let (number, _) = bench.heard()?;
-        // More than a socket holds.
+        // The answer does not fit into the buffer of a socket.
         bench.questions.answer(number, vec![0; MAX_ASK]);
     }
     let _next = bench.ask_whole("next")?;

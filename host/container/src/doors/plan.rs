@@ -1,4 +1,4 @@
-//! Which doors a container has for what is granted.
+//! Port forwards that a container needs for its network grants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,51 +7,51 @@ use std::num::NonZeroU16;
 use codebox_agent::door::Door;
 use codebox_core::{Job, NetGrant, NetRules};
 
-/// Where the proxy listens: at an address of its own, so that every port of the job's own `127.0.0.1` is free.
+/// Address of the proxy. It differs from `127.0.0.1`, so that every port of `127.0.0.1` is free for the job.
 const PROXY: Door = Door { address: Ipv4Addr::new(127, 77, 0, 1), port: 3128 };
 
-/// The ports of a granted host that was granted on any: others are reached through the proxy alone.
+/// Forwarded ports of a host that is granted on any port. The host's other ports are reachable through the proxy only.
 const USUAL: [u16; 2] = [80, 443];
 
-/// Most doors of a container, so that the agent has descriptors left for connections; what is granted beyond is reached
-/// through the proxy alone.
+/// Most port forwards of a container, so that the agent has descriptors left for connections. Further grants are
+/// reachable through the proxy only.
 const MOST_DOORS: usize = 64;
 
-/// Variables by which programs find a proxy; those of a kind are one setting.
+/// Variables in which programs look for a proxy. The names in one group are one setting.
 const NAMING_PROXY: [&[&str]; 3] =
     [&["http_proxy", "HTTP_PROXY"], &["https_proxy", "HTTPS_PROXY"], &["all_proxy", "ALL_PROXY"]];
 const SPARING_PROXY: &[&str] = &["no_proxy", "NO_PROXY"];
 
-/// Variables by which programs find certificate authorities besides, or instead of, those that they bring.
+/// Variables in which programs look for certificate authorities, in addition to their own or instead of them.
 const NAMING_AUTHORITIES: [&str; 3] = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"];
 
-/// Node listens to the variables only when it is told to.
+/// Variable that makes Node use the proxy variables.
 const NODE: &str = "NODE_USE_ENV_PROXY";
 
-/// Where a door leads.
+/// Target of a port forward.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To a proxy.
+    /// The proxy.
     Proxy,
-    /// To this host and port.
+    /// A host and port.
     Host(String, u16),
 }
 
-/// A container's doors, in their order, and the names that lead to them.
+/// Port forwards of a container, in the order of their indexes, and the names that lead to them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Doors {
     doors: Vec<(Door, Target)>,
     names: BTreeMap<String, Ipv4Addr>,
-    /// The program's own loopback is not to be reached through the proxy.
+    /// True if the program's own loopback must not be reached through the proxy.
     spares_loopback: bool,
-    /// The loopback of IPv6 is granted.
+    /// True if the IPv6 loopback is granted.
     opens_loopback_6: bool,
-    /// Something is reached through the proxy alone.
+    /// True if a granted host can be reached through the proxy only.
     takes_proxy: bool,
 }
 
 impl Doors {
-    /// None, where nothing is granted.
+    /// Returns the port forwards for network grants, an empty value if there are no grants.
     pub(crate) fn of(grants: &[NetGrant]) -> Self {
         if grants.is_empty() {
             return Self::default();
@@ -62,7 +62,7 @@ impl Doors {
                 let ports = places.entry(name).or_default();
                 match grant.port() {
                     Some(port) => ports.extend([port.get()]),
-                    // Of the machine's own loopback only what is named is put into the container's.
+                    // Only the granted ports of the machine's own loopback are forwarded.
                     None if name == LOCALHOST => {}
                     None => ports.extend(USUAL),
                 }
@@ -88,12 +88,12 @@ impl Doors {
             let address = Ipv4Addr::LOCALHOST;
             let door = Door { address, port: port.get() };
             let free = all.doors.iter().all(|(taken, _)| *taken != door);
-            // What is granted by that address itself is found at it.
+            // A grant of 127.0.0.1 itself is forwarded at that address.
             if free && grant.exact_address() == Some(IpAddr::V4(address)) && all.doors.len() < MOST_DOORS {
                 all.doors.push((door, Target::Host(address.to_string(), port.get())));
             }
         }
-        // Without a door of its own, a granted loopback is reached through the proxy or not at all.
+        // A granted loopback port without a port forward is reachable through the proxy only.
         let beyond = grants.iter().any(|grant| {
             let rules = NetRules(vec![grant.clone()]);
             let port = grant.port().map_or(1, NonZeroU16::get);
@@ -120,27 +120,28 @@ impl Doors {
         self.doors.is_empty()
     }
 
-    /// Where the agent is to listen.
+    /// Returns the addresses on which the agent has to listen.
     pub(crate) fn places(&self) -> Vec<Door> {
         self.doors.iter().map(|(door, _)| *door).collect()
     }
 
-    /// Where each door leads.
+    /// Returns the target of each port forward.
     pub(crate) fn targets(&self) -> Vec<Target> {
         self.doors.iter().map(|(_, target)| target.clone()).collect()
     }
 
-    /// Lines for `/etc/hosts`, as engines take them.
+    /// Returns the entries for `/etc/hosts`, in the format of the engines' API.
     pub(crate) fn hosts(&self) -> Vec<String> {
         self.names.iter().map(|(name, address)| format!("{name}:{address}")).collect()
     }
 
-    /// Whether a door is on a port that only root may listen on elsewhere.
+    /// Returns true if a port forward has a port that usually only root may listen on.
     pub(crate) fn has_low_port(&self) -> bool {
         self.doors.iter().any(|(door, _)| door.port < 1024)
     }
 
-    /// What the job's environment says of the proxy, and of the `authorities` that vouch for hosts, where the job does not say something itself.
+    /// Returns the variables for the proxy and for the file of certificate `authorities`, except those that the job
+    /// sets itself.
     pub(crate) fn environment(&self, job: &Job, authorities: Option<&str>) -> Vec<(String, String)> {
         if self.is_none() {
             return Vec::new();
@@ -149,11 +150,11 @@ impl Doors {
         let proxy = format!("http://{address}:{port}");
         let mut settings: Vec<(&[&str], String)> = NAMING_PROXY.map(|names| (names, proxy.clone())).into();
         if self.spares_loopback {
-            // There are no doors at this address, so that whoever was granted it takes the proxy.
+            // There are no port forwards at `::1`, so a program with that grant has to use the proxy.
             let six = if self.opens_loopback_6 { "" } else { ",::1" };
             settings.push((SPARING_PROXY, format!("{LOCALHOST},127.0.0.1{six}")));
         }
-        // Node 22 warns of it, so that it is said only where it matters.
+        // Node 22 warns about this variable, so it is set only where necessary.
         if self.takes_proxy {
             settings.push((&[NODE], "1".to_owned()));
         }

@@ -1,7 +1,7 @@
-//! What goes through a container's doors, while its job runs.
+//! Connections through a container's port forwards while a job runs.
 //!
-//! Each connection is a task with a bounded number of bytes under way in each direction, whatever the other side of the
-//! line says; one that breaks the rules is cut off.
+//! Each connection is a task with a bounded number of bytes in flight in each direction, whatever the agent sends. A
+//! connection on which the agent violates the protocol is closed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,50 +21,51 @@ use tokio::time::{sleep, timeout};
 use super::Target;
 use crate::error::ContainerError;
 
-/// Bytes between a connection's two halves here.
+/// Size of the buffer between the two halves of a connection in this process, in bytes.
 const BETWEEN: usize = 64 << 10;
 
-/// How long a host may be silent to a program that has said all it has to say, or has hung up: the two look alike.
+/// Time for which a host may be silent after the program has sent all its data or has hung up. The two cases cannot be
+/// distinguished.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// How long what a program said last may take to reach its hosts once the program is gone.
+/// Time for a program's last data to reach the hosts after the program has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// The open connections of a job; dropped, they are cut.
+/// Open connections of a job. They are closed on drop.
 pub(crate) struct Ways {
     egress: Egress,
     targets: Vec<Target>,
     open: HashMap<u32, Way>,
     tasks: JoinSet<u32>,
-    /// What is to be told the agent before anything else.
+    /// Requests that are sent to the agent before all others.
     first: VecDeque<Order>,
     orders: mpsc::Receiver<Order>,
     to_orders: mpsc::Sender<Order>,
-    /// That a limit was reached is told once.
+    /// True once a reached limit has been reported.
     told_over: bool,
     silence: Duration,
 }
 
-/// What the network wants of whoever runs the job.
+/// A network event for the task that runs the job.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// That the agent is told this.
+    /// A request to send to the agent.
     Order(Order),
-    /// That the job ends, for this limit is reached.
+    /// A limit that has been reached, which ends the job.
     Over(LimitKind),
 }
 
-/// What this side keeps of a connection.
+/// State of a connection in this process.
 struct Way {
-    /// The program's side; `None` once the program has hung up.
+    /// The program's side, `None` once the program has hung up.
     inside: Option<Inside>,
-    /// Bytes that came and were not passed on.
+    /// Number of bytes that have arrived and have not been passed on.
     behind: Arc<AtomicUsize>,
-    /// Bytes that the agent takes.
+    /// Number of bytes that the agent can still accept.
     room: Arc<Semaphore>,
-    /// Whether the program has said all that it has to say.
+    /// True if the program sends no more data.
     ended: bool,
-    /// Ends the task, which may wait for a host that takes nothing.
+    /// Handle that aborts the task, which may be waiting for a host that reads no data.
     task: AbortHandle,
 }
 
@@ -74,7 +75,7 @@ impl Drop for Way {
     }
 }
 
-/// What a program says on a connection, until its task takes it: at most [`WINDOW`] bytes, in however many pieces.
+/// Data of a program that its task has not read: at most [`WINDOW`] bytes, in any number of chunks.
 struct Inside {
     bytes: DuplexStream,
     /// Dropped when the program hangs up.
@@ -82,9 +83,9 @@ struct Inside {
 }
 
 impl Inside {
-    /// Adds bytes for which there is room; returns true if all of them were taken.
+    /// Adds bytes. Returns true if there was room for all of them.
     fn add(&mut self, bytes: &[u8]) -> bool {
-        // A task that does not listen any more says so itself.
+        // A closed reader counts as room, because its task reports the end of the connection by itself.
         unconstrained(self.bytes.write_all(bytes)).now_or_never().is_some()
     }
 
@@ -93,7 +94,7 @@ impl Inside {
     }
 }
 
-/// Most orders to cut a connection that wait for the agent to take them.
+/// Most requests to close a connection that wait to be sent to the agent.
 const MOST_CUT: usize = 4 * MOST_CONNECTIONS;
 
 impl Ways {
@@ -103,11 +104,11 @@ impl Ways {
         Self { egress, targets, open, tasks, first, orders, to_orders, told_over: false, silence: SILENCE }
     }
 
-    /// Somebody inside connected to a door.
+    /// Opens a connection for a program that has connected to a port forward.
     pub(crate) fn knocked(&mut self, number: u32, door: u16) {
         let target = self.targets.get(usize::from(door)).cloned();
-        // The agent frees a place when both sides have ended, and this side when its task has come to the end of it.
-        // Tasks that were cut off count until they are gone.
+        // The agent frees a slot when both sides have ended, and this process frees it when the task has ended. Aborted
+        // tasks count until they have ended.
         while self.tasks.try_join_next().is_some() {}
         let few = self.open.len() < 2 * MOST_CONNECTIONS && self.tasks.len() < 4 * MOST_CONNECTIONS;
         let free = few && !self.open.contains_key(&number);
@@ -128,12 +129,11 @@ impl Ways {
         self.open.insert(number, Way { inside: Some(Inside { bytes, _open: open }), behind, room, ended: false, task });
     }
 
-    /// Something is said of a connection; of one that is there no more nothing is heard.
+    /// Handles an event of a connection. Ignores the event if the connection no longer exists.
     pub(crate) fn said(&mut self, number: u32, said: Said) {
         let Some(way) = self.open.get_mut(&number) else { return };
         let Some(inside) = &mut way.inside else { return };
-        // What is said of a connection costs memory until its task comes to it: nothing, or more after the end, is not said
-        // by any agent of ours.
+        // Data costs memory until the task reads it. Our agent never sends an empty chunk, or data after the end.
         let empty = matches!(&said, Said::Bytes(bytes) if bytes.is_empty());
         if empty || (way.ended && matches!(said, Said::Bytes(_) | Said::End)) {
             return self.cut(number);
@@ -141,7 +141,7 @@ impl Ways {
         match said {
             Said::Bytes(bytes) => {
                 let behind = way.behind.fetch_add(bytes.len(), Ordering::AcqRel) + bytes.len();
-                // More than there was room for.
+                // The agent has exceeded the window.
                 if behind > WINDOW || !inside.add(&bytes) {
                     self.cut(number);
                 }
@@ -154,16 +154,17 @@ impl Ways {
                 let room = WINDOW.saturating_sub(way.room.available_permits());
                 way.room.add_permits(room.min(usize::try_from(count).unwrap_or(usize::MAX)));
             }
-            // What it said before still goes to its host.
+            // Data before this event is still delivered to the host.
             Said::Gone if way.ended => way.inside = None,
             Said::Gone => drop(self.open.remove(&number)),
         }
     }
 
-    /// Checks that the agent takes the orders to cut connections.
+    /// Checks that the agent accepts the requests to close connections.
     ///
     /// # Errors
-    /// When more of them wait than an agent of ours could cause: it breaks the rules and does not listen.
+    /// Returns an error if more requests are waiting than our agent could cause: the agent violates the protocol and
+    /// does not read.
     pub(crate) fn check_backlog(&self) -> Result<(), ContainerError> {
         if self.first.len() <= MOST_CUT {
             return Ok(());
@@ -176,7 +177,7 @@ impl Ways {
         self.first.push_back(Order::Way(number, Said::Gone));
     }
 
-    /// The next thing; never, while there is none. The wait can be given up.
+    /// Waits for the next event. Cancel safe.
     pub(crate) async fn next(&mut self) -> Next {
         loop {
             if let Some(order) = self.first.pop_front() {
@@ -198,11 +199,13 @@ impl Ways {
         }
     }
 
-    /// What was done, now that the job is over. What its programs have said to the end still goes to their hosts where the
-    /// job ended by itself, if they take it soon; anything else is cut off, and its host hears that it was.
+    /// Closes the connections at the end of a job, and returns the network usage.
+    ///
+    /// If the job ended by itself, the data of programs that have sent everything is still delivered to hosts that
+    /// accept it soon. All other connections are reset, so that the hosts can detect it.
     pub(crate) async fn finish(self, by_itself: bool) -> NetUse {
         let Self { egress, mut open, mut tasks, orders, .. } = self;
-        // Nobody is told anything any more.
+        // The agent receives no more requests.
         drop(orders);
         open.retain(|_, way| way.ended);
         open.values_mut().for_each(|way| way.inside = None);
@@ -214,7 +217,7 @@ impl Ways {
     }
 }
 
-/// The agent's end of one connection.
+/// The agent's end of a connection.
 struct Line {
     number: u32,
     orders: mpsc::Sender<Order>,
@@ -224,12 +227,12 @@ struct Line {
 
 impl Line {
     async fn say(&self, said: Said) {
-        // Nobody takes it once the job is over.
+        // The receiver is closed once the job is over.
         let _ = self.orders.send(Order::Way(self.number, said)).await;
     }
 }
 
-/// One connection, until both sides or one of them is done.
+/// Serves one connection, until both sides have ended or one of them is closed.
 async fn carry(
     line: &Line,
     (target, egress): (Target, Egress),
@@ -247,11 +250,12 @@ async fn carry(
             line.behind.fetch_sub(count, Ordering::AcqRel);
             line.say(Said::Taken(u32::try_from(count).unwrap_or(u32::MAX))).await;
         }
-        // The task of a connection that is given up before this is aborted.
+        // A connection that is dropped before this point has its task aborted.
         ended.notify_one();
         let _ = to_far.shutdown().await;
         let _ = hung_up.await;
-        // A proxy says so of tunnels only: an answer that nobody reads any more must not hold a place for long.
+        // The proxy reports delivery for tunnels only. An answer that the program no longer reads must not hold a slot
+        // for long.
         let patience = if through_proxy { LAST_WORDS } else { Duration::MAX };
         let _ = timeout(patience, delivered.notified()).await;
     };
@@ -259,7 +263,7 @@ async fn carry(
         let mut buffer = vec![0; MOST_PIECE];
         while let Ok(count @ 1..) = from_far.read(&mut buffer).await {
             heard.store(true, Ordering::Relaxed);
-            // Closed by nobody.
+            // The semaphore is never closed.
             let Ok(room) = line.room.acquire_many(u32::try_from(count).unwrap_or(u32::MAX)).await else { break };
             room.forget();
             line.say(Said::Bytes(buffer[..count].to_vec())).await;
@@ -278,7 +282,7 @@ async fn carry(
     tokio::select! {
         () = both => line.say(Said::Gone).await,
         () = silent => line.say(Said::Gone).await,
-        // The program has hung up, and whoever it spoke to has all that it said.
+        // The program has hung up, and the remote host has received all of its data.
         () = outward => {}
     }
 }
@@ -287,7 +291,7 @@ async fn serve(near: DuplexStream, target: Target, egress: Egress, delivered: &N
     match target {
         Target::Proxy => proxy::serve(near, egress, || delivered.notify_one()).await,
         Target::Host(host, port) => {
-            // A host that is refused or not there is a connection that ends; the report says why.
+            // If the host is denied or unreachable, the connection ends. The report contains the reason.
             if let Ok(remote) = egress.connect(&host, port).await {
                 relay(near, remote, || delivered.notify_one()).await;
             }

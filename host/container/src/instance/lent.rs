@@ -1,4 +1,4 @@
-//! Containers that wait for a job, and are lent.
+//! Containers that wait for a job, and containers that another process lends.
 
 use std::time::Instant;
 
@@ -16,22 +16,22 @@ use crate::talk::Talk;
 use crate::warm::Lease;
 
 impl ContainerInstance {
-    /// Whether it still waits: an agent that waits says nothing.
+    /// Returns true if the container still waits for a job. An agent that waits sends no events.
     pub(crate) fn waits(&mut self) -> bool {
         self.talk.word().now_or_never().is_none()
     }
 
-    /// Whether another process keeps it.
+    /// Returns true if another process owns the container.
     pub(crate) fn is_lent(&self) -> bool {
         self.container.is_elsewhere()
     }
 
-    /// The line to its agent.
+    /// Returns the connection to the agent.
     pub(crate) fn talk(&mut self) -> &mut Talk {
         &mut self.talk
     }
 
-    /// What another process has to know of it.
+    /// Returns the description of the container for another process.
     pub(crate) fn lease(&self) -> Lease {
         Lease {
             container: self.container.id().to_owned(),
@@ -41,7 +41,7 @@ impl ContainerInstance {
         }
     }
 
-    /// A container that another process keeps, and removes when the line to it ends.
+    /// Creates an instance of a container that another process owns, and removes when the connection to the agent ends.
     pub(crate) fn lent(
         engine: Engine,
         image: ImageFacts,

@@ -1,4 +1,4 @@
-//! Making and starting a container.
+//! Creation and start of a container.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +25,7 @@ use crate::mounts::{Bind, Granted};
 use crate::talk::Talk;
 
 impl ContainerInstance {
-    /// Makes and starts a container with exactly what `spec` says, and waits for its agent.
+    /// Creates and starts a container exactly as `spec` describes, and waits for its agent.
     pub(crate) async fn open(
         shared: &Arc<Shared>,
         engine: Engine,
@@ -33,7 +33,7 @@ impl ContainerInstance {
         spec: &InstanceSpec,
     ) -> Result<Self, ContainerError> {
         let began = Instant::now();
-        // Environment comes with each job as values; tools are granted by nobody yet, which the front end has refused before.
+        // The environment comes with each job. Tools cannot be granted yet, and the front end has already refused them.
         let Grants { dirs, net, env: _, tools: _ } = &spec.grants;
         let doors = Doors::of(net);
         let agent = shared.agent()?;
@@ -41,21 +41,21 @@ impl ContainerInstance {
         let user = JobUser::pick(&engine.facts, crate::caller::caller());
         let points = shared.points();
         let name = container_name(&shared.owner.name);
-        // Mounts are named after their owner too, which is how they are found again.
+        // Mounts have the owner in their names too, so that a sweep can find them.
         let prefix = name.strip_prefix("codebox-").unwrap_or(&name);
         let granted = Granted::new(dirs, &user, (&points, prefix), agent)?;
         let mut binds = own_binds(agent.path(), shared.authorities.as_deref());
         binds.extend(private(&mut scratch, &granted, &user)?);
         binds.push(hook(&mut scratch)?);
         binds.extend(granted.binds.iter().cloned());
-        // Everybody may read them, so that no users have to change places.
+        // Every user can read the layers, so they need no ID-mapped mount.
         let layers = spec.layers.iter().filter(|layer| !granted.covers(&layer.guest));
         binds.extend(layers.map(|layer| Bind {
             host: layer.host.clone(),
             guest: layer.guest.as_str().to_owned(),
             access: Access::ReadOnly,
         }));
-        // The search for those of npm finds its place by itself, and what else is shown is nobody's to import.
+        // Node finds npm packages by itself, and other layers contain no packages to import.
         let packages = spec.layers.iter().map(|layer| &layer.guest).filter(|guest| guest.as_str() == PYTHON_PACKAGES);
         let packages = packages.cloned().collect();
         let labels = shared.owner.labels(&name, shared.secret()?, life(&spec.limits));
@@ -67,7 +67,7 @@ impl ContainerInstance {
         let talk = match begin(&client, container.id(), &image).await {
             Ok(talk) => talk,
             Err(error) => {
-                // Here and not later: the process may end with this.
+                // Removed here and not on drop, because the process may exit after this error.
                 let _ = container.now().await;
                 return Err(error);
             }
@@ -93,10 +93,10 @@ impl ContainerInstance {
     }
 }
 
-/// Makes a container, not yet started.
+/// Creates a container without starting it.
 ///
-/// The engine makes it whether or not somebody waits for the answer, so a task of its own does: dropping this future
-/// removes what comes of it.
+/// The engine creates the container even if the caller does not wait for the answer. A separate task therefore waits,
+/// and if this future is dropped, the container is removed.
 async fn made(client: Docker, name: String, body: ContainerCreateBody) -> Result<Removal, ContainerError> {
     let making = async move {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
@@ -109,7 +109,7 @@ async fn made(client: Docker, name: String, body: ContainerCreateBody) -> Result
     }
 }
 
-/// A call with the time that making and starting may take.
+/// Runs an engine call with the timeout for creating and starting.
 async fn call<T>(
     doing: &'static str,
     future: impl Future<Output = Result<T, bollard::errors::Error>>,
@@ -127,7 +127,7 @@ async fn begin(client: &Docker, id: &str, image: &ImageFacts) -> Result<Talk, Co
         ContainerError::Refused { said, .. } => ContainerError::Unstartable { image: image.name.to_string(), said },
         other => other,
     };
-    // Podman prepares a container when somebody attaches to it.
+    // Podman prepares a container when a client attaches to it.
     let attached = call("carry its streams", client.attach_container(id, Some(streams.build()))).await;
     let mut talk = Talk::over(attached.map_err(unstartable)?);
     call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;

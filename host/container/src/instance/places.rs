@@ -1,4 +1,4 @@
-//! The directories of a job's own, and what stands in them before it starts.
+//! Private directories of a job, and their content before the job starts.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use crate::command::{HOOK_FILES, HOOKS};
 use crate::error::ContainerError;
 use crate::mounts::{Bind, Granted, PROGRAM_DIR};
 
-/// Directories of a job's own: their names in its scratch directory, and their places.
+/// Private directories of a job: their names in its scratch directory, and their guest paths.
 pub(super) const PRIVATE: [(&str, &str); 2] = [("work", "/work"), ("tmp", "/tmp")];
 
-/// The private directories as binds, belonging to the job's user.
+/// Returns the private directories as binds that belong to the job's user.
 pub(super) fn private(
     scratch: &mut InstanceScratch,
     granted: &Granted,
@@ -31,7 +31,8 @@ pub(super) fn private(
             binds.push(Bind { host, guest: guest.to_owned(), access: Access::ReadWrite });
         }
     }
-    // Granted places inside of a private directory are visible in it, and an engine makes them as root.
+    // The mount points of granted directories are visible in a private directory, and an engine would create them as
+    // root.
     for bind in &granted.binds {
         for (name, guest) in PRIVATE {
             if let Some(rest) = bind.guest.strip_prefix(guest).and_then(|rest| rest.strip_prefix('/')) {
@@ -43,7 +44,7 @@ pub(super) fn private(
     Ok(binds)
 }
 
-/// The hook for TypeScript as a bind.
+/// Writes the hook for TypeScript, and returns it as a bind.
 pub(super) fn hook(scratch: &mut InstanceScratch) -> Result<Bind, ContainerError> {
     let host = scratch.path("hook");
     scratch.add("hook").map_err(ContainerError::io("create", &host))?;
@@ -69,7 +70,7 @@ fn chown(_dir: &Dir, _user: &JobUser) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Gives a file that was put in, and the directories that lead to it, to the job's user.
+/// Makes the job's user the owner of an input file and of the directories that lead to it.
 #[cfg(unix)]
 pub(super) fn own(dir: &Dir, parts: &[&str], user: &JobUser) -> std::io::Result<()> {
     use crate::caller::Owners;

@@ -1,4 +1,4 @@
-//! The end of a container.
+//! Removal of a container.
 
 use std::time::Duration;
 
@@ -10,19 +10,20 @@ use crate::engine::PATIENCE;
 use crate::error::ContainerError;
 use crate::last_state::last_state;
 
-/// Removes a container when it is not needed any more, whatever became of who made it.
+/// A guard that removes a container when it is no longer needed, whatever becomes of the code that created it.
 pub(crate) struct Removal {
     client: Docker,
     id: String,
     due: Due,
-    /// How long the engine may take.
+    /// Timeout of the engine call.
     patience: Duration,
 }
 
-/// How long an engine may take that has just not answered. What it does not remove is removed later.
+/// Timeout of the engine call after the engine has failed to answer. A later sweep removes the container if this call
+/// fails.
 const IMPATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether this process still has to remove it.
+/// Responsibility of this process for the removal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
     Yes,
@@ -30,12 +31,12 @@ enum Due {
 }
 
 impl Removal {
-    /// Of the container that was made.
+    /// Creates a guard for a container that this process has created.
     pub(crate) fn of(client: Docker, id: String) -> Self {
         Self { client, id, due: Due::Yes, patience: 2 * PATIENCE }
     }
 
-    /// Of a container that another process keeps, which removes it.
+    /// Creates a guard for a container that another process owns and removes.
     pub(crate) fn elsewhere(client: Docker, id: String) -> Self {
         Self { client, id, due: Due::No, patience: 2 * PATIENCE }
     }
@@ -44,22 +45,23 @@ impl Removal {
         &self.id
     }
 
-    /// Whether another process keeps the container.
+    /// Returns true if another process owns the container.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.due == Due::No
     }
 
-    /// Kills what is in it; one that has ended is no error.
+    /// Kills the processes in the container. A container that has already ended is not an error.
     ///
     /// # Errors
-    /// When the engine does not say that it is dead.
+    /// Returns an error if the engine does not confirm that the container is dead.
     pub(crate) async fn killed(&mut self) -> Result<(), ContainerError> {
         const DOING: &str = "end a container";
         let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
         match timeout(PATIENCE, self.client.kill_container(&self.id, Some(options))).await {
             Ok(done) => match done.map_err(ContainerError::call(DOING)) {
                 Ok(()) | Err(ContainerError::Gone { .. }) => Ok(()),
-                // One that does not run cannot be killed; one that runs, and is not killed, is not known to end.
+                // A container that has ended cannot be killed. If the container still runs after a refusal, its end is
+                // unknown.
                 Err(error @ ContainerError::Refused { .. }) => match last_state(&self.client, &self.id, None).await? {
                     Some(state) if state.running == Some(true) => Err(error),
                     _ => Ok(()),
@@ -73,7 +75,7 @@ impl Removal {
         }
     }
 
-    /// Removes it now.
+    /// Removes the container now.
     pub(crate) async fn now(mut self) -> Result<(), ContainerError> {
         match std::mem::replace(&mut self.due, Due::No) {
             Due::Yes => removed(&self.client, &self.id, self.patience).await,
@@ -88,7 +90,8 @@ impl Drop for Removal {
             return;
         }
         let (client, id, patience) = (self.client.clone(), std::mem::take(&mut self.id), self.patience);
-        // Its line is cut by now, so the agent ends what runs; without a runtime the next start removes the rest.
+        // The connection is closed by now, so the agent ends all processes. Without a runtime the next start removes
+        // the container.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let _ = removed(&client, &id, patience).await;
@@ -97,9 +100,10 @@ impl Drop for Removal {
     }
 }
 
-/// Removes a container and the volumes that it alone has; one that is gone already is no error.
+/// Removes a container and its anonymous volumes. A container that no longer exists is not an error.
 ///
-/// An engine that is at it by itself, because the container has just ended, says so; it is asked again.
+/// An engine refuses the call while it removes a container that has just ended by itself, so a refused call is
+/// repeated.
 pub(crate) async fn remove(client: &Docker, id: &str) -> Result<(), ContainerError> {
     removed(client, id, 2 * PATIENCE).await
 }

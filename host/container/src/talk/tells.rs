@@ -1,4 +1,4 @@
-//! What is told an agent: kept until the line takes it, so that nobody has to wait for that who has other things to do.
+//! Outbound request queue to an agent. Adding a request never blocks.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,20 +10,20 @@ use tokio::time::{Instant, timeout_at};
 use crate::engine::PATIENCE;
 use crate::error::ContainerError;
 
-/// Bytes that may wait before whoever has more is asked to wait as well.
+/// Number of queued bytes from which senders with more data have to wait.
 const ROOM: usize = 128 << 10;
 
-/// The way to an agent.
+/// Write queue to an agent.
 pub(crate) struct Tells {
     input: Pin<Box<dyn AsyncWrite + Send>>,
-    /// What is on its way, and how much of it has gone.
+    /// The frame that is being written, and the number of its bytes that have been written.
     current: Vec<u8>,
     gone: usize,
     waiting: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Whether the last of it was handed on.
+    /// True if the last write has been flushed.
     flushed: bool,
-    /// When the line last took something, or was first asked to.
+    /// Time of the last progress, or of the first request in an empty queue.
     since: Instant,
 }
 
@@ -37,30 +37,30 @@ impl Tells {
         &mut self.input
     }
 
-    /// Whether everything is on its way.
+    /// Returns true if all requests have been written and flushed.
     pub(crate) fn is_done(&self) -> bool {
         self.bytes == 0 && self.flushed
     }
 
-    /// Whether more may be told that can wait.
+    /// Returns true if there is room for requests that can wait.
     pub(crate) fn has_room(&self) -> bool {
         self.bytes < ROOM
     }
 
-    /// Tells this after all else.
+    /// Adds a request to the end of the queue.
     pub(crate) fn tell(&mut self, order: &Order) {
         let frame = self.counted(order);
         self.waiting.push_back(frame);
     }
 
-    /// Tells this before all else that is not on its way.
+    /// Adds a request to the front of the queue, behind the frame that is being written.
     pub(crate) fn tell_first(&mut self, order: &Order) {
         let frame = self.counted(order);
         self.waiting.push_front(frame);
     }
 
-    /// Whoever is at the other end was heard: that it takes nothing has another reason than that it is gone, such as that
-    /// it waited to be heard.
+    /// Restarts the timeout after an event of the agent. An agent that sends events is alive, and may have stopped
+    /// reading because it was waiting for its events to be read.
     pub(crate) fn heard(&mut self) {
         self.since = Instant::now();
     }
@@ -74,10 +74,12 @@ impl Tells {
         frame
     }
 
-    /// Gets on with it: ready when the line took some, and never while there is nothing. The wait can be given up.
+    /// Writes a part of the queue. Completes when the connection has accepted some bytes, and never while the queue is
+    /// empty. Cancel safe.
     ///
     /// # Errors
-    /// When the line is broken, or has taken nothing for a while: who does not take it is not listening any more.
+    /// Returns an error if the connection is broken, or has accepted no bytes for `PATIENCE`: the agent no longer
+    /// reads.
     pub(crate) async fn told(&mut self) -> Result<(), ContainerError> {
         if self.is_done() {
             return std::future::pending().await;

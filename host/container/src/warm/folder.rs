@@ -1,4 +1,4 @@
-//! Where keepers listen.
+//! Sockets of the pool daemons.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,25 +9,25 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::engine::Flavour;
 
-/// The folder of keepers' sockets: nobody but the user can enter it.
+/// Directory with the sockets of the daemons, which only the user can enter.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// The name of one engine's.
+    /// Base name of the files for one engine.
     name: String,
 }
 
-/// The longest path that a socket's address holds on any system.
+/// Longest path that a socket address can hold on every system, in bytes.
 const LONGEST: usize = 100;
 
 impl Folder {
-    /// For the engine at a place.
+    /// Returns the socket for the engine at an address.
     pub(crate) fn new(path: PathBuf, flavour: Flavour, place: &str) -> Self {
         let digest: String = Sha256::digest(place).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         Self { path, name: format!("{flavour}-{digest}") }
     }
 
-    /// Those of all engines.
+    /// Returns the sockets of all engines.
     pub(crate) fn all(path: &Path) -> Vec<Self> {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -35,7 +35,8 @@ impl Folder {
         names.map(|name| Self { path: path.to_owned(), name }).collect()
     }
 
-    /// Listens there as the only one; nothing where somebody does already. The file is to be kept for as long.
+    /// Starts listening, or returns `None` if another process already listens. The file holds the lock and must be kept
+    /// open as long as the listener.
     pub(crate) fn listen(&self) -> io::Result<Option<(UnixListener, File)>> {
         codebox_files::private_dir(&self.path)?;
         let lock = File::create(self.path.join(format!("{}.lock", self.name)))?;
@@ -48,7 +49,7 @@ impl Folder {
         Ok(Some((UnixListener::bind(short)?, lock)))
     }
 
-    /// Connects to who listens there.
+    /// Connects to the daemon, and checks that it is a process of the same user.
     pub(crate) async fn connect(&self) -> io::Result<UnixStream> {
         let (short, _dir) = short(&self.socket())?;
         let socket = UnixStream::connect(short).await?;
@@ -56,7 +57,7 @@ impl Folder {
         Ok(socket)
     }
 
-    /// Leaves nothing for others to find.
+    /// Removes the socket, so that clients no longer find it.
     pub(crate) fn leave(&self) {
         let _ = fs::remove_file(self.socket());
     }
@@ -66,7 +67,7 @@ impl Folder {
     }
 }
 
-/// Whether the other end is a process of the same user.
+/// Checks that the peer is a process of the same user.
 pub(crate) fn is_ours(socket: &UnixStream) -> io::Result<()> {
     if socket.peer_cred()?.uid() == crate::caller::caller().0 {
         return Ok(());
@@ -74,7 +75,7 @@ pub(crate) fn is_ours(socket: &UnixStream) -> io::Result<()> {
     Err(io::Error::other("the other end is another user's"))
 }
 
-/// A path to the same file that an address has room for, and what it goes by.
+/// Returns a path to the same file that fits into a socket address, and the open directory that the path needs.
 fn short(path: &Path) -> io::Result<(PathBuf, Option<File>)> {
     if path.as_os_str().len() < LONGEST {
         return Ok((path.to_owned(), None));

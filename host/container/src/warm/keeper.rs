@@ -1,4 +1,4 @@
-//! A process that keeps containers ready for others of the same user.
+//! The pool daemon, which keeps containers ready for other processes of the same user.
 
 use std::io;
 use std::path::Path;
@@ -19,28 +19,29 @@ use crate::engine::PATIENCE;
 use crate::error::ContainerError;
 use crate::instance::ContainerInstance;
 
-/// How long a job that has just been given a container has the machine for itself.
+/// Delay before new containers are created, so that the job that has just received one has the machine for itself.
 const HEAD_START: Duration = Duration::from_millis(500);
 
-/// How often it is looked for what dead owners left.
+/// Interval between sweeps for leftovers of dead owners.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// Ends a keeper.
+/// Request to end a daemon.
 const END: &[u8] = b"end\n";
 
-/// How often it is looked whether anybody still wants anything.
+/// Interval between checks for shapes that are no longer requested.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Keeps containers ready until nobody asks for any, for a while; at once nothing where another keeper is.
+/// Keeps containers ready until none have been requested for a while. Returns at once if another daemon is already
+/// running.
 pub(crate) async fn keep(pool: Pool, folder: &Folder, first: &Asked) -> Result<(), ContainerError> {
-    // Who started this process may end; what is sent to its terminal or its group is not for this one.
+    // The parent process may exit, and signals to its terminal or process group must not reach this process.
     let _ = rustix::process::setsid();
     let failed = |error| ContainerError::io("listen in", Path::new("the folder of keepers"))(error);
     let Some((listener, lock)) = folder.listen().map_err(failed)? else { return Ok(()) };
-    // The directory that the first run was started in may be wanted back.
+    // The working directory of the first run may have to be removed or unmounted.
     let _ = std::env::set_current_dir("/");
     let keeper = Arc::new(Keeper { pool, build: super::build(), end: Notify::new() });
-    // The first to ask has no use for one any more.
+    // Registers the shape. The first client no longer needs a container.
     drop(keeper.pool.take(&first.shape, first.count));
     keeper.fill_after(Duration::ZERO);
     let (mut look, mut sweep) = (interval(LOOK), interval(SWEEP));
@@ -57,7 +58,7 @@ pub(crate) async fn keep(pool: Pool, folder: &Folder, first: &Asked) -> Result<(
                 if !keeper.pool.is_wanted() && lent.is_empty() {
                     break;
                 }
-                // Also what nobody wants any more is done away with there.
+                // Filling the pool also removes containers that are no longer wanted.
                 keeper.fill_after(Duration::ZERO);
             }
             _ = sweep.tick() => {
@@ -69,7 +70,7 @@ pub(crate) async fn keep(pool: Pool, folder: &Folder, first: &Asked) -> Result<(
             _ = terminate.recv() => break,
         }
     }
-    // From now on who asks finds nobody, and starts a keeper of its own once the lock is free.
+    // From now on clients find no daemon, and start another one once the lock is free.
     folder.leave();
     drop(listener);
     keeper.pool.close().await;
@@ -86,7 +87,7 @@ fn told(kind: SignalKind) -> Result<tokio::signal::unix::Signal, ContainerError>
 struct Keeper {
     pool: Pool,
     build: String,
-    /// Somebody wants nothing kept ready any more, or has another build of codebox.
+    /// Notified by a client that wants no containers kept ready, or that is another build of codebox.
     end: Notify,
 }
 
@@ -123,7 +124,7 @@ impl Keeper {
     }
 }
 
-/// Lends a container for as long as the other end holds the connection, and removes it.
+/// Lends a container as long as the client holds the connection, and removes the container afterwards.
 async fn lend(mut ready: ContainerInstance, mut socket: BufReader<UnixStream>) -> io::Result<()> {
     let said = say(&mut socket, &Answered::Lent(ready.lease())).await;
     if said.is_ok() {
@@ -140,7 +141,7 @@ async fn say(socket: &mut BufReader<UnixStream>, answer: &Answered) -> io::Resul
     socket.write_all(&line).await
 }
 
-/// Ends every keeper that listens in a folder.
+/// Ends every daemon that listens in a directory.
 pub(crate) async fn end_all(path: &Path) {
     for folder in Folder::all(path) {
         let told = async {
@@ -148,7 +149,7 @@ pub(crate) async fn end_all(path: &Path) {
             socket.write_all(END).await?;
             socket.read(&mut [0; 64]).await
         };
-        // One that does not answer is no keeper any more.
+        // A daemon that does not answer is no longer running.
         let _ = timeout(PATIENCE, told).await;
     }
 }

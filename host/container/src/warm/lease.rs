@@ -1,4 +1,4 @@
-//! Asking a keeper for a container.
+//! Client of the pool daemon.
 
 use std::io;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use super::wire::{Answered, LONGEST};
 use super::{Asked, Folder, Lease};
 use crate::talk::Talk;
 
-/// How long a keeper may take to answer: about as long as another container takes.
+/// Timeout for a daemon's answer, about the time in which a new container is created.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// What became of asking.
+/// Result of a request to a daemon.
 pub(crate) enum Answer {
-    /// A container, and the line to its agent.
+    /// A container, and the connection to its agent.
     Lent(Box<Lease>, Talk),
-    /// A keeper is there, and has none; it makes some.
+    /// No container is ready; the daemon creates some.
     None,
-    /// No keeper is there.
+    /// No daemon is running.
     Nobody,
 }
 
-/// Asks the keeper of an engine.
+/// Requests a container from the daemon of an engine.
 pub(crate) async fn ask(folder: &Folder, asked: &Asked) -> Answer {
     match timeout(WAIT, exchange(folder, asked)).await {
         Ok(Ok(answer)) => answer,
-        // One that does not answer is as good as none.
+        // A daemon that does not answer is treated as absent.
         Ok(Err(_)) | Err(_) => Answer::Nobody,
     }
 }

@@ -1,4 +1,4 @@
-//! Ready containers of this process.
+//! Warm containers of this process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,25 +12,25 @@ use crate::error::ContainerError;
 use crate::gc::{self, Swept};
 use crate::instance::ContainerInstance;
 
-/// Most shapes that are kept ready; the one that was asked for the longest time ago is given up for a new one.
+/// Most shapes that are kept ready. A new one replaces the shape whose last request is the oldest.
 const MOST_SHAPES: usize = 4;
 
-/// How long a shape that nobody asks for is kept ready.
+/// Time after which a shape without requests is dropped.
 pub(crate) const IDLE: Duration = Duration::from_secs(600);
 
-/// Ready containers, by their shapes.
+/// Pool of warm containers, by shape.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     engine: Engine,
     shelves: Mutex<Shelves>,
-    /// One container is made at a time: they are made beside jobs.
+    /// Held while a container is created: containers are created one at a time, because jobs run at the same time.
     making: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Shelves {
     all: Vec<Shelf>,
-    /// What nobody wants any more and has to be removed.
+    /// Containers that have to be removed.
     discarded: Vec<ContainerInstance>,
 }
 
@@ -50,8 +50,8 @@ impl Pool {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a container of this shape, if one is ready, and notes how many are to be from now on; with 0, none of any
-    /// shape.
+    /// Takes a container of this shape if one is ready, and sets the number to keep ready from then on. A number of 0
+    /// drops all shapes.
     pub(crate) fn take(&self, shape: &Shape, count: u32) -> Option<ContainerInstance> {
         let wanted = count.min(MOST_WARM) as usize;
         let mut shelves = self.shelves();
@@ -63,7 +63,8 @@ impl Pool {
         let shelf = shelves.of(shape);
         (shelf.wanted, shelf.asked) = (wanted, Instant::now());
         let many = shelf.ready.split_off(wanted.min(shelf.ready.len()));
-        // One may have ended while it waited: an engine was started anew, somebody removed it.
+        // A container may have ended since its creation, for example because the engine was restarted or a user removed
+        // it.
         let (mut taken, mut ended) = (None, Vec::new());
         while let Some(mut ready) = shelf.ready.pop() {
             if ready.waits() {
@@ -76,7 +77,8 @@ impl Pool {
         taken
     }
 
-    /// Removes what nobody wants and makes what is missing. A shape that cannot be made any more is given up.
+    /// Removes the containers that are not wanted, and creates those that are missing. A shape whose creation fails is
+    /// dropped.
     pub(crate) async fn fill(&self) {
         let _one = self.making.lock().await;
         let _ = self.is_wanted();
@@ -113,7 +115,7 @@ impl Pool {
         ContainerInstance::open(&self.shared, self.engine.clone(), shape.image()?, &shape.spec()?).await
     }
 
-    /// Removes what dead owners left: runs that are given a container look for none.
+    /// Removes the leftovers of dead owners, because runs that receive a warm container do not.
     pub(crate) async fn sweep(&self) {
         let Self { shared, engine, .. } = self;
         let _ = gc::mounts(&shared.points(), shared.owners(), Swept::Away);
@@ -121,16 +123,16 @@ impl Pool {
         let _ = gc::containers(&engine.client, &shared.owner, secret, shared.owners(), Swept::Away).await;
     }
 
-    /// Gives up shapes that nobody asked for lately, and tells whether any is left.
+    /// Drops the shapes without recent requests. Returns true if any shape is left.
     pub(crate) fn is_wanted(&self) -> bool {
         let mut shelves = self.shelves();
         shelves.keep(|shelf| shelf.asked.elapsed() < IDLE);
         !shelves.all.is_empty()
     }
 
-    /// Removes what is ready.
+    /// Removes all containers.
     pub(crate) async fn close(&self) {
-        // What is being made is waited for, and not left behind.
+        // Waits for the container that is being created, so that it is removed too.
         self.shelves().keep(|_| false);
         let _none = self.making.lock().await;
         self.clear().await;
@@ -138,7 +140,7 @@ impl Pool {
 }
 
 impl Shelves {
-    /// The shelf of a shape, made if there is none.
+    /// Returns the entry of a shape, and creates it if there is none.
     fn of(&mut self, shape: &Shape) -> &mut Shelf {
         if let Some(at) = self.all.iter().position(|shelf| shelf.shape == *shape) {
             return &mut self.all[at];
@@ -153,7 +155,7 @@ impl Shelves {
         &mut self.all[last]
     }
 
-    /// Gives up all other shapes.
+    /// Drops all shapes that `is_kept` rejects.
     fn keep(&mut self, is_kept: impl Fn(&Shelf) -> bool) {
         for shelf in self.all.extract_if(.., |shelf| !is_kept(shelf)) {
             self.discarded.extend(shelf.ready);

@@ -1,4 +1,4 @@
-//! What of a job is settled when its container is made.
+//! Properties of a job that are fixed when its container is created.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::ContainerError;
 use crate::images::ImageFacts;
 
-/// Two jobs of one shape can be given each other's containers.
+/// Shape of a container. Jobs of one shape can use each other's containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     image: String,
@@ -24,13 +24,13 @@ pub(crate) struct Shape {
     open_files: Option<NonZeroU32>,
     processes: Option<NonZeroU32>,
     dirs: Vec<Shown>,
-    /// The granted hosts, whose names the container knows.
+    /// The granted hosts, whose names are known in the container.
     net: Vec<String>,
-    /// The caller, by whom it is decided who the job is.
+    /// The caller, who determines the job's user.
     caller: (u32, u32),
 }
 
-/// A granted directory: which one it is, and not only what it is called.
+/// A granted directory, identified by device and inode and not only by path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Shown {
     host: String,
@@ -41,10 +41,10 @@ struct Shown {
 }
 
 impl Shape {
-    /// The shape of an instance's container; nothing where a granted directory cannot be told from another.
+    /// Returns the shape of an instance's container, or `None` if a granted directory cannot be identified.
     pub(crate) fn of(image: &ImageFacts, spec: &InstanceSpec) -> Option<Self> {
         let ImageFacts { name, id, volumes } = image;
-        // Time, output, the number of files and the network are held for each job.
+        // Limits on time, output, the number of files and the network are enforced per job.
         let Limits {
             wall: _,
             cpu: _,
@@ -74,16 +74,16 @@ impl Shape {
         })
     }
 
-    /// The image as it was looked up.
+    /// Returns the image as it was looked up.
     pub(crate) fn image(&self) -> Result<ImageFacts, ContainerError> {
         let name: ImageName =
             self.image.parse().map_err(|error: codebox_core::NameError| unclear(&self.image, &error))?;
         Ok(ImageFacts { name, id: self.image_id.clone(), volumes: self.volumes.clone() })
     }
 
-    /// An instance of this shape, whatever it will run.
+    /// Returns the specification of an instance of this shape, for any program.
     ///
-    /// An error where a directory is another one by now.
+    /// Returns an error if a directory has been replaced, or if the shape belongs to another user or group.
     pub(crate) fn spec(&self) -> Result<InstanceSpec, ContainerError> {
         if self.caller != crate::caller::caller() {
             return Err(unclear("a container for another user or group", &"this process is not of it"));
@@ -136,7 +136,7 @@ impl Shown {
     }
 }
 
-/// What tells a directory from others, however they are called.
+/// Returns the device and inode of a directory, which identify it under any path.
 #[cfg(unix)]
 fn number(path: &std::path::Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
@@ -202,7 +202,7 @@ mod tests {
         let path = parent.path().join("granted");
         std::fs::create_dir(&path).expect("room");
         let made = shape(vec![grant(&path, Access::ReadOnly)], Limit::Unlimited).expect("it is there");
-        // Moved, and not removed, so that its number is not given out anew.
+        // Moved instead of removed, so that its inode number is not reused.
         std::fs::rename(&path, parent.path().join("moved")).expect("both are ours");
         std::fs::create_dir(&path).expect("room");
         assert!(matches!(made.spec(), Err(ContainerError::Grant { .. })));

@@ -1,4 +1,5 @@
-//! What a keeper and who asks it say to each other: a line of JSON each, and then the line to the agent.
+//! Protocol between a pool daemon and its clients: one line of JSON in each direction, then the connection to the
+//! agent.
 
 use std::path::PathBuf;
 
@@ -9,28 +10,28 @@ use super::Shape;
 use crate::caller::JobUser;
 use crate::mounts::Bind;
 
-/// The longest line that either believes.
+/// Length limit for a line, in bytes.
 pub(crate) const LONGEST: u64 = 1 << 20;
 
-/// How many containers of which shape are to be ready; one of them is taken if there is one.
+/// A request for a container of a shape, with the number of containers to keep ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asked {
-    /// What tells builds of codebox apart.
+    /// Identifier of the client's build of codebox.
     pub build: String,
-    /// Where the engine is.
+    /// Address of the engine.
     pub place: String,
     pub count: u32,
     pub shape: Shape,
 }
 
-/// What a keeper answers.
+/// Answer of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answered {
-    /// The container is lent until the connection ends; what follows comes from its agent.
+    /// A container that is lent until the connection ends. The data that follows comes from its agent.
     Lent(Lease),
-    /// None is ready.
+    /// No container is ready.
     None,
-    /// The keeper ends: it is of another build, or is to keep nothing.
+    /// The daemon ends: it is another build, or the client wants no containers kept ready.
     Ending,
 }
 
@@ -39,7 +40,7 @@ pub(crate) enum Answered {
 pub(crate) struct Lease {
     pub container: String,
     pub user: JobUser,
-    /// Where its private directories are.
+    /// Directory that holds the private directories.
     pub scratch: PathBuf,
     pub granted: Vec<Shown>,
 }

@@ -27,7 +27,7 @@ async fn what_is_over_the_limit_is_seen_and_told() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Much, where its owner may not look into it.
+/// Creates a large file in a directory that its owner cannot read.
 fn hide(path: &Path) -> std::io::Result<()> {
     let closed = path.join("closed");
     fs::create_dir(&closed)?;
@@ -40,7 +40,8 @@ fn what_is_kept_from_being_looked_at_is_no_way_around_the_limit() -> std::io::Re
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let home = tempfile::tempdir()?;
     hide(home.path())?;
-    // As one who is not root and owns the directory, also where root runs the tests.
+    // The thread has no capability to bypass permissions, as an ordinary owner of the directory, even if root runs the
+    // tests.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_time()

@@ -31,7 +31,7 @@ async fn order(ways: &mut Ways) -> Order {
     }
 }
 
-/// What is said of a connection until it is gone.
+/// Returns the data of a connection up to its end.
 async fn heard(ways: &mut Ways, number: u32) -> Vec<u8> {
     let mut all = Vec::new();
     loop {
@@ -83,7 +83,7 @@ async fn no_more_is_under_way_than_was_taken() {
             came += bytes.len();
         }
     }
-    // Whatever a guest claims to have taken, no more than the window is ever under way.
+    // No more than the window is ever in flight, whatever the guest acknowledges.
     ways.said(0, Said::Taken(u32::MAX));
     assert!(ways.open[&0].room.available_permits() <= WINDOW);
     ways.said(0, Said::Gone);
@@ -112,13 +112,13 @@ async fn who_hangs_up_on_a_host_that_takes_nothing_leaves_nothing() {
 async fn an_agent_that_does_not_listen_costs_a_bounded_amount() {
     let (_listener, port) = listening().await;
     let mut ways = ways(port, LIMITS);
-    // It takes no order, and goes on.
+    // The agent accepts no requests and sends further events.
     for number in 0..=MOST_CUT as u32 {
         assert!(ways.check_backlog().is_ok(), "{number}");
         ways.knocked(number, 9);
     }
     assert!(ways.check_backlog().is_err());
-    // Nor are more tasks kept than connections could be open, whether or not anybody asks how they ended.
+    // The number of tasks is bounded as well, even if the results of the tasks are never collected.
     for number in 0..100 * MOST_CONNECTIONS as u32 {
         ways.knocked(number, 1);
         ways.said(number, Said::Gone);
@@ -139,7 +139,7 @@ async fn small_pieces_are_kept_as_bytes() {
     });
     let mut ways = ways(port, LIMITS);
     ways.knocked(0, 1);
-    // All of the window before the task has run once.
+    // The whole window is sent before the task runs for the first time.
     for at in 0..WINDOW {
         ways.said(0, Said::Bytes(vec![at as u8]));
     }
@@ -155,25 +155,25 @@ async fn small_pieces_are_kept_as_bytes() {
 async fn what_breaks_the_rules_is_cut_off() {
     let (_listener, port) = listening().await;
     let mut ways = ways(port, LIMITS);
-    // A door that there is not; a number that is taken; of a connection that is not there nothing is heard.
+    // The port forward does not exist; the number is in use; data of an unknown connection is ignored.
     ways.knocked(1, 9);
     assert_eq!(order(&mut ways).await, Order::Way(1, Said::Gone));
     ways.said(77, Said::Bytes(vec![0; 10]));
     ways.knocked(2, 1);
     ways.knocked(2, 1);
     assert_eq!(order(&mut ways).await, Order::Way(2, Said::Gone));
-    // More than there is room for: nobody reads at the other end.
+    // The window is exceeded, because the host does not read.
     ways.knocked(3, 1);
     for _ in 0..(2 + (16 << 20) / WINDOW) {
         ways.said(3, Said::Bytes(vec![0; WINDOW]));
     }
     assert!(!ways.open.contains_key(&3));
-    // More connections than may be.
+    // The limit on connections is exceeded.
     for number in 10..=(10 + 2 * MOST_CONNECTIONS as u32) {
         ways.knocked(number, 0);
     }
     assert_eq!(ways.open.len(), 2 * MOST_CONNECTIONS);
-    // Nothing at all, and more after the end.
+    // An empty chunk, and data after the end.
     for said in [Said::Bytes(Vec::new()), Said::End, Said::Bytes(vec![0])] {
         ways.said(10, said);
         assert!(!ways.open.contains_key(&10));
@@ -221,7 +221,7 @@ async fn the_proxy_refuses_visibly() {
     assert_eq!(used.denials()[0].hint, "add --net evil.example:443");
 }
 
-/// What was said last comes to whoever takes it; a part of it never looks like the whole.
+/// The last data arrives at a host that reads, and a part of the data never looks like the whole.
 #[tokio::test]
 async fn last_words_arrive_or_are_seen_not_to() {
     let (listener, port) = listening().await;
@@ -229,7 +229,7 @@ async fn last_words_arrive_or_are_seen_not_to() {
         let mut ways = ways(port, LIMITS);
         ways.knocked(1, 1);
         let (mut stream, _) = listener.accept().await.expect("it is connected to");
-        // It is connected on this side as well.
+        // Waits until this side is connected as well.
         while ways.egress.used().attempts.iter().all(|attempt| attempt.verdict != NetVerdict::Allowed) {
             tokio::task::yield_now().await;
         }
@@ -267,7 +267,7 @@ async fn a_host_that_is_silent_is_given_up_after_the_program_has_ended_it() {
     assert!(before.elapsed() >= ways.silence);
 }
 
-/// A program that hangs up in the middle of an answer of the proxy's gives its place back soon.
+/// A program that hangs up during an answer of the proxy frees its slot soon.
 #[tokio::test]
 async fn an_answer_that_nobody_reads_holds_no_place() {
     let (listener, port) = listening().await;
@@ -283,7 +283,8 @@ async fn an_answer_that_nobody_reads_holds_no_place() {
     while !matches!(order(&mut ways).await, Order::Way(6, Said::Bytes(_))) {}
     ways.said(6, Said::End);
     ways.said(6, Said::Gone);
-    // Nothing is taken any more, so that nothing but the end of it moves it; long before a silent host is given up.
+    // The program reads nothing more, so only the timeout can free the slot, long before a silent host would be
+    // dropped.
     let until = SILENCE / 2;
     let left = timeout(until, async {
         while !ways.open.is_empty() {
