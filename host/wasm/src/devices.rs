@@ -1,22 +1,22 @@
 //! Virtual devices below `/dev`, the same for every kind of guest.
 //!
-//! A device is a value of this process: no file of the host's `/dev` is ever opened.
+//! A device is a value of this process: the host's `/dev` is never opened.
 
 use rand::Rng as _;
 
-/// The directory of the devices, as the one component of its path.
+/// Name of the device directory in the root.
 pub(crate) const DIRECTORY: &str = "dev";
 
-/// A device without a state of its own.
+/// A device without state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
-    /// Takes everything and is always at its end.
+    /// `/dev/null`: accepts all writes, and reads are at end of file.
     Null,
-    /// Takes everything and yields zeros.
+    /// `/dev/zero`: accepts all writes, and reads return zeros.
     Zero,
-    /// Has no space left, and yields zeros.
+    /// `/dev/full`: has no space left for writes, and reads return zeros.
     Full,
-    /// Takes everything and yields random bytes.
+    /// `/dev/random` and `/dev/urandom`: accept all writes, and reads return random bytes.
     Random,
 }
 
@@ -34,18 +34,18 @@ pub(crate) enum Directory {
 pub(crate) enum Node {
     Directory(Directory),
     Device(Device),
-    /// An open descriptor of the guest, which may not exist.
+    /// A descriptor of the guest, which may not be open.
     Descriptor(i32),
 }
 
-/// The reason for which a path below `/dev` leads nowhere.
+/// The reason why a path below `/dev` cannot be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LookupError {
     NotFound,
     NotADirectory,
 }
 
-/// The names in `/dev`, in their order in a listing.
+/// The names in `/dev`, in the order of a listing.
 pub(crate) const NAMES: [(&str, Node); 9] = [
     ("fd", Node::Directory(Directory::Descriptors)),
     ("full", Node::Device(Device::Full)),
@@ -59,7 +59,7 @@ pub(crate) const NAMES: [(&str, Node); 9] = [
 ];
 
 impl Device {
-    /// Fills a buffer and returns how many bytes were read.
+    /// Fills a buffer and returns the number of bytes read.
     pub(crate) fn read(self, into: &mut [u8]) -> usize {
         match self {
             Self::Null => return 0,
@@ -69,7 +69,7 @@ impl Device {
         into.len()
     }
 
-    /// A number that tells the device from the others.
+    /// Returns a number that identifies the device.
     pub(crate) fn number(self) -> u64 {
         match self {
             Self::Null => 3,
@@ -80,7 +80,7 @@ impl Device {
     }
 }
 
-/// Finds the file that a path relative to a virtual directory names.
+/// Resolves a path relative to a virtual directory.
 ///
 /// # Errors
 /// [`LookupError`], also for a path that leaves `/dev`.
@@ -101,7 +101,7 @@ pub(crate) fn lookup(start: Directory, path: &str) -> Result<Node, LookupError> 
     Ok(node)
 }
 
-/// Reads a descriptor's number, which has no sign and no leading zero.
+/// Parses a descriptor's number, which has no sign and no leading zero.
 fn descriptor(text: &str) -> Result<i32, LookupError> {
     let canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if canonical { text.parse().map_err(|_| LookupError::NotFound) } else { Err(LookupError::NotFound) }

@@ -8,32 +8,32 @@ use crate::error::WasmError;
 use crate::interrupt::Ticker;
 use crate::region::RegionCreator;
 
-/// Bytes of wasm stack a guest may use before it traps with a stack overflow.
+/// Maximum bytes of wasm stack before a guest traps with a stack overflow.
 ///
-/// CPython's own recursion guard needs about 4 MiB at its default limit; the rest is for C code that recurses
-/// without asking it.
+/// CPython's own recursion guard needs about 4 MiB at its default limit. The rest is for C code that recurses without a
+/// check of that guard.
 pub(crate) const WASM_STACK: usize = 8 << 20;
 
 /// Bytes of the stack that wasm and the host functions it calls share.
 ///
-/// What is left over [`WASM_STACK`] is what a host function has when the guest calls it at the very end of its
-/// own share; overflowing it aborts the process, so it is generous.
+/// The bytes beyond [`WASM_STACK`] are available to a host function that the guest calls at the end of its own share. A
+/// host function that overflows them aborts the process, so the share is generous.
 pub(crate) const FIBER_STACK: usize = WASM_STACK + (2 << 20);
 
-/// Bytes reserved for a linear memory: all that 32-bit addresses reach, so that no access needs a bounds check.
+/// Bytes reserved for a linear memory: the whole range of 32-bit addresses, so that no access needs a bounds check.
 pub(crate) const MEMORY_RESERVATION: usize = 4 << 30;
 
-/// Bytes kept unmapped after a reservation: every offset an instruction can add to an address lands there.
+/// Bytes kept unmapped after a reservation, for accesses that add an instruction's offset to an address.
 pub(crate) const MEMORY_GUARD: usize = 32 << 20;
 
-/// Version of everything that decides whether a stored code or memory image still fits this program.
+/// Version of all formats on which the validity of a stored code or memory image depends.
 ///
-/// Raise it when the split of a module, the image format or the prelude's contract changes.
+/// Increase it when the split of a module, the image format or the prelude's contract changes.
 pub(crate) const FORMAT: u32 = 3;
 
 /// The shared compiler and runtime: one for each process.
 ///
-/// Cloning is cheap and refers to the same engine. While any clone lives, a thread ticks the engine's epoch
+/// A clone is cheap and refers to the same engine. While a clone exists, a thread increments the engine's epoch
 /// whenever a job runs.
 #[derive(Clone)]
 pub struct Engine {
@@ -42,27 +42,27 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine with codebox's settings for this machine's processor.
+    /// Creates an engine with codebox's settings for this machine's processor.
     ///
     /// # Errors
-    /// [`WasmError::Engine`] when the processor or system lacks something the settings need.
+    /// [`WasmError::Engine`] if the processor or system lacks a feature that the settings need.
     pub fn new() -> Result<Self, WasmError> {
         let inner = wasmtime::Engine::new(&config()).map_err(WasmError::engine("set up the engine"))?;
         let ticker = Arc::new(Ticker::new(inner.clone()));
         Ok(Self { inner, ticker })
     }
 
-    /// The underlying engine.
+    /// Returns the underlying engine.
     pub(crate) fn inner(&self) -> &wasmtime::Engine {
         &self.inner
     }
 
-    /// The thread that moves time on for running guests.
+    /// Returns the thread that increments the epoch for running guests.
     pub(crate) fn ticker(&self) -> &Arc<Ticker> {
         &self.ticker
     }
 
-    /// A key that is the same for two engines exactly when one can load what the other compiled.
+    /// Returns a key that is equal for two engines exactly if each can load code that the other compiled.
     ///
     /// It covers wasmtime's version, the compiler settings, the processor features used and codebox's own format.
     pub fn compatibility_key(&self) -> String {
@@ -89,7 +89,7 @@ fn config() -> Config {
         .memory_reservation(MEMORY_RESERVATION as u64)
         .memory_guard_size(MEMORY_GUARD as u64)
         .memory_may_move(false)
-        // Memories are regions of ours, which the engine cannot map its own images over.
+        // Memories are regions that codebox maps, and the engine cannot map its own images over them.
         .memory_init_cow(false)
         .native_unwind_info(false)
         .generate_address_map(false)

@@ -1,18 +1,18 @@
-//! What can go wrong before or around a guest; what a guest does is never an error.
+//! Failures before or around a guest's run. The outcome of the guest's own program is never an error.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use codebox_files::FilesError;
 
-/// A failure of the fast path that says nothing about the guest's program.
+/// A failure of the wasm backend, independent of the guest's program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WasmError {
     /// The wasm engine refused an operation.
     #[error("cannot {doing}")]
     Engine {
-        /// What was being done, as a verb phrase.
+        /// The failed operation, as a verb phrase.
         doing: &'static str,
         /// The engine's own error.
         #[source]
@@ -21,20 +21,20 @@ pub enum WasmError {
     /// A file or directory operation failed.
     #[error("cannot {doing} {path}")]
     Io {
-        /// What was being done, as a verb.
+        /// The failed operation, as a verb.
         doing: &'static str,
-        /// The path it was done to.
+        /// The path of the file or directory.
         path: PathBuf,
         /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A module is not one that codebox can run as a reactor.
+    /// A module cannot be run as a reactor by codebox.
     #[error("{path} is not a usable runtime module: {reason}")]
     Module {
         /// The module's file.
         path: PathBuf,
-        /// What it lacks or has too much of.
+        /// The missing or unsupported part of the module.
         reason: String,
     },
     /// A patch of `runtime.toml` cannot be applied to the runtime's module.
@@ -44,32 +44,32 @@ pub enum WasmError {
         patch: String,
         /// The module's file.
         path: PathBuf,
-        /// The function and what was expected and found in it.
+        /// The function, with the expected and the actual contents.
         reason: String,
     },
-    /// A stored artefact is missing, cut short, changed or made by another version.
+    /// A stored artefact is missing, truncated, changed or made by another version.
     #[error("{path}: {reason}")]
     Damaged {
         /// The artefact's file.
         path: PathBuf,
-        /// What does not match.
+        /// The mismatch that was found.
         reason: String,
     },
-    /// A memory mapping could not be made or changed.
+    /// A memory mapping could not be created or changed.
     #[error("cannot {doing} {bytes} bytes of memory")]
     Memory {
-        /// What was being done, as a verb.
+        /// The failed operation, as a verb.
         doing: &'static str,
-        /// How many bytes it was done to.
+        /// The size of the operation in bytes.
         bytes: usize,
         /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The guest's prelude broke its side of the contract while an image was made.
+    /// The guest's prelude violated the contract while an image was made.
     #[error("the runtime's start-up code failed: {0}")]
     Prelude(String),
-    /// A limit cannot be held for this job.
+    /// A limit cannot be enforced for this job.
     #[error("{0}")]
     Limit(String),
 }

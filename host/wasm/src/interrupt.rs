@@ -1,9 +1,9 @@
-//! Stops guests: the one place that knows how a running or waiting guest is interrupted.
+//! Stops guests. All interruption of running and waiting guests is implemented here.
 //!
-//! A computing guest is interrupted by epochs: a thread moves the engine's epoch on every [`TICK`] while any job
-//! runs, and at each tick the guest yields to its executor. A waiting guest sits in an async host call, where it has
-//! yielded already. [`Interrupt::watch`] races the guest against its deadline, its processor time and its
-//! cancellation, so both kinds of guest end the same way: their future is dropped and their store with it.
+//! A computing guest is interrupted by epochs: a thread increments the engine's epoch on every [`TICK`] while a job
+//! runs, and at each tick the guest yields to its executor. A waiting guest is in an async host call, which has yielded
+//! already. [`Interrupt::watch`] races the guest against its deadline, its processor time and its cancellation, so both
+//! kinds of guest end in the same manner: their future and their store are dropped.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -19,14 +19,14 @@ use codebox_egress::Egress;
 use crate::sys::process_cpu_time;
 use crate::sys::thread_cpu_time;
 
-/// How often a computing guest can be interrupted.
+/// Interval at which a computing guest can be interrupted.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// Ticks without a job after which the ticking thread sleeps. Waking it costs more than a short job's own work, and
-/// in a warm host the next job is close behind.
+/// Number of ticks without a job after which the ticking thread sleeps. Waking the thread costs more than a short job's
+/// own work, and in a warm host the next job follows soon.
 const LINGER: u32 = 10;
 
-/// Why a guest was stopped from outside.
+/// The reason why a guest was stopped from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// A limit on time was reached.
@@ -35,51 +35,51 @@ pub(crate) enum Stop {
     Cancelled,
 }
 
-/// What may stop one job.
+/// The conditions that stop one job.
 pub(crate) struct Interrupt {
-    /// Wall time allowed, from the moment the job starts.
+    /// Maximum wall time, from the start of the job.
     pub wall: Option<Duration>,
-    /// Processor time allowed.
+    /// Maximum processor time.
     pub cpu: Option<Duration>,
-    /// The clock that measures it.
+    /// The clock that measures the processor time.
     pub clock: CpuClock,
-    /// The caller's way to cancel.
+    /// The caller's cancellation token.
     pub cancel: CancelToken,
-    /// The job's way to the network, whose limits end it too.
+    /// The job's network access, whose limits also end the job.
     pub egress: Option<Egress>,
-    /// Processor time that counts toward the job's beside the guest's own.
+    /// Processor time outside of the guest that counts towards the job's.
     pub host_cpu: HostCpu,
 }
 
-/// Processor time that the host, or a process of its, spends for a job outside of its guest.
+/// Processor time that the host, or one of its processes, spends for a job outside of its guest.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostCpu(Arc<AtomicU64>);
 
 impl HostCpu {
-    /// Adds some.
+    /// Adds processor time.
     pub(crate) fn add(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| Some(before.saturating_add(nanos)));
     }
 
-    /// All of it.
+    /// Returns the total processor time.
     pub(crate) fn total(&self) -> Duration {
         Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
 }
 
-/// The clock that a job's processor time is read from.
+/// The clock that measures a job's processor time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CpuClock {
-    /// Of the thread that polls the job, while it does. Work on files that other threads do is not in it.
+    /// Clock of the thread that polls the job, during each poll. It excludes work on files that other threads do.
     Thread,
-    /// Of the whole process, which runs one job at a time.
+    /// Clock of the whole process, which runs one job at a time.
     #[cfg(unix)]
     Process,
 }
 
 impl CpuClock {
-    /// The clock of the process, where the system has one.
+    /// Returns the clock of the process or, on systems without one, of the thread.
     pub(crate) fn of_process() -> Self {
         #[cfg(unix)]
         {
@@ -89,7 +89,7 @@ impl CpuClock {
         Self::Thread
     }
 
-    /// How well a limit on this clock's time holds.
+    /// Returns the enforcement level of a limit on this clock's time.
     pub(crate) fn held(self) -> Held {
         match self {
             Self::Thread => Held::BestEffort,
@@ -108,7 +108,7 @@ impl CpuClock {
 }
 
 impl Interrupt {
-    /// Runs a guest's future to its end or to the first reason to stop it; also tells the processor time it used.
+    /// Runs a guest's future until it ends or has to be stopped. Also returns the processor time that it used.
     pub(crate) async fn watch<F: Future>(&self, guest: F) -> (Result<F::Output, Stop>, Duration) {
         let mut used = Duration::ZERO;
         let deadline = self.wall.and_then(|wall| Instant::now().checked_add(wall));
@@ -140,12 +140,12 @@ async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-/// Adds up the processor time of a future's polls, whatever thread each runs on, or reads what the process has used since it
-/// began, and ends it at a limit.
+/// Future that measures the processor time of another future and ends it at a limit. The time is the sum over all
+/// polls, on any thread, or the time that the process has used since the start.
 struct Metered<'a, F> {
     future: Pin<&'a mut F>,
     clock: CpuClock,
-    /// The clock's time at the beginning.
+    /// The clock's time at the start.
     began: Duration,
     used: &'a mut Duration,
     host: &'a HostCpu,
@@ -161,7 +161,7 @@ impl<F: Future> Future for Metered<'_, F> {
         let now = self.clock.now();
         match self.clock {
             CpuClock::Thread => *self.used += now.saturating_sub(before),
-            // Also what other threads did while nobody polled.
+            // The time includes the work of other threads between polls.
             #[cfg(unix)]
             CpuClock::Process => *self.used = now.saturating_sub(self.began),
         }
@@ -175,9 +175,9 @@ impl<F: Future> Future for Metered<'_, F> {
     }
 }
 
-/// The thread that moves an engine's epoch on; it sleeps when no job has run for a while.
+/// The thread that increments an engine's epoch. It sleeps if no job has run for a while.
 ///
-/// It is an operating system thread and not a task, so that it ticks while every worker of an executor computes.
+/// It is an operating system thread and not a task, so that it ticks even while every worker of an executor computes.
 pub(crate) struct Ticker {
     engine: wasmtime::Engine,
     shared: Arc<Shared>,
@@ -197,7 +197,7 @@ struct State {
     closed: bool,
 }
 
-/// Keeps the epoch moving while it lives.
+/// Guard that keeps the epoch advancing until it is dropped.
 pub(crate) struct Running(Arc<Shared>);
 
 impl Ticker {
@@ -208,7 +208,7 @@ impl Ticker {
     /// Counts a job as running until the returned value is dropped.
     ///
     /// # Errors
-    /// The system's error when the ticking thread cannot be started.
+    /// The system's error if the ticking thread cannot be started.
     pub(crate) fn run(&self) -> std::io::Result<Running> {
         let mut state = self.shared.state();
         if !state.started {
@@ -267,7 +267,7 @@ impl Drop for Ticker {
 mod tests {
     use super::*;
 
-    /// Work that another thread does while the job waits for it, as work on files is.
+    /// Works in another thread while the job waits, as file operations do.
     async fn work_elsewhere(time: Duration) {
         let work = tokio::task::spawn_blocking(move || {
             let began = thread_cpu_time();

@@ -1,4 +1,4 @@
-//! Brings a guest to life from an image and calls it.
+//! Instantiates a guest from an image and calls it.
 
 use std::future::Future;
 use std::path::Path;
@@ -20,18 +20,18 @@ use crate::interrupt::Running;
 use crate::mounts::{Mount, MountTable};
 use crate::region::{Fate, RegionPool, with_lease};
 
-/// Random bytes that one call may ask for.
+/// Maximum random bytes per call.
 pub(crate) const MAX_RANDOM: u64 = 16 << 20;
 
-/// Entries of a store's resource table beyond the open files a quota allows: streams and polls in flight.
+/// Entries of a store's resource table in addition to the open files of the quota: streams and polls in progress.
 pub(crate) const TABLE_ROOM: usize = 4096;
 
-/// What a new guest is given.
+/// The resources of a new guest.
 pub(crate) struct Setup<'a> {
-    /// The read-only directory that the guest sees as `/`, with an empty directory for each place of a mount.
+    /// The read-only directory that the guest sees as `/`, with an empty directory for each mount point.
     pub root: &'a Path,
     pub mounts: &'a [Mount],
-    /// Ceiling on the guest's memory in bytes.
+    /// Maximum size of the guest's memory in bytes.
     pub memory: Option<u64>,
     pub quota: Quota,
     pub stdin: Stdin,
@@ -42,7 +42,7 @@ pub(crate) struct Setup<'a> {
     pub net: Option<Net>,
 }
 
-/// A guest between calls.
+/// A guest's instance and store.
 pub(crate) struct Live {
     store: Store<Guest>,
     instance: Instance,
@@ -51,7 +51,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Makes an instance whose memory and globals are an image's; no wasm runs.
+    /// Creates an instance with the memory and globals of an image. No wasm code runs.
     pub(crate) fn start(code: &CodeImage, pool: &Arc<RegionPool>, setup: Setup<'_>) -> Result<Self, WasmError> {
         let image = pool.image().clone();
         let size = image.len() as u64;
@@ -79,18 +79,18 @@ impl Live {
         Ok(live)
     }
 
-    /// Calls an export that takes nothing and gives nothing.
+    /// Calls an export without parameters and results.
     pub(crate) async fn call_unit(&mut self, name: &'static str) -> wasmtime::Result<()> {
         let call: TypedFunc<(), ()> = self.instance.get_typed_func(&mut self.store, name)?;
         call.call_async(&mut self.store, ()).await
     }
 
-    /// Whether the guest has an export of this name.
+    /// Returns true if the guest has an export of this name.
     pub(crate) fn has_export(&mut self, name: &str) -> bool {
         self.instance.get_export(&mut self.store, name).is_some()
     }
 
-    /// Copies bytes into memory that the guest allocates for them.
+    /// Copies bytes into memory that the guest allocates, and returns their address and length.
     pub(crate) async fn put(&mut self, bytes: &[u8]) -> wasmtime::Result<(u32, u32)> {
         let len = i32::try_from(bytes.len())?;
         let allocate: TypedFunc<i32, i32> = self.instance.get_typed_func(&mut self.store, "host_alloc")?;
@@ -99,13 +99,13 @@ impl Live {
         Ok((at as u32, len as u32))
     }
 
-    /// Runs the Python text at an address and tells its status.
+    /// Runs the program text at an address and returns its status.
     pub(crate) async fn turn(&mut self, (at, len): (u32, u32)) -> wasmtime::Result<i32> {
         let turn: TypedFunc<(i32, i32), i32> = self.instance.get_typed_func(&mut self.store, "turn")?;
         turn.call_async(&mut self.store, (at as i32, len as i32)).await
     }
 
-    /// Says that the guest is at rest and sound, so that its region may be used again.
+    /// Marks the guest as idle and consistent, so that its region may be used again.
     pub(crate) fn clean(&self) {
         self.fate.clean();
     }
@@ -114,17 +114,17 @@ impl Live {
         self.store.data_mut()
     }
 
-    /// The guest's state, after its memory has gone back.
+    /// Releases the guest's memory and returns the guest's state.
     pub(crate) fn end(self) -> Guest {
         self.store.into_data()
     }
 
-    /// All of the guest's memory.
+    /// Returns all of the guest's memory.
     pub(crate) fn bytes(&mut self) -> wasmtime::Result<&[u8]> {
         Ok(self.memory()?.data(&self.store))
     }
 
-    /// The values of the mutable globals, in the order that an image keeps them.
+    /// Returns the values of the mutable globals, in the order of an image.
     pub(crate) fn globals(&mut self, code: &CodeImage) -> Result<Vec<GlobalValue>, WasmError> {
         code.globals
             .iter()
@@ -149,7 +149,7 @@ impl Live {
         Ok(())
     }
 
-    /// Makes the guest's random numbers its own.
+    /// Replaces the states of the guest's random number generators with new random bytes.
     fn renew_seeds(&mut self, facts: &ImageFacts) -> Result<(), WasmError> {
         if facts.seeds.is_empty() {
             return Ok(());
@@ -204,7 +204,7 @@ fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
     })
 }
 
-/// Polls a future that has nothing to wait for.
+/// Polls a future that completes without waiting. Fails if the future is pending.
 fn at_once<F: Future>(future: F) -> Result<F::Output, WasmError> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Ok(output),

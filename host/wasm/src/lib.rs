@@ -1,4 +1,4 @@
-//! The fast path: guests in WebAssembly, started from memory images.
+//! The WebAssembly backend: guests that are started from memory images.
 
 mod code;
 mod component;
@@ -24,7 +24,7 @@ pub use store::{
     RuntimeState, Steps, Store, StoreDirs, sha256_of, sha256_of_file,
 };
 
-/// Whether this system can put a guest's memory back without mapping it afresh.
+/// Returns true if this system can reset a guest's memory without mapping it again.
 pub fn resets_in_place() -> bool {
     #[cfg(target_os = "linux")]
     return sys::Pagemap::get().is_some();

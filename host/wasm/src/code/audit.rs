@@ -1,15 +1,15 @@
 //! The static check that a module's only mutable state is its memory and its mutable globals.
 //!
-//! A memory image holds the bytes of one memory and the values of the globals. Anything else that running code
-//! could change (a table's entries or size, dropped segments) would be lost at a restore or, worse, leak from one
-//! job into the next; so a module that contains an instruction able to change such state is refused at install.
+//! A memory image holds the bytes of one memory and the values of the globals. Changes to any other state (a table's
+//! entries or size, dropped segments) would be lost at a restore or, worse, leak from one job into the next. A module
+//! that contains an instruction able to change such state is therefore refused at install.
 
 use wasmparser::{FunctionBody, Import, Operator};
 
-/// The exports of the reactor ABI, all functions but `memory`.
+/// The exports that the reactor ABI requires. All but `memory` are functions.
 const EXPORTS: [&str; 5] = ["memory", "host_alloc", "run", "turn", "shutdown"];
 
-/// The modules a reactor may import from.
+/// The modules that a reactor may import from.
 const IMPORTS: [&str; 2] = ["wasi_snapshot_preview1", "host"];
 
 #[derive(Default)]
@@ -34,7 +34,8 @@ impl Audit {
         self.exports.push(name.to_owned());
     }
 
-    /// Indices of the mutable globals; imported globals have been refused, so these are module-wide indices.
+    /// Returns the indices of the mutable globals. Imported globals have been refused, so these are module-wide
+    /// indices.
     pub(crate) fn mutable_globals(&self) -> Vec<u32> {
         (0u32..).zip(&self.globals).filter(|(_, mutable)| **mutable).map(|(index, _)| index).collect()
     }

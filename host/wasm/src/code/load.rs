@@ -16,26 +16,26 @@ use crate::guest::{self, Guest};
 pub(crate) struct CodeImage {
     pub engine: Engine,
     pub pre: InstancePre<Guest>,
-    /// Bytes of memory that the module declares to start with.
+    /// Size in bytes of the module's initial memory.
     pub minimum: usize,
     /// Names of the exports that carry the module's mutable globals, in the module's order.
     pub globals: Vec<String>,
 }
 
 impl CodeImage {
-    /// Compiles a module's code for this engine; the result is what [`CodeImage::load`] takes.
+    /// Compiles a module's code for this engine, in the form that [`CodeImage::load`] reads.
     pub(crate) fn compile(engine: &Engine, code: &[u8]) -> Result<Vec<u8>, WasmError> {
         engine.inner().precompile_module(code).map_err(WasmError::engine("compile the runtime"))
     }
 
     /// Maps a compiled module from an open file.
     ///
-    /// The caller vouches that the file holds, unchanged, what [`CodeImage::compile`] returned: the store checks
-    /// its digest and that nobody else can write to it.
+    /// The caller guarantees that the file holds the unchanged output of [`CodeImage::compile`]: the store checks the
+    /// file's digest and that no other user can write to the file.
     pub(crate) fn load(engine: &Engine, path: &Path, file: File) -> Result<Self, WasmError> {
-        // SAFETY: compiled code is trusted input. The only caller is the artefact store, which hands out a file
-        // only after its digest, owner and mode were checked, from a directory that no guest is ever granted; the
-        // engine itself refuses a file made by another version or for other settings.
+        // SAFETY: compiled code is trusted input. The only caller is the artefact store, which returns a file only
+        // after it has checked the file's digest, owner and mode, from a directory that is never granted to a guest.
+        // The engine refuses a file that another version made or that was made for other settings.
         let module = unsafe { Module::deserialize_open_file(engine.inner(), file) }
             .map_err(|e| WasmError::damaged(path, e.to_string()))?;
         let globals =
@@ -49,12 +49,13 @@ impl CodeImage {
     }
 }
 
-/// Reads a compiled component.
+/// Loads a compiled component.
 ///
-/// The caller vouches that the bytes are, unchanged, what the engine compiled: they come from a file of the store's, as
-/// for [`CodeImage::load`].
+/// The caller guarantees that the bytes are the unchanged output of the engine's compiler: they come from a file of the
+/// store, as for [`CodeImage::load`].
 pub(crate) fn load_component(engine: &Engine, path: &Path, bytes: &[u8]) -> Result<Component, WasmError> {
-    // SAFETY: as for modules above: the only caller has the bytes from the artefact store, which looked at the file's
-    // digest, owner and mode; the engine refuses what another version made or other settings need.
+    // SAFETY: as for modules above. The only caller has the bytes from the artefact store, which has checked the file's
+    // digest, owner and mode. The engine refuses a component that another version made or that was made for other
+    // settings.
     unsafe { Component::deserialize(engine.inner(), bytes) }.map_err(|e| WasmError::damaged(path, e.to_string()))
 }

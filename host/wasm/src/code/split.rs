@@ -1,4 +1,4 @@
-//! Splits a module into its code and the first bytes of its memory.
+//! Splits a module into its code and its initial memory.
 
 use std::path::Path;
 
@@ -9,25 +9,25 @@ use wasmparser::{DataKind, ExternalKind, Operator, Parser, Payload, TypeRef};
 use crate::code::audit::Audit;
 use crate::error::WasmError;
 
-/// Prefix of the exports that make a module's mutable globals readable and writable by the host.
+/// Prefix of the exports through which the host reads and writes a module's mutable globals.
 pub(crate) const GLOBAL_PREFIX: &str = "codebox:global:";
 
 /// Bytes of a wasm page.
 const WASM_PAGE: u64 = 65_536;
 
-/// A module, cut in two.
+/// A module, split into code and initial memory.
 pub(crate) struct Split {
-    /// The module without data segments, its mutable globals exported under [`GLOBAL_PREFIX`].
+    /// The module without data segments. Its mutable globals are exported under [`GLOBAL_PREFIX`].
     pub code: Vec<u8>,
-    /// The memory as the module's active data segments make it; its length is the module's initial size.
+    /// The memory after the module's active data segments are applied. Its length is the memory's initial size.
     pub memory: Vec<u8>,
 }
 
 /// Splits a module that keeps all of its mutable state in one memory and in its globals.
 ///
 /// # Errors
-/// [`WasmError::Module`] when the module cannot be parsed, has mutable state that an image would not hold (a
-/// second memory, a table that code changes, passive data) or lacks an export of the reactor ABI.
+/// [`WasmError::Module`] if the module cannot be parsed, has mutable state that an image would not hold (a second
+/// memory, a table that code changes, passive data) or lacks an export of the reactor ABI.
 pub(crate) fn split(path: &Path, wasm: &[u8]) -> Result<Split, WasmError> {
     let refuse = |reason: String| WasmError::Module { path: path.to_owned(), reason };
     cut(wasm).map_err(refuse)
@@ -85,9 +85,9 @@ fn cut(wasm: &[u8]) -> Result<Split, String> {
                 }
                 continue;
             }
-            // Without a data section its count must go too; the audit has refused code that needs it.
+            // The data count section must not remain without a data section. The audit has refused code that needs it.
             Payload::DataCountSection { .. } => continue,
-            // Names and debug information are most of what nobody runs.
+            // Names and debug information are most of a module's unused bytes.
             Payload::CustomSection(_) => continue,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Bindings of the contract's world, made from the WIT package itself.
+//! Bindings of the contract's world, generated from the WIT package.
 
 wasmtime::component::bindgen!({
     path: "../../wit",

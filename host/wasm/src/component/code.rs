@@ -13,7 +13,7 @@ use crate::component::state::{self, State};
 use crate::engine::Engine;
 use crate::error::WasmError;
 
-/// A component that is ready to be instantiated any number of times.
+/// A linked component that can be instantiated any number of times.
 #[derive(Clone)]
 pub(crate) struct ComponentCode {
     pub engine: Engine,
@@ -21,10 +21,11 @@ pub(crate) struct ComponentCode {
 }
 
 impl ComponentCode {
-    /// Compiles a component for this engine; the result is what [`ComponentCode::load`] takes.
+    /// Compiles a component for this engine, in the form that [`ComponentCode::load`] reads.
     ///
     /// # Errors
-    /// [`WasmError::Module`] when it is no component, or one that does not keep to the contract; `path` is its name.
+    /// [`WasmError::Module`] if the bytes are not a component, or if the component does not fulfil the contract. `path`
+    /// is the component's name.
     pub(crate) fn compile(engine: &Engine, path: &Path, wasm: &[u8]) -> Result<Vec<u8>, WasmError> {
         contract::check_kind(path, wasm)?;
         let refused = |e: wasmtime::Error| WasmError::Module { path: path.to_owned(), reason: format!("{e:#}") };
@@ -33,7 +34,7 @@ impl ComponentCode {
         Ok(compiled)
     }
 
-    /// Reads a compiled component from an open file, for which the caller vouches as for
+    /// Loads a compiled component from an open file. The caller gives the same guarantee as for
     /// [`CodeImage::load`](crate::code::CodeImage::load).
     pub(crate) fn load(engine: &Engine, path: &Path, mut file: File) -> Result<Self, WasmError> {
         let mut bytes = Vec::new();
@@ -43,7 +44,7 @@ impl ComponentCode {
         Ok(Self { engine: engine.clone(), pre })
     }
 
-    /// Links a component to what the contract offers; fails where a type is not what the contract says.
+    /// Links a component to the interfaces of the contract. Fails if a type differs from the contract's.
     pub(crate) fn link(engine: &Engine, component: &Component) -> wasmtime::Result<RuntimePre<State>> {
         let mut linker = Linker::new(engine.inner());
         state::link(&mut linker)?;

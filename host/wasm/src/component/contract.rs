@@ -1,4 +1,4 @@
-//! Whether a component keeps to the contract: exports its world, and imports nothing beyond it.
+//! The check that a component fulfils the contract: it exports the world's interfaces and imports only what is offered.
 
 use std::path::Path;
 
@@ -9,31 +9,31 @@ use wasmtime::component::types::ComponentItem;
 use crate::engine::Engine;
 use crate::error::WasmError;
 
-/// The contract's package, and the version that this host speaks.
+/// The contract's package, and the version that this host supports.
 const PACKAGE: &str = "codebox:guest/";
 pub(crate) const VERSION: &str = "0.1.0";
 
-/// Components inside a component, and instantiations of such, that are compiled. wit-component makes one of each for
-/// each exported interface.
+/// Maximum number of components inside a component, and of instantiations of such components. wit-component makes one
+/// of each for each exported interface.
 const MOST_COMPONENTS: usize = 16;
 const MOST_INSTANCES: usize = 32;
 
-/// What a component has to export of it.
+/// The contract's interfaces that a component must export.
 const EXPORTS: [&str; 3] = ["start", "turn", "shutdown"];
 
-/// What a component may import of it: functions, and the types that its exports name.
+/// The contract's interfaces that a component may import: functions, and the types that its exports name.
 const IMPORTS: [&str; 3] = ["host", "limits", "start"];
 
-/// Parts of WASI that give nothing that was not granted: streams, clocks, random numbers and the granted directories.
+/// Parts of WASI that give no access beyond the grants: streams, clocks, random numbers and the granted directories.
 const WASI: [&str; 5] = ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/"];
 
-/// The version of WASI that is offered; its patch releases only add.
+/// The supported version of WASI. Its patch releases only add to the interfaces.
 const WASI_VERSION: &str = "0.2.";
 
 /// Checks that a file is a component.
 ///
 /// # Errors
-/// [`WasmError::Module`] with what it is instead.
+/// [`WasmError::Module`], with the actual kind of the file.
 pub(crate) fn check_kind(path: &Path, wasm: &[u8]) -> Result<(), WasmError> {
     let refused = |reason: String| WasmError::Module { path: path.to_owned(), reason };
     if !wasmparser::Parser::is_component(wasm) {
@@ -43,8 +43,8 @@ pub(crate) fn check_kind(path: &Path, wasm: &[u8]) -> Result<(), WasmError> {
     check_parts(wasm).map_err(refused)
 }
 
-/// Refuses a component that is made of so many components, or instances of them, that compiling it could take a time out of
-/// all proportion: each may instantiate another several times, which multiplies.
+/// Refuses a component with too many nested components or instances. Each component may instantiate another several
+/// times, so the cost of compiling grows exponentially with the nesting.
 fn check_parts(wasm: &[u8]) -> Result<(), String> {
     let (mut components, mut instances) = (0, 0);
     for payload in wasmparser::Parser::new(0).parse_all(wasm) {
@@ -68,10 +68,10 @@ fn check_parts(wasm: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks a component's imports and exports, and that each has the type that the contract gives it.
+/// Checks a component's imports and exports, and that their types match the contract.
 ///
 /// # Errors
-/// [`WasmError::Module`] with what it lacks or wants too much.
+/// [`WasmError::Module`] with the missing export or the import that is not offered.
 pub(crate) fn check(engine: &Engine, path: &Path, component: &Component) -> Result<(), WasmError> {
     let refused = |reason: String| WasmError::Module { path: path.to_owned(), reason };
     let ty = component.component_type();

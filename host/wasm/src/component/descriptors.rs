@@ -1,4 +1,4 @@
-//! What a component's open files and directories are: in which mount, and whether they may be changed.
+//! A component's open files and directories: the mount of each, and the permission to change files below it.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use crate::component::devices::{self, VirtualFile};
 use crate::mounts::{Guard, Last, Mount};
 
-/// Directories that may be listed at the same time. A program that walks down a tree has one for each level.
+/// Maximum number of concurrent directory listings. A program that walks down a tree has one for each level.
 const MOST_LISTINGS: usize = 64;
 
 /// One open file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Opened {
-    /// The mount that it is in; none for the root.
+    /// The mount that contains the file or directory. `None` for the root.
     pub mount: Option<usize>,
-    /// Whether it is the mount's own directory, and not one that the guest opened below.
+    /// True for the mount's own directory, false for files and directories that the guest opened below it.
     pub own: bool,
-    /// The virtual file that it is, if it is one.
+    /// The virtual file behind this descriptor. `None` for files on disk.
     pub virtual_file: Option<VirtualFile>,
 }
 
@@ -32,69 +32,69 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Those of a guest with these mounts, none opened yet.
+    /// Creates the table for a guest with these mounts, without open files.
     ///
     /// # Errors
-    /// The system's, when a directory that has to be guarded cannot be opened.
+    /// The system's error if a directory that needs a guard cannot be opened.
     pub(crate) fn new(mounts: &[Mount]) -> std::io::Result<Self> {
         let guards = mounts.iter().map(|mount| Guard::of(mount, mounts)).collect::<Result<_, _>>()?;
         Ok(Self { guards, opened: HashMap::new(), listings: 0 })
     }
 
-    /// Hears of a handle.
+    /// Adds a handle.
     pub(crate) fn insert(&mut self, handle: u32, opened: Opened) {
         self.opened.insert(handle, opened);
     }
 
-    /// Hears that a handle is gone; tells what it was.
+    /// Removes a handle and returns its entry.
     pub(crate) fn remove(&mut self, handle: u32) -> Option<Opened> {
         self.opened.remove(&handle)
     }
 
-    /// Asks to list one more directory at the same time.
+    /// Starts a listing. Returns false if the maximum number of listings is reached.
     pub(crate) fn begin_listing(&mut self) -> bool {
         let more = self.listings < MOST_LISTINGS;
         self.listings += usize::from(more);
         more
     }
 
-    /// Hears that a listing is over.
+    /// Ends a listing.
     pub(crate) fn end_listing(&mut self) {
         self.listings = self.listings.saturating_sub(1);
     }
 
-    /// The virtual file that a handle is, if it is one.
+    /// Returns the virtual file of a handle. `None` for files on disk.
     pub(crate) fn virtual_file(&self, handle: u32) -> Option<VirtualFile> {
         self.opened.get(&handle).and_then(|opened| opened.virtual_file)
     }
 
-    /// Finds what a path relative to a handle names, if it leads to where the devices are.
+    /// Resolves a path relative to a handle to a virtual file. `None` if the path does not lead to `/dev`.
     pub(crate) fn find_virtual(&self, handle: u32, path: &str) -> Option<Result<VirtualFile, ErrorCode>> {
         let opened = self.opened.get(&handle)?;
         devices::find(opened.virtual_file, opened.own && opened.mount.is_none(), path)
     }
 
-    /// The mount that a handle is in.
+    /// Returns the mount that contains the file or directory of a handle.
     pub(crate) fn mount(&self, handle: u32) -> Option<usize> {
         self.opened.get(&handle).and_then(|opened| opened.mount)
     }
 
-    /// Whether a change may be made at `path`, relative to a handle.
+    /// Checks that a change is allowed at `path`, relative to a handle.
     ///
     /// # Errors
-    /// [`ErrorCode::ReadOnly`] where it could reach a read-only grant inside a writable one.
+    /// [`ErrorCode::ReadOnly`] if the change could reach a read-only grant inside a writable one.
     pub(crate) fn allow_change(&self, handle: u32, path: &str, last: Last) -> FsResult<()> {
         let Some(opened) = self.opened.get(&handle) else { return Ok(()) };
         let guard = opened.mount.and_then(|mount| self.guards.get(mount)).and_then(Option::as_ref);
         match guard {
-            // Where a directory below a guarded mount lies is not known any more.
+            // The path of a directory opened below a guarded mount is unknown, so every change through it is refused.
             Some(guard) if !opened.own || !guard.allows(path, last) => Err(ErrorCode::ReadOnly.into()),
             _ => Ok(()),
         }
     }
 }
 
-/// How a mount's directory is opened.
+/// Returns the permissions with which a mount's directory is opened.
 pub(crate) fn perms(access: Access) -> wasmtime_wasi::FsPerms {
     match access {
         Access::ReadOnly => wasmtime_wasi::FsPerms::ReadOnly,

@@ -1,4 +1,4 @@
-//! Virtual devices as a component's open files: descriptors that stand for none of the interface behind.
+//! Virtual devices as open files of a component. Their descriptors have no counterpart in `wasmtime-wasi`.
 
 use bytes::Bytes;
 use wasmtime::component::Resource;
@@ -16,10 +16,10 @@ use crate::component::stdio::Stdio;
 use crate::devices::{self, Device, Directory, LookupError, Node};
 use crate::mounts::device_path;
 
-/// Bytes that one read gives at most.
+/// Maximum bytes per read.
 const PIECE: usize = 64 << 10;
 
-/// The table's entry of an open virtual file; only its number is used.
+/// The resource table's entry of an open virtual file. Only its index is used.
 pub(crate) struct Placeholder;
 
 /// An open virtual file.
@@ -37,7 +37,7 @@ enum Kind {
     Stream(i32),
 }
 
-/// Finds what a path relative to an open file names, if it leads to where the devices are.
+/// Resolves a path relative to an open file to a virtual file. `None` if the path does not lead to `/dev`.
 pub(crate) fn find(file: Option<VirtualFile>, is_root: bool, path: &str) -> Option<Result<VirtualFile, ErrorCode>> {
     let found = match file {
         Some(VirtualFile { kind: Kind::Directory(directory), .. }) => devices::lookup(directory, path),
@@ -49,14 +49,14 @@ pub(crate) fn find(file: Option<VirtualFile>, is_root: bool, path: &str) -> Opti
         Ok(Node::Directory(directory)) => Ok(Kind::Directory(directory)),
         Ok(Node::Device(device)) => Ok(Kind::Device(device)),
         Ok(Node::Descriptor(number @ 0..=2)) => Ok(Kind::Stream(number)),
-        // Other numbers are the guest's own library's, which tells nobody.
+        // Other numbers are descriptors of the guest's own C library, which the host does not know.
         Ok(Node::Descriptor(_)) | Err(LookupError::NotFound) => Err(ErrorCode::NoEntry),
         Err(LookupError::NotADirectory) => Err(ErrorCode::NotDirectory),
     };
     Some(kind.map(|kind| VirtualFile { kind, flags: DescriptorFlags::empty() }))
 }
 
-/// The error for who makes something at a path where the devices are.
+/// Returns the error for creating a file or directory at a path in `/dev`.
 pub(crate) fn addition(found: Result<VirtualFile, ErrorCode>) -> ErrorCode {
     match found {
         Ok(_) => ErrorCode::Exist,
@@ -66,10 +66,10 @@ pub(crate) fn addition(found: Result<VirtualFile, ErrorCode>) -> ErrorCode {
 }
 
 impl VirtualFile {
-    /// The file as it is opened.
+    /// Returns the file as opened with these flags.
     ///
     /// # Errors
-    /// As natively for who may not change what is in `/dev`.
+    /// The error that a native process without write permission to `/dev` gets.
     pub(crate) fn open(
         found: Result<Self, ErrorCode>,
         how: OpenFlags,
@@ -125,11 +125,11 @@ impl VirtualFile {
             Kind::Device(device) => device.number(),
             Kind::Stream(number) => 16 + u64::from(number.unsigned_abs()),
         };
-        // No file on a disk has this as half of its hash but by chance.
+        // A file on a disk has this upper half of its hash only by coincidence.
         MetadataHashValue { lower, upper: 0xdec1_ce50_0000_0000 }
     }
 
-    /// Reads up to `length` bytes, and tells whether the file's end is reached.
+    /// Reads up to `length` bytes. The flag is true at the end of the file.
     pub(crate) fn read(self, length: u64) -> FsResult<(Vec<u8>, bool)> {
         let Kind::Device(device) = self.kind else { return Err(ErrorCode::InvalidSeek.into()) };
         if !self.flags.contains(DescriptorFlags::READ) {
@@ -141,7 +141,7 @@ impl VirtualFile {
         Ok((bytes, device == Device::Null))
     }
 
-    /// Writes bytes, and returns how many were taken.
+    /// Writes bytes and returns the number of bytes accepted.
     pub(crate) fn write(self, length: usize) -> FsResult<u64> {
         match self.kind {
             _ if !self.flags.contains(DescriptorFlags::WRITE) => Err(ErrorCode::BadDescriptor.into()),
@@ -169,7 +169,7 @@ impl VirtualFile {
     }
 }
 
-/// The number of a virtual file's descriptor as that of the table's entry.
+/// Converts a virtual file's descriptor to the resource of its table entry.
 pub(crate) fn placeholder(fd: &Resource<Descriptor>) -> Resource<Placeholder> {
     Resource::new_own(fd.rep())
 }

@@ -1,6 +1,7 @@
-//! A component's files: WASI's functions, with the mounts' guards and the quotas in front of those that change something.
+//! A component's files: the file system functions of WASI, with the checks of the mounts' guards and of the quotas in
+//! front of those that change a file.
 //!
-//! A function here decides and then delegates to the one it stands in front of; none of them touches the host's files
+//! Each function checks the call and then delegates it to `wasmtime-wasi`. No function here accesses the host's files
 //! itself.
 
 use wasmtime::component::Resource;
@@ -26,14 +27,15 @@ impl Files<'_> {
         self.quota.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Whether a change at a path may be made.
+    /// Checks that a change at a path is allowed, and records that the guest may have changed files.
     fn change(&mut self, fd: &Fd, path: &str, last: Last) -> FsResult<()> {
         self.descriptors.allow_change(fd.rep(), path, last)?;
         self.quota().change();
         Ok(())
     }
 
-    /// The same, where something new is made at the path; `made` takes the count back where it was not.
+    /// Checks a change as [`change`](Self::change) does, and counts the new file or directory at the path. If the
+    /// operation fails, `made` reverts the count.
     fn make(&mut self, fd: &Fd, path: &str) -> FsResult<()> {
         self.change(fd, path, Last::Itself)?;
         self.quota().make().map_err(|_| ErrorCode::Quota.into())
@@ -46,7 +48,8 @@ impl Files<'_> {
         result
     }
 
-    /// A hard link or a rename from one mount into another would carry the file, and the right to change it, across.
+    /// Refuses hard links and renames from one mount into another: they would give the file the permissions of the
+    /// other mount.
     fn same_mount(&self, one: &Fd, other: &Fd) -> FsResult<()> {
         match self.descriptors.mount(one.rep()) == self.descriptors.mount(other.rep()) {
             true => Ok(()),
@@ -54,7 +57,7 @@ impl Files<'_> {
         }
     }
 
-    /// Refuses to rename or link what is a device, or to where devices are.
+    /// Refuses to rename or link a virtual file, or to rename or link a file into `/dev`.
     fn not_virtual(&self, fd: &Fd, old: &str, to: &Fd, new: &str) -> FsResult<()> {
         let from = self.descriptors.find_virtual(fd.rep(), old);
         match (from, self.descriptors.find_virtual(to.rep(), new)) {
@@ -82,10 +85,10 @@ impl Files<'_> {
         Ok(self.behind.table.push(counted)?)
     }
 
-    /// Looks at what an open would open; tells whether it makes a file.
+    /// Checks an open and returns true if it creates a file.
     ///
-    /// As for the other guests, what is no directory or regular file is not opened: some wait in the kernel where nothing
-    /// can interrupt them.
+    /// As for the other guests, files other than directories, regular files and symbolic links are refused: opening
+    /// some of them blocks in the kernel, where the call cannot be interrupted.
     async fn prepare_open(
         &mut self,
         fd: &Fd,
@@ -118,7 +121,7 @@ impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Fd, String)>> {
         let directories = preopens::Host::get_directories(&mut self.behind)?;
         for (index, (fd, _)) in directories.iter().enumerate() {
-            // The root comes first, and the mounts in their order.
+            // The root comes first, then the mounts in their order.
             self.descriptors.insert(fd.rep(), Opened { mount: index.checked_sub(1), own: true, virtual_file: None });
         }
         Ok(directories)
@@ -228,7 +231,8 @@ impl HostDescriptor for Files<'_> {
         if let Some(file) = self.descriptors.virtual_file(fd.rep()) {
             return Err(if file.is_directory() { ErrorCode::Unsupported } else { ErrorCode::NotDirectory }.into());
         }
-        // The whole listing is held until it is dropped, so it counts like an open file, and only few may be held.
+        // The whole listing stays in memory until it is dropped, so it counts as an open file, and the number of
+        // listings is limited.
         if !self.descriptors.begin_listing() {
             return Err(ErrorCode::InsufficientMemory.into());
         }
@@ -293,7 +297,7 @@ impl HostDescriptor for Files<'_> {
     async fn link_at(&mut self, fd: Fd, at: PathFlags, old: String, to: Fd, new: String) -> FsResult<()> {
         self.not_virtual(&fd, &old, &to, &new)?;
         self.same_mount(&fd, &to)?;
-        // A second name for a protected file would be a way to change it: both ends are looked at.
+        // A second name for a protected file would permit changing the file, so both ends are checked.
         self.change(&fd, &old, Last::Itself)?;
         self.make(&to, &new)?;
         let made = self.behind.link_at(fd, at, old, to, new).await;

@@ -1,4 +1,4 @@
-//! A job in the words of the contract.
+//! A job in the types of the contract.
 
 use codebox_core::{Job, Limits, Source};
 use rand::Rng as _;
@@ -7,17 +7,17 @@ use crate::component::bind::codebox::guest::limits;
 use crate::component::bind::exports::codebox::guest::start;
 use crate::run::{CWD, argv0};
 
-/// Bytes of entropy that a guest is given: as many as the contract promises.
+/// Bytes of entropy passed to a guest, as the contract specifies.
 const ENTROPY: usize = 32;
 
-/// The job as a component is told of it; nothing when this tier cannot run such a source.
+/// Converts a job for a component. Returns `None` for a source that this tier cannot run.
 pub(crate) fn told(job: &Job) -> Option<start::Job> {
     let source = match &job.source {
         Source::Inline(text) => start::Source::Inline(text.clone()),
         Source::Stdin(text) => start::Source::StandardInput(text.clone()),
         Source::File { text, .. } => start::Source::Script(start::Script {
             path: argv0(job).to_owned(),
-            // What is no UTF-8 was refused when the file was read.
+            // A file that is not UTF-8 was refused when it was read.
             text: String::from_utf8_lossy(text).into_owned(),
         }),
         Source::Command(_) | Source::Tool { .. } => return None,

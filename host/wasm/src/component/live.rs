@@ -1,4 +1,4 @@
-//! Brings a component to life and calls it.
+//! Instantiates a component and runs a job in it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::guest::{MemoryLimiter, Told};
 use crate::interrupt::Running;
 use crate::launch::{MAX_RANDOM, Setup, TABLE_ROOM};
 
-/// A component's guest between calls.
+/// A component's guest and its store.
 pub(crate) struct Live {
     store: Store<State>,
     code: ComponentCode,
@@ -28,7 +28,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Sets a store up for one job; no wasm runs yet.
+    /// Creates the store for one job. No wasm code runs yet.
     pub(crate) fn new(code: &ComponentCode, setup: Setup<'_>, job: &Job) -> Result<Self, WasmError> {
         let running = code.engine.ticker().run().map_err(|source| WasmError::Memory {
             doing: "start the clock thread with",
@@ -42,23 +42,23 @@ impl Live {
         Ok(Self { store, code: code.clone(), _running: running })
     }
 
-    /// Runs a job to its end and tells its status.
+    /// Runs a job to its end and returns its exit status.
     pub(crate) async fn run(&mut self, job: &Job) -> wasmtime::Result<i32> {
         let told = told(job).ok_or_else(|| wasmtime::Error::msg("this tier runs programs, not commands"))?;
         let runtime: Runtime = self.code.pre.instantiate_async(&mut self.store).await?;
         let status = runtime.codebox_guest_start().call_start(&mut self.store, &told).await?;
         let last = runtime.codebox_guest_shutdown().call_shutdown(&mut self.store).await?;
-        // The end of a program that failed tells nothing new.
+        // For a failed program, the status of the shutdown adds no information.
         Ok(if status == 0 { last } else { status } & 0xff)
     }
 
-    /// Waits until everything that the guest wrote has been taken.
+    /// Waits until all of the guest's output is delivered.
     pub(crate) async fn finish(&mut self) {
         let stdio = self.store.data().stdio.clone();
         stdio.finish().await;
     }
 
-    /// What the guest left behind.
+    /// Consumes the guest and returns its messages, counters and output.
     pub(crate) fn end(self) -> Told {
         let State { channel, limiter, quota, stdio, .. } = self.store.into_data();
         let quota = std::mem::take(&mut *quota.lock().unwrap_or_else(PoisonError::into_inner));

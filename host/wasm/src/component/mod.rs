@@ -1,7 +1,7 @@
-//! Runtimes that are components: any language, brought by the user, behind the contract of the WIT package.
+//! Runtimes that are components: languages supplied by the user, behind the contract of the WIT package.
 //!
-//! A component speaks WASI 0.2 and exports the world that codebox calls; it cannot be imaged, so every job
-//! instantiates it afresh. Grants, limits and reports are those of the other guests.
+//! A component uses WASI 0.2 and exports the world that codebox calls. A component cannot be imaged, so every job makes
+//! a new instance. Grants, limits and reports are the same as for the other guests.
 
 mod bind;
 mod code;

@@ -1,4 +1,4 @@
-//! The state of a component's store: everything that belongs to one guest and to no other.
+//! The state of a component's store, which belongs to exactly one guest.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,21 +13,21 @@ use crate::component::descriptors::Descriptors;
 use crate::component::stdio::Stdio;
 use crate::guest::{Channel, MemoryLimiter, Missing, Quota, Uncaught};
 
-/// What the host keeps for one guest.
+/// The host's state for one guest.
 pub(crate) struct State {
     pub wasi: WasiCtx,
     pub table: ResourceTable,
     pub limiter: MemoryLimiter,
-    /// Shared with the streams that the guest writes files through.
+    /// The quota, which the streams to the guest's files share.
     pub quota: Arc<Mutex<Quota>>,
     pub stdio: Stdio,
-    /// What the guest's directories and files are.
+    /// The guest's open directories and files.
     pub descriptors: Descriptors,
-    /// What the guest told of its job.
+    /// The guest's messages about its job.
     pub channel: Channel,
 }
 
-/// The guest's files, as the functions on them need them.
+/// The parts of the state that the file system functions need.
 pub(crate) struct Files<'a> {
     pub behind: WasiFilesystemCtxView<'a>,
     pub descriptors: &'a mut Descriptors,
@@ -35,7 +35,7 @@ pub(crate) struct Files<'a> {
     pub stdio: &'a Stdio,
 }
 
-/// That [`Files`] is what functions on files are called with.
+/// Marker type that makes [`Files`] the context of the file system functions.
 struct FilesOfGuest;
 
 impl HasData for FilesOfGuest {
@@ -55,9 +55,9 @@ impl WasiView for State {
     }
 }
 
-/// Offers what the contract offers.
+/// Defines the imports that the contract offers.
 ///
-/// Sockets are defined too, as part of WASI, but a component that imports them is refused before it gets here.
+/// Sockets are defined too, as part of WASI, but a component that imports them is refused before it is linked.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     p2::add_to_linker_async(linker)?;
     linker.allow_shadowing(true);

@@ -1,4 +1,4 @@
-//! A component's standard streams, over the same inputs, caps and live output as other guests have.
+//! A component's standard streams, with the same inputs, caps and live output as other guests.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, Stream
 
 use crate::guest::Flood;
 
-/// Bytes that one write may hold, and one read gives.
+/// Maximum bytes of one write or one read.
 const PIECE: usize = 64 << 10;
 
-/// The streams of one guest; every handle of the guest's refers to the same.
+/// The streams of one guest. All handles of the guest refer to the same streams.
 #[derive(Clone)]
 pub(crate) struct Stdio(Arc<Shared>);
 
@@ -30,13 +30,13 @@ struct Shared {
 /// One of the output streams.
 struct Out {
     kept: Output,
-    /// Bytes on their way to who watches.
+    /// Bytes that are not delivered to the live sink yet.
     waiting: Vec<u8>,
-    /// Whoever watched does not any more.
+    /// True once the receiver of live output accepts no more bytes.
     closed: bool,
 }
 
-/// What was read and not yet taken.
+/// Bytes that were read from standard input and not yet taken by the guest.
 #[derive(Default)]
 struct Input {
     ready: Bytes,
@@ -63,7 +63,7 @@ impl Stdio {
         OutputOf { stdio: self.clone(), number }
     }
 
-    /// Waits until everything that was written has been taken. The wait can be given up and taken up again.
+    /// Waits until all output is delivered. The wait may be cancelled and started again.
     pub(crate) async fn finish(&self) {
         for number in 0..2 {
             self.deliver(number).await;
@@ -71,7 +71,7 @@ impl Stdio {
         self.0.delivery.lock().await.finish().await;
     }
 
-    /// What was kept of both outputs.
+    /// Returns the captured bytes of both outputs.
     pub(crate) fn captured(&self) -> [Captured; 2] {
         let empty = || Out { kept: Output::new(codebox_core::Limit::Unlimited), waiting: Vec::new(), closed: true };
         std::mem::replace(&mut *self.out(), [empty(), empty()]).map(|out| out.kept.finish())
@@ -85,9 +85,9 @@ impl Stdio {
         self.0.input.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands on what waits; it waits on where this is given up.
+    /// Delivers the waiting bytes of an output. If the call is cancelled, the bytes remain in the queue.
     async fn deliver(&self, number: usize) {
-        // Whoever waits here waits for the same bytes, so only one looks at them.
+        // Concurrent callers wait for the same bytes, so only one of them may read and send the bytes.
         let mut delivery = self.0.delivery.lock().await;
         let waiting = self.out()[number].waiting.clone();
         if waiting.is_empty() {
@@ -117,10 +117,10 @@ impl Stdio {
     }
 }
 
-/// Makes handles of standard input.
+/// Factory of handles to standard input.
 pub(crate) struct StdinOf(Stdio);
 
-/// Makes handles of one of the outputs.
+/// Factory of handles to one of the outputs.
 pub(crate) struct OutputOf {
     stdio: Stdio,
     number: usize,
@@ -139,7 +139,7 @@ impl IsTerminal for OutputOf {
 }
 
 impl StdinStream for StdinOf {
-    // Only WASI 0.3 asks for it, which is not offered.
+    // Only WASI 0.3 calls this function, and WASI 0.3 is not offered.
     fn async_stream(&self) -> Box<dyn AsyncRead + Send + Sync> {
         Box::new(tokio::io::empty())
     }
@@ -150,7 +150,7 @@ impl StdinStream for StdinOf {
 }
 
 impl StdoutStream for OutputOf {
-    // As above.
+    // Only WASI 0.3 calls this function, as above.
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(tokio::io::sink())
     }

@@ -1,4 +1,4 @@
-//! Writing to a file, as far as the quota goes.
+//! Quota checks for writes to files.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,16 +9,16 @@ use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, St
 
 use crate::guest::Quota;
 
-/// A stream to a file that asks the quota before each write.
+/// A stream to a file that counts each write against the quota.
 pub(crate) struct Counted {
     pub behind: DynOutputStream,
     pub quota: Arc<Mutex<Quota>>,
 }
 
-/// Asks to write as many bytes to a file.
+/// Counts a write of this many bytes against the quota.
 ///
 /// # Errors
-/// As the system tells of a quota that is reached.
+/// [`io::ErrorKind::QuotaExceeded`] if the quota is reached.
 pub(crate) fn ask(quota: &Mutex<Quota>, bytes: u64) -> io::Result<()> {
     let asked = quota.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
     asked.map_err(|_| io::ErrorKind::QuotaExceeded.into())

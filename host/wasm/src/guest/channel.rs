@@ -1,8 +1,8 @@
-//! Messages between the guest's prelude and the host, apart from the guest's standard streams.
+//! Messages between the guest's prelude and the host, separate from the guest's standard streams.
 //!
-//! The guest calls `host.call` with a JSON request; the answer, if there is one, is put into memory that the guest
-//! itself allocates. What a guest says here is as hostile as what it prints: a forged message can only misreport the
-//! guest's own job.
+//! The guest calls `host.call` with a request, and the host writes the answer, if there is one, into memory that the
+//! guest allocates. Requests are in JSON, unless their first byte marks a request about descriptors or the network.
+//! Requests are as untrusted as the guest's output: a forged message can only misreport the guest's own job.
 
 use codebox_analysis::StripRequest;
 use serde::Deserialize;
@@ -13,19 +13,19 @@ use crate::guest::memory::{memory, range};
 use crate::guest::strip::Stripper;
 use crate::guest::{Guest, descriptors, net};
 
-/// Longest request taken, in bytes.
+/// Maximum length of a request in bytes.
 const MAX_REQUEST: i32 = 2 << 20;
-/// Requests that are kept; later ones are answered but not remembered.
+/// Maximum number of missing features kept. Further reports are answered but not stored.
 const MAX_KEPT: usize = 256;
 
-/// Bytes kept of the name of something missing, and of an error's name.
+/// Maximum bytes kept of the name of a missing feature and of an error's name.
 const MAX_NAME: usize = 1024;
-/// Bytes kept of an error's message, and of its traceback.
+/// Maximum bytes kept of an error's message and of its traceback.
 const MAX_TEXT: usize = 256 << 10;
 
-/// The host has no answer to give.
+/// Status: the host has no answer.
 const NO_HOST: i32 = -1;
-/// The request could not be read or answered.
+/// Status: the request could not be read or answered.
 const FAULT: i32 = -2;
 
 /// The messages of one job.
@@ -36,18 +36,18 @@ pub(crate) struct Channel {
     pub missing: Vec<Missing>,
     pub facts: Option<serde_json::Value>,
     pub seeds: Vec<SeedHint>,
-    /// What takes types out, for guests of a language that loads TypeScript.
+    /// The TypeScript stripper, for guests of a language that loads TypeScript.
     stripper: Option<Stripper>,
-    /// Whether an image is being made, by code that codebox chose.
+    /// True while an image is made, by code that codebox chose.
     imaging: bool,
 }
 
-/// A generator's state in the guest's memory, as the guest knows it: by its first words.
+/// The state of a random number generator in the guest's memory, identified by its first words.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct SeedHint {
-    /// The words that stand at its beginning, and nowhere else in memory.
+    /// The words at the start of the state, which occur at no other place in memory.
     pub words: Vec<u32>,
-    /// Bytes that are to be random in every guest.
+    /// Number of bytes that must be random in every guest.
     pub len: u32,
 }
 
@@ -60,13 +60,13 @@ pub(crate) struct Uncaught {
     pub line: Option<u32>,
 }
 
-/// Something the program wanted and this tier does not have.
+/// A feature that the program needs and this tier does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Missing {
     pub what: String,
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 enum Answer {
     Ready(Vec<u8>),
     Late(oneshot::Receiver<Vec<u8>>),
@@ -75,37 +75,37 @@ enum Answer {
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Request {
-    /// Asks for the job's description.
+    /// Request for the job's description.
     Job,
-    /// Tells of the exception that ended the program.
+    /// Report of the exception that ended the program.
     Error(Uncaught),
-    /// Tells of a power that the program lacked.
+    /// Report of a feature that the program lacked.
     Missing(Missing),
-    /// Asks for a TypeScript text without its types.
+    /// Request for a TypeScript text without its types.
     Strip(StripRequest),
-    /// Tells, while an image is made, what the interpreter is.
+    /// Report of the interpreter's facts, while an image is made.
     Facts { facts: serde_json::Value },
-    /// Tells, while an image is made, of a state that has to be random in every guest.
+    /// Report of a state that must be random in every guest, while an image is made.
     Seed(SeedHint),
 }
 
 impl Channel {
-    /// A channel that answers the guest's first question with this job.
+    /// Creates a channel that answers the guest's first job request with this job.
     pub(crate) fn new(job: Vec<u8>) -> Self {
         Self { job: Some(job), ..Self::default() }
     }
 
-    /// The same channel for a guest that may have types taken out.
+    /// Adds the stripper for a guest that may have types stripped.
     pub(crate) fn stripping(self, stripper: Option<Stripper>) -> Self {
         Self { stripper, ..self }
     }
 
-    /// A channel of a guest that an image is made of.
+    /// Creates a channel for a guest from which an image is made.
     pub(crate) fn imaging() -> Self {
         Self { imaging: true, ..Self::default() }
     }
 
-    /// Hears of the error that ended the program; a later one replaces it.
+    /// Stores the error that ended the program. A later error replaces an earlier one.
     pub(crate) fn tell_error(&mut self, mut error: Uncaught) {
         cut(&mut error.name, MAX_NAME);
         cut(&mut error.value, MAX_TEXT);
@@ -113,7 +113,7 @@ impl Channel {
         self.error = Some(error);
     }
 
-    /// Hears of a power that the program lacked.
+    /// Stores a feature that the program lacked.
     pub(crate) fn tell_missing(&mut self, mut missing: Missing) {
         cut(&mut missing.what, MAX_NAME);
         if self.missing.len() < MAX_KEPT && !self.missing.contains(&missing) {
@@ -121,7 +121,7 @@ impl Channel {
         }
     }
 
-    /// The answer to a request; it is late where the host has to work for it.
+    /// Returns the answer to a request. It is [`Answer::Late`] if another thread computes it.
     fn answer(&mut self, request: &[u8]) -> Result<Answer, i32> {
         match serde_json::from_slice(request).map_err(|_| FAULT)? {
             Request::Job => return self.job.take().map(Answer::Ready).ok_or(NO_HOST),
@@ -139,7 +139,7 @@ impl Channel {
     }
 }
 
-/// Cuts a text to at most `most` bytes, and gives the rest of its memory back.
+/// Truncates a text to at most `most` bytes and frees the rest of its memory.
 fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));

@@ -1,4 +1,4 @@
-//! The error numbers of WASI preview 1 that host functions answer with.
+//! The error numbers of WASI preview 1 that host functions return.
 
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const ACCES: i32 = 2;

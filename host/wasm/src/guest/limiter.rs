@@ -1,17 +1,19 @@
-//! Counts what a store's memories and tables hold, and says no beyond the limit.
+//! Counts the memories and tables of a store, and denies growth beyond the limit.
 
 use wasmtime::ResourceLimiter;
 
-/// Entries that all tables of a guest may have together.
+/// Maximum number of entries in all tables of a guest together.
 const TABLE_ENTRIES: usize = 1 << 20;
 
-/// Instances, tables and memories that a component may have; one that an adapter made has about five instances.
+/// Maximum number of instances, of tables and of memories of a component. A component made with an adapter has about
+/// five instances.
 const COMPONENT_PARTS: usize = 32;
 
-/// Sums the memory of one store.
+/// Limiter of the total memory of one store.
 ///
-/// A refused growth is not a trap: the guest sees its allocation fail and may go on, as it would natively. That it
-/// happened is remembered, so that a program that dies of it can be told from one that fails by itself.
+/// A denied growth is not a trap: the guest's allocation fails and the guest may continue, as it would natively. The
+/// limiter counts the denials, so that a program that ends because of the limit can be distinguished from one that
+/// fails for another reason.
 #[derive(Debug)]
 pub(crate) struct MemoryLimiter {
     limit: Option<u64>,
@@ -19,32 +21,32 @@ pub(crate) struct MemoryLimiter {
     peak: u64,
     tables: usize,
     denials: u64,
-    /// Whether a memory's first bytes are counted already, as an image's.
+    /// True if the initial bytes of the memory are already counted, as for an image.
     imaged: bool,
 }
 
 impl MemoryLimiter {
-    /// A limiter for a guest that starts with an image of `start` bytes.
+    /// Creates a limiter for a guest that starts with an image of `start` bytes.
     pub(crate) fn new(limit: Option<u64>, start: u64) -> Self {
         Self { limit, memory: start, peak: start, tables: 0, denials: 0, imaged: true }
     }
 
-    /// A limiter for a component, which makes its memory itself, and is several instances of modules.
+    /// Creates a limiter for a component, which creates its memory itself and consists of several module instances.
     pub(crate) fn of_component(limit: Option<u64>) -> Self {
         Self { imaged: false, ..Self::new(limit, 0) }
     }
 
-    /// The most bytes the guest has held.
+    /// Returns the peak memory in bytes.
     pub(crate) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Whether the guest was told of its limit, and may keep to it before the host has to.
+    /// Returns true if the guest knows its limit and may enforce it before the host does.
     pub(crate) fn is_known_to_guest(&self) -> bool {
         !self.imaged && self.limit.is_some()
     }
 
-    /// How often the guest wanted more than it may have.
+    /// Returns the number of denied requests for memory.
     pub(crate) fn denials(&self) -> u64 {
         self.denials
     }
@@ -53,7 +55,7 @@ impl MemoryLimiter {
 impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         if current == 0 && self.imaged {
-            // The memory's creation: its bytes are the image's, counted at the start.
+            // This call creates the memory. Its bytes are those of the image, which were counted at the start.
             return Ok(true);
         }
         let total = self.memory.saturating_add((desired - current) as u64);

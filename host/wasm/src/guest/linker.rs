@@ -1,7 +1,7 @@
-//! The functions a guest imports: wasmtime's system interface, some of it shadowed.
+//! The functions that a guest imports: those of `wasmtime-wasi`, some of them shadowed.
 //!
-//! A shadow decides (which mount, which quota, which stream) and then delegates to the generated function it stands
-//! in front of; none of them touches the host's files itself.
+//! A shadowing function selects the mount, the quota or the stream and then delegates to the function that it shadows.
+//! No shadowing function accesses the host's files itself.
 
 use wasmtime::Linker;
 use wasmtime_wasi::I32Exit;
@@ -11,10 +11,10 @@ use crate::engine::Engine;
 use crate::error::WasmError;
 use crate::guest::{Guest, channel, descriptors, paths};
 
-/// The module that preview 1's functions are imported from.
+/// The import module of the functions of WASI preview 1.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
-/// The imports that every code image is linked to.
+/// Returns a linker with the imports of every code image.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<Guest>, WasmError> {
     let mut linker = Linker::new(engine.inner());
     link(&mut linker).map_err(WasmError::engine("define the guest's imports"))?;
@@ -30,7 +30,7 @@ fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     ending(linker)
 }
 
-/// Ends a guest with any status: the system interface knows only those below 126.
+/// Ends a guest with any exit status: `wasmtime-wasi` supports only those below 126.
 fn ending(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.func_wrap(WASI, "proc_exit", |status: i32| -> wasmtime::Result<()> {
         Err(wasmtime::Error::from(I32Exit(status & 0xff)))

@@ -1,7 +1,7 @@
-//! Listings of directories: read once and kept while the guest goes through them.
+//! Directory listings, which are read once and kept while the guest iterates over them.
 //!
-//! The interface hands a listing out in pieces, and the implementation behind it reads the whole directory for each;
-//! in the pieces of a few kilobytes that a C library asks for, that takes time with the square of the names.
+//! WASI returns a listing in pieces, and `wasmtime-wasi` reads the whole directory for each piece. A C library requests
+//! pieces of a few kilobytes, so the time would grow with the square of the number of names.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,27 @@ use crate::guest::descriptors::device_stat;
 use crate::guest::memory::{range, word};
 use crate::guest::{Guest, errno};
 
-/// Bytes of an entry before its name: where the next one is, the file's number, the name's length, the file's type.
+/// Bytes of an entry before its name: the cookie of the next entry, the inode number, the length of the name and the
+/// file type.
 const HEADER: usize = 24;
 const NAME_LEN: usize = 16;
 
-/// The interface's file types of directories and of what it has no type for.
+/// WASI's file types for directories and for files of unknown type.
 const UNKNOWN: u8 = 0;
 const DIRECTORY: u8 = 3;
 
-/// Bytes asked for at once.
+/// Bytes requested at once.
 const PIECE: usize = 1 << 20;
-/// Most bytes kept for one guest; listings beyond it are handed out as they come.
+/// Maximum bytes kept for one guest. Larger listings are passed through without a copy.
 const MAX_KEPT: usize = 32 << 20;
-/// Most directories listed at one time.
+/// Maximum number of directories listed at the same time.
 const MAX_LISTINGS: usize = 16;
 
-/// The directories that a guest is going through, by descriptor.
+/// The directories that a guest is listing, by descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct Listings(BTreeMap<i32, Listing>);
 
-/// A directory's entries as the interface writes them, and where each begins.
+/// A directory's entries in WASI's format, and the offset of each.
 #[derive(Debug, Default)]
 struct Listing {
     bytes: Vec<u8>,
@@ -40,7 +41,7 @@ struct Listing {
 }
 
 impl Listings {
-    /// Hears that a descriptor names something else now.
+    /// Discards the listing of a descriptor that now refers to another file.
     pub(crate) fn forget(&mut self, fd: i32) {
         self.0.remove(&fd);
     }
@@ -52,7 +53,7 @@ impl Listings {
 }
 
 impl Listing {
-    /// Appends whole entries of a piece, numbered on from what is there; tells the last one's own number.
+    /// Appends the whole entries of a piece with consecutive cookies, and returns the original cookie of the last one.
     fn append(&mut self, piece: &[u8]) -> Option<u64> {
         let (mut at, mut last) = (0, None);
         while let Some(header) = piece.get(at..at + HEADER) {
@@ -72,14 +73,14 @@ impl Listing {
         self.starts.push(self.bytes.len());
         let next = self.starts.len() as u64;
         self.bytes.extend_from_slice(&next.to_le_bytes());
-        // C libraries take a file with the number 0 for one that is gone.
+        // C libraries treat a file with inode number 0 as deleted.
         self.bytes.extend_from_slice(&next.to_le_bytes());
         self.bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(&[file_type, 0, 0, 0]);
         self.bytes.extend_from_slice(name.as_bytes());
     }
 
-    /// The bytes from an entry on, as many as are wanted.
+    /// Returns at most `len` bytes, starting at the entry that the cookie selects.
     fn from(&self, cookie: u64, len: usize) -> &[u8] {
         let start = usize::try_from(cookie).ok().and_then(|index| self.starts.get(index).copied());
         let rest = &self.bytes[start.unwrap_or(self.bytes.len())..];
@@ -87,7 +88,7 @@ impl Listing {
     }
 }
 
-/// Hands out a piece of a directory's listing.
+/// Writes a piece of a directory's listing to the guest's memory.
 pub(crate) async fn readdir(
     memory: &mut GuestMemory<'_>,
     guest: &mut Guest,
@@ -110,7 +111,7 @@ pub(crate) async fn readdir(
     Ok(hand_out(memory, listing, (buf, buf_len), cookie, out))
 }
 
-/// Hands out a piece of a virtual directory's listing.
+/// Writes a piece of a virtual directory's listing to the guest's memory.
 pub(crate) fn devices(
     memory: &mut GuestMemory<'_>,
     guest: &Guest,
@@ -160,7 +161,7 @@ fn hand_out(memory: &mut GuestMemory<'_>, listing: &Listing, (buf, buf_len): (i3
     errno::SUCCESS
 }
 
-/// The whole of a directory, nothing when it is too much to keep, or the error number that the guest is due.
+/// Reads a whole directory. Returns `None` if it is too large to keep, or the error number for the guest.
 async fn read(guest: &mut Guest, fd: i32) -> wasmtime::Result<Result<Option<Listing>, i32>> {
     let room = guest.listings.room();
     let mut listing = Listing::default();

@@ -5,13 +5,13 @@ use wiggle::GuestMemory;
 
 use crate::guest::Guest;
 
-/// Bytes that one host call may make the host allocate for a guest.
+/// Maximum bytes that one host call may allocate on the host for a guest.
 const HOSTCALL_FUEL: usize = 16 << 20;
 
-/// Bytes that one read or write moves at most; a longer one is done in part, as a system may.
+/// Maximum bytes of one read or write. A longer one is done in part, as POSIX permits.
 pub(crate) const MAX_TRANSFER: u32 = 8 << 20;
 
-/// The guest's memory.
+/// Returns the guest's memory.
 pub(crate) fn memory(caller: &mut Caller<'_, Guest>) -> wasmtime::Result<Memory> {
     match caller.get_export("memory") {
         Some(Extern::Memory(memory)) => Ok(memory),
@@ -19,7 +19,7 @@ pub(crate) fn memory(caller: &mut Caller<'_, Guest>) -> wasmtime::Result<Memory>
     }
 }
 
-/// Splits a call's context into the guest's memory and its state, as the system interface wants them.
+/// Splits a call's context into the guest's memory and its state, as `wasmtime-wasi` needs them.
 pub(crate) fn split<'a>(caller: &'a mut Caller<'_, Guest>) -> wasmtime::Result<(GuestMemory<'a>, &'a mut Guest)> {
     use wasmtime_wasi::p1::wasi_snapshot_preview1::WasiSnapshotPreview1;
     let (bytes, guest) = memory(caller)?.data_and_store_mut(caller);
@@ -27,42 +27,42 @@ pub(crate) fn split<'a>(caller: &'a mut Caller<'_, Guest>) -> wasmtime::Result<(
     Ok((GuestMemory::Unshared(bytes), guest))
 }
 
-/// The `len` bytes at `ptr`, or nothing when they are not all inside of the memory.
+/// Returns the range of the `len` bytes at `ptr`, or `None` if they are not all inside the memory.
 pub(crate) fn range(bytes: &[u8], ptr: i32, len: i32) -> Option<std::ops::Range<usize>> {
     let start = ptr as u32 as usize;
     let end = start.checked_add(len as u32 as usize)?;
     (end <= bytes.len()).then_some(start..end)
 }
 
-/// The little-endian 32-bit number at an offset.
+/// Returns the little-endian 32-bit number at an offset.
 pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-/// Most buffers in one scatter or gather list: `IOV_MAX` of Linux.
+/// Maximum number of buffers in one scatter or gather list: `IOV_MAX` of Linux.
 ///
-/// The host copies the list before it looks at the buffers, so without a bound a guest could have it work for seconds, and
-/// allocate as much as the guest has memory, in one call.
+/// The host copies the list before it accesses the buffers. Without this limit, one call of a guest could occupy the
+/// host for seconds and allocate as much as the guest has memory.
 pub(crate) const MAX_VECTORS: u32 = 1024;
 
-/// Returns true if a list has more buffers than a system takes; the call then fails with `EINVAL`.
+/// Returns true if a list has more buffers than a system accepts. The call then fails with `EINVAL`.
 pub(crate) fn too_many_vectors(count: i32) -> bool {
     count as u32 > MAX_VECTORS
 }
 
-/// The buffers of a scatter or gather list: `count` pairs of address and length at `ptr`.
+/// Returns the buffers of a scatter or gather list: `count` pairs of address and length at `ptr`.
 pub(crate) fn vectors(bytes: &[u8], ptr: i32, count: i32) -> Option<Vec<std::ops::Range<usize>>> {
     let list = range(bytes, ptr, (count as u32).checked_mul(8)? as i32)?;
     bytes[list].chunks_exact(8).map(|pair| range(bytes, word(pair, 0)? as i32, word(pair, 4)? as i32)).collect()
 }
 
-/// A buffer list whose first buffer was made shorter for the time of a call.
+/// A buffer list whose first buffer is shortened for the duration of a call.
 pub(crate) struct Shortened(Option<(usize, u32)>);
 
 impl Shortened {
-    /// Limits the first buffer that is not empty, the only one that the system interface uses, to [`MAX_TRANSFER`].
+    /// Limits the first buffer that is not empty, the only one that `wasmtime-wasi` uses, to [`MAX_TRANSFER`].
     ///
-    /// The host copies a buffer, within [`HOSTCALL_FUEL`]: a longer one would fail as out of memory.
+    /// The host copies the buffer within [`HOSTCALL_FUEL`]: a longer buffer would fail as out of memory.
     pub(crate) fn new(memory: &mut GuestMemory<'_>, ptr: i32, count: i32) -> Self {
         let GuestMemory::Unshared(bytes) = memory else { return Self(None) };
         let Some(list) = (count as u32).checked_mul(8).and_then(|len| range(bytes, ptr, len as i32)) else {
@@ -76,7 +76,7 @@ impl Shortened {
         Self(long)
     }
 
-    /// Puts the guest's own length back.
+    /// Restores the guest's own length.
     pub(crate) fn restore(self, memory: &mut GuestMemory<'_>) {
         if let (Some((at, len)), GuestMemory::Unshared(bytes)) = (self.0, memory) {
             bytes[at..at + 4].copy_from_slice(&len.to_le_bytes());

@@ -1,4 +1,4 @@
-//! One guest as the host sees it: its state, its system interface and its limits.
+//! One guest on the host: its state, its system interface and its limits.
 
 mod channel;
 mod descriptors;
@@ -27,42 +27,42 @@ use wasmtime_wasi::p1::WasiP1Ctx;
 
 use crate::mounts::MountTable;
 
-/// The state of a store: everything that belongs to one guest and to no other.
+/// The state of a store, which belongs to exactly one guest.
 pub(crate) struct Guest {
-    /// The system interface that the shadowing functions delegate to.
+    /// The WASI context of the functions that the shadowing functions delegate to.
     pub wasi: WasiP1Ctx,
-    /// Where the guest's paths lead.
+    /// The mounts, which resolve the guest's paths.
     pub mounts: MountTable,
     pub limiter: MemoryLimiter,
     pub quota: Quota,
     pub stdin: Stdin,
     pub stdout: Output,
     pub stderr: Output,
-    /// Where both go as they come.
+    /// The live delivery of standard output and error.
     pub delivery: Delivery,
-    /// The descriptors that the guest knows.
+    /// The descriptors of the guest.
     pub descriptors: DescriptorTable,
     /// Directories that the guest is listing.
     pub listings: Listings,
     /// Messages between the guest's prelude and the host.
     pub channel: Channel,
-    /// The network, if it was granted any of it.
+    /// The network, if any of it is granted.
     pub net: Option<Net>,
 }
 
-/// What a guest left behind.
+/// The results of a guest that has ended.
 pub(crate) struct Told {
     pub channel: Channel,
     pub limiter: MemoryLimiter,
     pub quota: Quota,
-    /// Its standard output and error.
+    /// Captured standard output and error.
     pub captured: [Captured; 2],
-    /// What it tried on the network, and what went through.
+    /// Attempted network connections and transferred bytes.
     pub network: NetUse,
 }
 
 impl Guest {
-    /// What it left behind.
+    /// Consumes the guest and returns its results.
     pub(crate) fn told(self) -> Told {
         let Self { channel, limiter, quota, stdout, stderr, net, .. } = self;
         let network = net.map(|net| net.used()).unwrap_or_default();

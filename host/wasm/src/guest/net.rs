@@ -1,8 +1,8 @@
-//! The network of one guest: requests of its prelude in, connections that the allow-list lets through out.
+//! The network of one guest: requests of its prelude, and connections that the allow-list permits.
 //!
-//! A request is a head of fixed form ([`request`]) and bytes; an answer is empty or begins with a byte that says what it
-//! is ([`reply`]). Everything a guest says is checked here and nothing of it is believed: what it may reach is decided by
-//! [`Egress`] alone, which opens every connection there is.
+//! A request is a head of fixed form ([`request`]) and bytes. An answer is empty or begins with a byte for its kind
+//! ([`reply`]). Requests are untrusted and checked here, and [`Egress`], which opens every connection, alone decides
+//! which hosts a guest may reach.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,52 +25,52 @@ use request::{Op, ROOM, Request};
 use socket::Socket;
 use tls::{GotTls, WantedTls};
 
-/// Connections, and machines for TLS apart from one, that a guest may hold at once: twice the hundred connections that clients
-/// of Python hold by themselves, and some. Each takes up to 128 KiB here.
+/// Maximum number of connections, and of TLS state machines without a connection, that a guest may hold at once: more
+/// than twice the hundred connections that Python's HTTP clients hold by default. Each takes up to 128 KiB on the host.
 const MAX_OPEN: usize = 256;
 
-/// Bytes that one answer carries at most.
+/// Maximum bytes in one answer.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// What a guest was granted of the network, and what it holds of it.
+/// A guest's network grants and its open connections.
 pub(crate) struct Net {
     egress: Egress,
     rules: NetRules,
     sockets: BTreeMap<u32, Socket>,
     machines: BTreeMap<u32, TlsMachine>,
     fetches: Fetches,
-    /// The number of the last handle that was given; none is given twice.
+    /// The last handle assigned. Handles are never reused.
     last: u32,
 }
 
-/// What a guest that was granted nothing is answered, whatever it asks for.
+/// Returns the answer to every network request of a guest without network grants.
 pub(crate) fn not_granted() -> Vec<u8> {
     Reply::failed("denied", "EACCES", "network access is not granted to this sandbox").into_bytes()
 }
 
 impl Net {
-    /// A network by this allow-list, behind `egress`, which holds to it.
+    /// Creates a network with this allow-list. `egress` enforces the list.
     pub(crate) fn new(egress: Egress, rules: NetRules) -> Self {
         let fetches = Fetches::new(egress.clone());
         Self { egress, rules, sockets: BTreeMap::new(), machines: BTreeMap::new(), fetches, last: 0 }
     }
 
-    /// What was tried and what went through.
+    /// Returns the attempted connections and the transferred bytes.
     pub(crate) fn used(&self) -> NetUse {
         self.egress.used()
     }
 
-    /// The answer to a request; nothing if it is none.
+    /// Returns the answer to a request, or `None` if the request is malformed.
     pub(crate) async fn answer(&mut self, request: &[u8]) -> Option<Vec<u8>> {
         let request = Request::parse(request)?;
         let wait = match request.op {
-            // What is done of it has to be told also if the rest is not.
+            // A send reports the bytes that it has sent so far when its time is over, so it enforces the time itself.
             Op::Send => None,
             _ => request.wait,
         };
         let reply = in_time(wait, self.serve(&request)).await.unwrap_or(Reply::Late);
         if self.egress.over().is_some() {
-            // The limit ends the job, and not an error that the guest could answer first.
+            // The limit ends the job. An error as the answer would let the guest react to the limit first.
             std::future::pending().await
         }
         Some(reply.into_bytes())
@@ -109,7 +109,7 @@ impl Net {
         }
     }
 
-    /// Whether one more may be open.
+    /// Checks that one more connection or TLS machine may be open.
     fn room(&self) -> Result<(), Reply> {
         if self.sockets.len() + self.machines.len() < MAX_OPEN {
             return Ok(());
@@ -152,7 +152,7 @@ impl Net {
         };
         let Some(socket) = self.sockets.remove(&handle) else { return Reply::closed() };
         let (host, port) = socket.place();
-        // A certificate for another host than was connected to leads there only if that one is granted too.
+        // TLS with a name other than the connected host is allowed only if the allow-list contains that name too.
         if name != host
             && let Err(refusal) = self.rules.name(&name, port)
         {
@@ -179,7 +179,7 @@ impl Net {
         Reply::Done(handle.to_le_bytes().to_vec())
     }
 
-    /// Begins TLS whose bytes the guest carries itself, with a host that is granted.
+    /// Starts TLS with a granted host. The guest transfers the encrypted bytes itself.
     fn begin_tls(&self, wanted: &[u8]) -> Result<TlsMachine, Reply> {
         let WantedTls { name, alpn, versions } = WantedTls::read(wanted)?;
         self.rules.on_some_port(&name).map_err(|refusal| Reply::denied(&refusal))?;
@@ -189,7 +189,8 @@ impl Net {
         TlsMachine::new(&name, roots, &offer).map_err(|error| Reply::of_egress(&error))
     }
 
-    /// Waits until one of these can be read or, where that is what is wished, written to; tells which can.
+    /// Waits until one of these connections can be read or, if the wish has the flag `ROOM`, written to. Returns the
+    /// wishes that are ready.
     async fn poll(&mut self, wishes: &[u8]) -> Reply {
         let wishes: Vec<u32> =
             wishes.chunks_exact(4).map(|each| u32::from_le_bytes([each[0], each[1], each[2], each[3]])).collect();
@@ -214,8 +215,8 @@ impl Net {
     }
 }
 
-/// What comes of a future in this time. One that is not to wait is polled once, and again after the executor has looked at
-/// what the system has for it.
+/// Waits for a future for at most this time, without limit for `None`. With a time of zero, the future is polled once,
+/// and again after the executor has processed the system's events.
 async fn in_time<T>(wait: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
     match wait {
         None => Some(work.await),

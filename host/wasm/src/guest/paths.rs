@@ -1,4 +1,5 @@
-//! The functions that take paths: sent to the right mount, counted, and refused across mounts.
+//! The functions that take paths. They redirect each path to its mount, count changes, and refuse operations across
+//! mounts.
 
 use wasmtime::{Caller, Linker};
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
@@ -11,50 +12,50 @@ use crate::guest::memory::{range, split, word};
 use crate::guest::{Guest, errno};
 use crate::mounts::{Last, Place, Target};
 
-/// `path_open`'s flag that makes a file where there is none.
+/// `path_open` flag: create the file if it does not exist.
 const O_CREAT: i32 = 1;
-/// `path_open`'s flags that refuse what is no directory, and what is there.
+/// `path_open` flags: fail unless the file is a directory, and fail if the file exists.
 const O_DIRECTORY: i32 = 2;
 const O_EXCL: i32 = 4;
-/// `path_open`'s flag that empties what is there.
+/// `path_open` flag: truncate the file.
 const O_TRUNC: i32 = 8;
 /// Rights to change a file's content or size: `fd_write`, `fd_allocate` and `fd_filestat_set_size`.
 const CHANGING_RIGHTS: i64 = (1 << 6) | (1 << 8) | (1 << 22);
 /// Rights to read and to write.
 const FD_READ: i64 = 1 << 1;
 const FD_WRITE: i64 = 1 << 6;
-/// The lookup flag that follows a symbolic link at the path's end.
+/// Lookup flag: follow a symbolic link in the last component.
 const FOLLOW: i32 = 1;
 /// Offset of the file type in a `filestat`, and its length.
 const FILESTAT_TYPE: usize = 16;
 const FILESTAT_LEN: i32 = 64;
-/// File types that an open may meet without blocking a thread for ever.
+/// File types that can be opened without the risk of blocking a thread forever.
 const DIRECTORY: u8 = 3;
 const REGULAR_FILE: u8 = 4;
 const SYMBOLIC_LINK: u8 = 7;
 
-/// A path argument on its way to the function behind.
+/// A path argument, redirected for the function of `wasmtime-wasi`.
 struct Path {
     place: Place,
     ptr: i32,
     len: i32,
-    /// The guest's byte that a stand-in for an empty path covers until the call is over.
+    /// The guest's byte that `.` replaces until the call is over, for an empty path in a mount.
     covered: Option<u8>,
 }
 
-/// Where a path argument leads.
+/// The target of a path argument.
 enum Found {
-    /// To a file on a disk, as far as there is one.
+    /// A file on a disk, which may not exist.
     File(Path),
-    /// To a virtual device or directory, or to none where they are.
+    /// A virtual device or directory, or the error for a path in `/dev` that does not exist.
     Device(Result<Node, LookupError>),
 }
 
 impl Path {
-    /// Finds where a path relative to one of the guest's descriptors leads.
+    /// Resolves a path relative to one of the guest's descriptors.
     ///
     /// # Errors
-    /// [`errno::BADF`] if there is no such descriptor, and [`errno::NOTDIR`] if it is no directory's.
+    /// [`errno::BADF`] if the descriptor is not open, and [`errno::NOTDIR`] if it is not a directory.
     fn redirect(memory: &mut GuestMemory<'_>, guest: &Guest, fd: i32, ptr: i32, len: i32) -> Result<Found, i32> {
         let GuestMemory::Unshared(bytes) = memory else { return Err(errno::FAULT) };
         let text = range(bytes, ptr, len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
@@ -66,7 +67,7 @@ impl Path {
             _ => return Err(errno::NOTDIR),
         };
         let as_given = Self { place: Place { fd, skip: 0, mount: None }, ptr, len, covered: None };
-        // What is out of bounds or no text is refused by the function behind, in its own way.
+        // `wasmtime-wasi` refuses a path that is out of bounds or not UTF-8 with its own error.
         let Some(path) = text else { return Ok(Found::File(as_given)) };
         let place = match guest.mounts.target(fd, path) {
             Target::Files(place) => place,
@@ -76,13 +77,14 @@ impl Path {
         if place.mount.is_none() {
             return Ok(Found::File(Self { place, ..as_given }));
         }
-        // "//x" leaves "/x" behind the mount: the slashes mean nothing, and an absolute path would.
+        // The path "//x" in a mount has the rest "/x". The slashes have no meaning and are skipped, because they would
+        // make the rest absolute.
         let slashes = path[place.skip..].bytes().take_while(|b| *b == b'/').count();
         if rest > slashes {
             let skip = (place.skip + slashes) as i32;
             return Ok(Found::File(Self { place, ptr: ptr.wrapping_add(skip), len: len - skip, covered: None }));
         }
-        // The mount itself is "." to the function behind, which reads paths from the guest's memory only.
+        // The mount itself is "." for `wasmtime-wasi`, which reads paths only from the guest's memory.
         let at = ptr as u32 as usize;
         let covered = std::mem::replace(&mut bytes[at], b'.');
         Ok(Found::File(Self { place, ptr, len: 1, covered: Some(covered) }))
@@ -95,17 +97,17 @@ impl Path {
     }
 }
 
-/// Whether a change makes something new, which counts.
+/// The number of new files or directories that a change creates, which count towards the quota.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Makes {
     One,
     Nothing,
 }
 
-/// Why a change at a path is not made, or nothing when it may be.
+/// Checks a change at a path and counts it. Returns the error number if the change is refused.
 fn refusal(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, last: Last, makes: Makes) -> Option<i32> {
     let GuestMemory::Unshared(bytes) = memory else { return Some(errno::FAULT) };
-    // A path that is no text or out of bounds is refused by the function behind.
+    // `wasmtime-wasi` refuses a path that is not UTF-8 or out of bounds.
     let text = range(bytes, path.ptr, path.len).and_then(|range| std::str::from_utf8(&bytes[range]).ok());
     if !text.is_none_or(|text| guest.mounts.allows_change(path.place, text, last)) {
         return Some(errno::ROFS);
@@ -114,7 +116,7 @@ fn refusal(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, last: Last,
     (makes == Makes::One && guest.quota.make().is_err()).then_some(errno::DQUOT)
 }
 
-/// What a function does at a path.
+/// The effect of a function on its path.
 #[derive(Clone, Copy)]
 enum Use {
     Look,
@@ -123,10 +125,10 @@ enum Use {
 
 /// A change of the path's own last component.
 const CHANGES: Use = Use::Change(Last::Itself, Makes::Nothing);
-/// The same, with something new made there.
+/// A change that creates the path's own last component.
 const ADDS: Use = Use::Change(Last::Itself, Makes::One);
 
-/// Why a function is not called, or nothing when it may be.
+/// Checks that a function may be called. Returns the error number if the call is refused.
 fn forbidden(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, what: Use) -> Option<i32> {
     match what {
         Use::Look => None,
@@ -134,14 +136,14 @@ fn forbidden(memory: &GuestMemory<'_>, guest: &mut Guest, path: &Path, what: Use
     }
 }
 
-/// Takes back what was counted for something that was then not made.
+/// Reverts the count of a file or directory that was not created.
 fn settle(guest: &mut Guest, what: Use, result: &wasmtime::Result<i32>) {
     if matches!(what, Use::Change(_, Makes::One)) && !matches!(result, Ok(errno::SUCCESS)) {
         guest.quota.unmake();
     }
 }
 
-/// Stands in front of a generated function on one path, which its arguments `at` name.
+/// Shadows a generated function with one path, which the arguments in `at` specify.
 macro_rules! one_path {
     ($linker:ident, $function:ident($($argument:ident: $type:ty),*), at($fd:ident, $ptr:ident, $len:ident), $use:expr, |$memory:ident, $guest:ident, $node:ident| $device:expr) => {
         $linker.func_wrap_async(
@@ -175,10 +177,9 @@ macro_rules! one_path {
     };
 }
 
-/// Stands in front of a generated function on two paths, which have to be in the same mount, as on two file systems.
+/// Shadows a generated function with two paths, which have to be in the same mount, as in the same file system.
 ///
-/// A hard link or a rename from a read-only mount into a writable one would carry the file, and with it the right to
-/// change it, across.
+/// A hard link or a rename from a read-only mount into a writable one would make the file writable.
 macro_rules! two_paths {
     ($linker:ident, $function:ident($($argument:ident: $type:ty),*),
      from($fd:ident, $ptr:ident, $len:ident), to($to_fd:ident, $to_ptr:ident, $to_len:ident), $makes:expr) => {
@@ -205,7 +206,7 @@ macro_rules! two_paths {
                             return Ok(to.map_or_else(|refused| refused, |to| device_refusal(&from, &to)));
                         }
                     };
-                    // A second name for a protected file would be a way to change it: both ends are looked at.
+                    // A second name for a protected file would permit changing the file, so both ends are checked.
                     let refused = (from.place.mount != to.place.mount)
                         .then_some(errno::XDEV)
                         .or_else(|| refusal(&memory, guest, &from, Last::Itself, Makes::Nothing))
@@ -372,11 +373,11 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Counts an open and looks at what it would open; tells whether it makes a file, or why it is refused.
+/// Counts an open and checks its target. Returns the number of new files, or the error number if the open is refused.
 ///
-/// Opening a FIFO, or some devices, waits in the kernel where nothing can interrupt it, so only directories and
-/// regular files are opened. What is there is looked at before and not atomically with the open: a guest cannot make
-/// special files, and another process that swaps one in between costs a thread until the job's process ends, no more.
+/// Opening a FIFO or some devices blocks in the kernel, where the call cannot be interrupted, so only directories and
+/// regular files are opened. The check precedes the open and is not atomic with it: a guest cannot make special files,
+/// and another process that replaces the file in between only blocks one thread until the job's process ends.
 async fn prepare_open(
     memory: &mut GuestMemory<'_>,
     guest: &mut Guest,
@@ -405,8 +406,8 @@ async fn prepare_open(
     })
 }
 
-/// Gives the guest a number of its own for what was opened, and tells the mount table of what may be a directory; a
-/// file's among them does no harm.
+/// Gives the guest a descriptor of its own for the opened file. Registers the file with the mount table if it may be a
+/// directory; an entry for a regular file is harmless.
 fn note_opened(memory: &mut GuestMemory<'_>, guest: &mut Guest, place: Place, oflags: i32, out: i32) -> i32 {
     let GuestMemory::Unshared(bytes) = memory else { return errno::FAULT };
     let Some(behind) = word(bytes, out as u32 as usize) else { return errno::FAULT };
@@ -420,7 +421,7 @@ fn note_opened(memory: &mut GuestMemory<'_>, guest: &mut Guest, place: Place, of
     }
 }
 
-/// What kind of file a path leads to, or nothing where there is none or it cannot be told.
+/// Returns the type of the file at a path, or `None` if the file does not exist or its type cannot be determined.
 async fn file_type(
     memory: &mut GuestMemory<'_>,
     guest: &mut Guest,
@@ -428,8 +429,8 @@ async fn file_type(
     follow: i32,
 ) -> wasmtime::Result<Option<u8>> {
     let GuestMemory::Unshared(bytes) = memory else { return Ok(None) };
-    // The answer needs room in memory that the call can write to: the path's own page is borrowed by a copy, so that
-    // the guest's bytes stay as they are.
+    // The call writes its result to the memory that holds the path, so it runs on a copy of the path, and the guest's
+    // bytes stay unchanged.
     let Some(name) = range(bytes, path.ptr, path.len) else { return Ok(None) };
     let mut side = bytes[name].to_vec();
     let len = side.len();
@@ -441,10 +442,10 @@ async fn file_type(
     Ok((result == errno::SUCCESS).then(|| side[stat_at + FILESTAT_TYPE]))
 }
 
-/// The virtual file at a path that is there.
+/// Returns the virtual file at a path.
 ///
 /// # Errors
-/// The error number that the guest is due where there is none.
+/// The error number for the guest, if the file does not exist.
 fn existing(guest: &Guest, node: Result<Node, LookupError>) -> Result<Node, i32> {
     let node = node.map_err(|error| match error {
         LookupError::NotFound => errno::NOENT,
@@ -456,7 +457,7 @@ fn existing(guest: &Guest, node: Result<Node, LookupError>) -> Result<Node, i32>
     }
 }
 
-/// The answer to who makes something where the devices are.
+/// Returns the error number for creating a file or directory in `/dev`.
 fn addition(guest: &Guest, node: Result<Node, LookupError>) -> i32 {
     match existing(guest, node) {
         Ok(_) => errno::EXIST,
@@ -465,7 +466,7 @@ fn addition(guest: &Guest, node: Result<Node, LookupError>) -> i32 {
     }
 }
 
-/// The answer to who renames or links a device, or something to a place among them.
+/// Returns the error number for renaming or linking a device, or for renaming or linking a file into `/dev`.
 fn device_refusal(from: &Found, to: &Found) -> i32 {
     match (from, to) {
         (Found::Device(_), Found::Device(_)) => errno::ACCES,

@@ -1,12 +1,12 @@
-//! Quotas on what a guest does to files: bytes written, files made, files open.
+//! Quotas on a guest's file operations: bytes written, files created, files open.
 
 use codebox_core::LimitKind;
 
-/// A refusal, which the guest is told of with an error number; the quota remembers which.
+/// A refusal. The guest receives an error number, and the quota records the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Denied;
 
-/// The counts of one guest and their ceilings; no ceiling is no limit.
+/// The counts of one guest and their limits, where `None` is unlimited.
 #[derive(Debug, Default)]
 pub(crate) struct Quota {
     pub disk: Option<u64>,
@@ -24,52 +24,52 @@ impl Quota {
         Self { disk, files, open_files, ..Self::default() }
     }
 
-    /// Asks to write `bytes`; they count even when the write then fails, as it may have been partial.
+    /// Counts a write of `bytes`. They count even if the write then fails, because it may have been partial.
     pub(crate) fn write(&mut self, bytes: u64) -> Result<(), Denied> {
         take(&mut self.written, self.disk, bytes).map_err(|()| self.deny(LimitKind::Disk))
     }
 
-    /// Hears of any change to a file or directory, counted or not.
+    /// Records a change to a file or directory, counted or not.
     pub(crate) fn change(&mut self) {
         self.changed = true;
     }
 
-    /// Asks to make a file, directory or link.
+    /// Counts the creation of a file, directory or link.
     pub(crate) fn make(&mut self) -> Result<(), Denied> {
         take(&mut self.made, self.files, 1).map_err(|()| self.deny(LimitKind::Files))
     }
 
-    /// Tells that what was asked for last was not made.
+    /// Reverts the last counted creation, which failed.
     pub(crate) fn unmake(&mut self) {
         self.made = self.made.saturating_sub(1);
     }
 
-    /// Asks to open a file or directory.
+    /// Counts the open of a file or directory.
     pub(crate) fn open(&mut self) -> Result<(), Denied> {
         take(&mut self.open, self.open_files, 1).map_err(|()| self.deny(LimitKind::OpenFiles))
     }
 
-    /// Tells that an open failed or that a descriptor was closed.
+    /// Reverts the count of an open that failed, or of a descriptor that was closed.
     pub(crate) fn close(&mut self) {
         self.open = self.open.saturating_sub(1);
     }
 
-    /// Descriptors that the guest has open now.
+    /// Returns the number of descriptors that the guest has open.
     pub(crate) fn opened(&self) -> u64 {
         self.open
     }
 
-    /// Bytes the guest asked to write.
+    /// Returns the number of bytes that the guest has requested to write.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Whether the guest may have changed anything on disk.
+    /// Returns true if the guest may have changed files on disk.
     pub(crate) fn touched_disk(&self) -> bool {
         self.changed || self.written > 0 || self.made > 0
     }
 
-    /// The limits the guest ran into, each once.
+    /// Returns the limits that the guest has reached, each once.
     pub(crate) fn denied(&self) -> &[LimitKind] {
         &self.denied
     }

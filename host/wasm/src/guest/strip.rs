@@ -1,4 +1,4 @@
-//! Takes the types out of a guest's TypeScript while the guest waits.
+//! Strips the types from a guest's TypeScript while the guest waits.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::interrupt::HostCpu;
 
-/// Takes the types out of the TypeScript that one guest loads, within what the guest may take.
+/// Type stripper for the TypeScript that one guest loads, within the guest's limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Stripper {
     analyzer: Analyzer,
@@ -19,12 +19,13 @@ pub(crate) struct Stripper {
 }
 
 impl Stripper {
-    /// A stripper for a guest with these limits. The processor time that it takes is added to `used`.
+    /// Creates a stripper for a guest with these limits. Its processor time is added to `used`.
     pub(crate) fn new(analyzer: Analyzer, limits: &Limits, used: HostCpu) -> Self {
         Self { analyzer, memory: limits.memory.at().map(|size| size.get()), cpu: limits.cpu.at(), used }
     }
 
-    /// Begins the work on a thread of its own, so that the guest's deadline holds whatever the text costs to parse.
+    /// Starts the work on a separate thread, so that the guest's deadline is enforced regardless of the cost of
+    /// parsing.
     pub(crate) fn start(&self, request: StripRequest) -> io::Result<oneshot::Receiver<Vec<u8>>> {
         let (send, receive) = oneshot::channel();
         let stripper = self.clone();
@@ -32,7 +33,7 @@ impl Stripper {
             let Self { analyzer, memory, cpu, used } = stripper;
             let stripped = analyzer.strip(&request, Budget::within(memory, cpu));
             used.add(stripped.used.cpu);
-            // A guest that was stopped waits no longer.
+            // The receiver is dropped if the guest was stopped.
             let _ = send.send(stripped.answer);
         };
         std::thread::Builder::new().name("codebox-strip".into()).spawn(strip)?;

@@ -1,4 +1,4 @@
-//! A memory image on disk: the raw bytes of the memory, with what belongs to them in a small JSON file beside.
+//! A memory image on disk: the raw bytes of the memory, and a small JSON file with its other properties.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WasmError;
 
-/// Bytes of a wasm page; an image is a whole number of them.
+/// Bytes of a wasm page. The length of an image is a multiple of it.
 const WASM_PAGE: usize = 65_536;
 
 /// The values of a module's mutable globals, in the module's order.
 pub(crate) type Globals = Vec<GlobalValue>;
 
-/// A mutable global's value.
+/// The value of a mutable global.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GlobalValue {
@@ -22,15 +22,15 @@ pub(crate) enum GlobalValue {
     I64(i64),
 }
 
-/// What an image knows beside its bytes.
+/// The properties of an image in addition to its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ImageFacts {
-    /// The mutable globals.
+    /// The values of the mutable globals.
     pub globals: Globals,
-    /// Where in memory the code that starts a job stands, as address and length; nothing in a first image, whose
-    /// guest has not started yet.
+    /// Address and length in memory of the code that starts a job. `None` in a first image, whose guest has not started
+    /// yet.
     pub entry: Option<(u32, u32)>,
-    /// Where in memory the states of generators of random numbers stand, as address and length.
+    /// Addresses and lengths in memory of the states of random number generators.
     pub seeds: Vec<(u32, u32)>,
     /// The modules that were imported into the image.
     pub imports: Vec<String>,
@@ -47,11 +47,11 @@ impl MemoryImage {
     /// Maps an image's bytes from an open file.
     ///
     /// # Errors
-    /// [`WasmError::Damaged`] when the length is not a whole number of wasm pages, [`WasmError::Io`] when the file
+    /// [`WasmError::Damaged`] if the length is not a multiple of the wasm page size, [`WasmError::Io`] if the file
     /// cannot be mapped.
     pub(crate) fn open(path: &Path, file: File, facts: ImageFacts) -> Result<Self, WasmError> {
-        // SAFETY: the file belongs to the artefact store, which nobody but this user can write and which replaces
-        // files whole, by rename, and never in place; so the mapped bytes do not change.
+        // SAFETY: the file belongs to the artefact store, which only this user can write to and which replaces files as
+        // a whole, by rename, and never in place. The mapped bytes therefore do not change.
         let bytes = unsafe { Mmap::map(&file) }.map_err(WasmError::io("map", path))?;
         if bytes.is_empty() || bytes.len() % WASM_PAGE != 0 {
             return Err(WasmError::damaged(path, format!("{} bytes are not whole pages", bytes.len())));

@@ -1,4 +1,4 @@
-//! Makes memory images: starts a guest, lets its prelude get ready, and keeps what its memory holds.
+//! Makes memory images: starts a guest, runs its prelude, and saves its memory.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,24 +16,24 @@ use crate::region::RegionPool;
 use crate::store::Store;
 use codebox_streams::{Output, Stdin};
 
-/// What the entry's text says; the prelude has taken the reactor's turn over and does not look at it.
+/// The text of the entry. The prelude has replaced the reactor's `turn` and ignores the text.
 const ENTRY: &[u8] = b"0";
 
-/// Fewest bytes that name a place in memory beyond doubt.
+/// Minimum number of bytes that identify a position in memory reliably.
 const MIN_MARK: usize = 16;
 
-/// Makes the images of one compiled runtime.
+/// Maker of the images of one compiled runtime.
 pub(crate) struct Maker<'a> {
     pub store: &'a Store,
     pub code: &'a CodeImage,
-    /// The memory that the module's data segments describe.
+    /// The file with the memory that the module's data segments describe.
     pub initial: &'a Path,
 }
 
-/// An image on disk and what came with it.
+/// The properties of an image on disk, and the interpreter's facts.
 pub(crate) struct Made {
     pub facts: ImageFacts,
-    /// What the interpreter said of itself.
+    /// The facts that the interpreter reported about itself.
     pub interpreter: serde_json::Value,
 }
 
@@ -51,7 +51,7 @@ impl Maker<'_> {
         let file = File::open(self.initial).map_err(WasmError::io("open", self.initial))?;
         let first = ImageFacts { globals: Vec::new(), entry: None, seeds: Vec::new(), imports: Vec::new() };
         let pool = RegionPool::new(Arc::new(MemoryImage::open(self.initial, file, first)?), 0, Arc::default());
-        // Imports may look at /work and /tmp, and matplotlib writes to the latter; both vanish with the image's maker.
+        // Imports may access /work and /tmp, and matplotlib writes to /tmp. Both directories are temporary.
         let scratch = tempfile::tempdir().map_err(WasmError::io("create a directory for", path))?;
         let mut mounts = self.store.library_mounts()?;
         for (name, guest) in [("work", GuestPath::work()), ("tmp", GuestPath::tmp())] {
@@ -92,17 +92,17 @@ impl Maker<'_> {
         crate::store::write_sparse(path, bytes)?;
         let open = live.guest().quota.opened();
         if open > 0 {
-            // A restored guest would find other files behind these descriptors, or none.
+            // In a restored guest, these descriptors would refer to other files or would not be open.
             return Err(WasmError::Prelude(format!("{open} files stay open after the imports")));
         }
         let interpreter = live.end().channel.facts.unwrap_or_default();
         Ok(Made { facts: ImageFacts { globals, entry: Some(entry), seeds, imports: imports.to_vec() }, interpreter })
     }
 
-    /// The texts that load a prelude and have it get ready; none for a module that has its prelude inside.
+    /// Returns the texts that load and prepare a prelude. Empty for a module that contains its prelude.
     fn texts(&self, imports: &[String]) -> Vec<String> {
         let Some((boot, modules)) = self.store.prelude_parts() else { return Vec::new() };
-        // A JSON string of ASCII text is a Python string too.
+        // A JSON string of ASCII text is also a valid Python string.
         let sources = serde_json::to_string(modules).unwrap_or_default();
         let names = serde_json::to_string(imports).unwrap_or_default();
         vec![
@@ -112,7 +112,7 @@ impl Maker<'_> {
     }
 }
 
-/// The one place in memory where a generator's state stands.
+/// Returns the only position in memory of a generator's state, with the state's length.
 fn seed_place(memory: &[u8], hint: &SeedHint) -> Result<(u32, u32), WasmError> {
     let refused = |why: &str| WasmError::Prelude(format!("a generator's state {why}"));
     let words: Vec<u8> = hint.words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -130,7 +130,7 @@ fn seed_place(memory: &[u8], hint: &SeedHint) -> Result<(u32, u32), WasmError> {
     u32::try_from(place).map(|place| (place, hint.len)).map_err(|_| refused("is out of reach"))
 }
 
-/// What a guest said last, for an error message.
+/// Returns the last line of a guest's standard error, for an error message.
 fn last_line(guest: crate::guest::Guest) -> String {
     let text = guest.stderr.finish().to_text_lossy();
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()

@@ -1,4 +1,4 @@
-//! Memory images: what a guest's memory and globals hold at the moment it starts.
+//! Memory images: the contents of a guest's memory and globals when it starts.
 
 mod file;
 mod make;

@@ -1,4 +1,4 @@
-//! Modules made to break the rules, through the way every runtime takes: split, compiled, mapped, called.
+//! Tests of modules that break the rules, through the steps of every runtime: split, compile, map and call.
 
 use std::fs::File;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::image::MemoryImage;
 use crate::interrupt::{CpuClock, HostCpu, Interrupt, Stop};
 
-/// A guest whose `turn` is this body, among the other exports of the ABI.
+/// Builds a module whose `turn` has this body, with the other exports of the ABI.
 fn module(rest: &str, turn: &str) -> Vec<u8> {
     let text = format!(
         r#"(module
@@ -26,7 +26,7 @@ fn module(rest: &str, turn: &str) -> Vec<u8> {
 
 const MEMORY: &str = r#"(memory (export "memory") 2)"#;
 
-/// Calls `turn` with two seconds of time, and tells how it ended and how much memory the guest had at most.
+/// Calls `turn` with a time limit of two seconds. Returns the result and the guest's peak memory.
 fn call(wasm: &[u8], memory: Option<u64>) -> Result<(Result<wasmtime::Result<i32>, Stop>, u64), WasmError> {
     let dir = tempfile::tempdir().expect("a directory");
     let engine = Engine::new().expect("an engine");
@@ -88,7 +88,7 @@ fn a_well_made_guest_answers() {
 
 #[test]
 fn r4_growth_in_small_steps_is_summed() {
-    // Grows by a page a time until it is refused; the status is the number of pages it got.
+    // Grows by one page at a time until growth is denied. The status is the number of pages.
     let body = r"(local $n i32)
         (loop $more
             (br_if $more (i32.and
@@ -140,7 +140,7 @@ fn r10_filling_and_copying_whole_memories_ends_at_the_deadline() {
 #[test]
 fn h2_polling_without_waiting_ends_at_the_deadline() {
     let import = r#"(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))"#;
-    // A clock subscription with a timeout of zero, again and again.
+    // A clock subscription with a timeout of zero, polled in a loop.
     let body =
         "(loop $more (drop (call $poll (i32.const 64) (i32.const 256) (i32.const 1) (i32.const 512))) (br $more))
         i32.const 0";

@@ -1,8 +1,8 @@
-//! Keeps a read-only grant read-only where a writable grant of the host holds it too.
+//! Keeps a read-only grant read-only if a writable grant contains the same host directory.
 //!
 //! `--dir ./data:/data:ro --dir .:/work:rw` grants `./data` twice: by itself, read-only, and as a part of the writable
-//! directory. The stricter grant wins, whatever way a path takes to get there (a link, a `..`), so a change below the
-//! writable mount is allowed only after the place it leads to is known.
+//! directory. The stricter grant applies to every path that leads there, also through a link or a `..`, so a change
+//! below the writable mount is allowed only after its path has been resolved.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,18 +14,18 @@ use codebox_core::Access;
 
 use crate::mounts::Mount;
 
-/// What a writable mount must not change: read-only grants below its own directory.
+/// The protected part of a writable mount: read-only grants below its own directory.
 #[derive(Debug)]
 pub(crate) struct Guard {
     dir: Dir,
-    /// Paths of the protected directories, relative to the mount's.
+    /// Paths of the protected directories, relative to the mount's directory.
     protected: Vec<PathBuf>,
 }
 
-/// Links followed at most, as by the kernel.
+/// Maximum number of links to follow, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// Whether a path's last component is followed when it is a link.
+/// Treatment of a link as a path's last component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
     Followed,
@@ -33,7 +33,7 @@ pub(crate) enum Last {
 }
 
 impl Guard {
-    /// The guard of one mount among all; nothing where nothing has to be protected.
+    /// Returns the guard of one mount among all, or `None` if no directory has to be protected.
     pub(crate) fn of(mount: &Mount, all: &[Mount]) -> io::Result<Option<Self>> {
         if mount.access == Access::ReadOnly {
             return Ok(None);
@@ -50,19 +50,19 @@ impl Guard {
         Ok(Some(Self { dir, protected }))
     }
 
-    /// Whether a change at `path`, relative to the mount, stays clear of what is protected.
+    /// Returns true if a change at `path`, relative to the mount, does not affect a protected directory.
     pub(crate) fn allows(&self, path: &str, last: Last) -> bool {
-        // A path that does not end in a name is about what it leads to, whatever the call says.
+        // A path that does not end in a name refers to the target of a link, regardless of the call.
         let last = if ends_in_name(path) { last } else { Last::Followed };
         match self.place(Path::new(if path.is_empty() { "." } else { path }), last) {
-            // Moving a directory above a protected one would take the protected one out of its place.
+            // Moving a parent of a protected directory would move the protected directory too.
             Ok(real) => !self.protected.iter().any(|place| real.starts_with(place) || place.starts_with(&real)),
-            // A path that leads nowhere changes nothing: the change itself fails.
+            // If the path cannot be found, the change itself fails.
             Err(e) => e.kind() == io::ErrorKind::NotFound,
         }
     }
 
-    /// Where a path leads, which need not exist, without any link in it.
+    /// Resolves all links of a path. The path's last component need not exist.
     fn place(&self, path: &Path, last: Last) -> io::Result<PathBuf> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
@@ -89,19 +89,19 @@ impl Guard {
 }
 
 impl Guard {
-    /// A path that is there, without links and dots; the mount itself has none at all.
+    /// Resolves the links and dots of an existing path. The result is empty for the mount itself.
     fn settled(&self, path: &Path) -> io::Result<PathBuf> {
         let real = self.dir.canonicalize(path)?;
         Ok(real.components().filter(|component| *component != Component::CurDir).collect())
     }
 }
 
-/// Whether a path's last component is a name, and neither empty nor a dot or two.
+/// Returns true if a path's last component is a name, and not empty, `.` or `..`.
 fn ends_in_name(path: &str) -> bool {
     !matches!(path.rsplit('/').next(), Some("" | "." | "..") | None)
 }
 
-/// Directories below guarded mounts that the guest has open: paths relative to them change nothing.
+/// Descriptors of open directories below guarded mounts. Changes at paths relative to them are refused.
 #[derive(Debug, Default)]
 pub(crate) struct GuardedFds(BTreeSet<i32>);
 

@@ -1,8 +1,8 @@
-//! The mount table: where each of a guest's paths leads.
+//! The mount table, which resolves a guest's paths.
 //!
-//! A guest knows one directory, `/`. Behind it the host keeps one descriptor for each mount, which the guest has
-//! never heard of; a path that starts with a mount's is sent to the mount's descriptor with the rest of the path,
-//! and the system interface resolves that rest beneath the mount's own directory.
+//! A guest has one preopened directory, `/`. The host also has one descriptor for each mount, which the guest cannot
+//! use. A path that starts with the path of a mount is redirected to the mount's descriptor with the rest of the path,
+//! and `wasmtime-wasi` resolves the rest below the mount's directory.
 
 mod guard;
 mod resolve;

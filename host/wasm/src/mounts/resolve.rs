@@ -1,20 +1,20 @@
-//! The pure part of the mount table: from a path to a mount and a rest.
+//! The pure part of the mount table: from a path to a mount and the rest of the path.
 
 use crate::devices;
 
-/// The prefix that a path starts with.
+/// The mount that a path starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefix {
-    /// One of them, with the path's bytes from this offset on; the offset may be the path's length.
+    /// The mount of this index, with the offset of the rest in bytes. The offset may be the path's length.
     Found { index: usize, rest: usize },
-    /// None: the path leads to the root's own, empty directories.
+    /// The path starts with no mount, and leads to the root's own, empty directories.
     Root,
 }
 
-/// Finds the mount with the longest prefix of `path`, component by component.
+/// Finds the mount with the longest prefix of `path`, by whole components.
 ///
-/// `.` and empty components are skipped. `..` steps back lexically only above and at a mount's own directory, which
-/// are no links; below it the rest goes to the mount untouched, where the kernel refuses to leave it.
+/// `.` and empty components are skipped. `..` is resolved lexically only above a mount and at a mount's own directory,
+/// which are not links. Below a mount, the rest is passed on unchanged, and the kernel refuses to leave the mount.
 pub(crate) fn resolve(mounts: &[Vec<String>], path: &str) -> Prefix {
     let mut position: Vec<&str> = Vec::new();
     let mut found = Prefix::Root;
@@ -46,7 +46,7 @@ pub(crate) fn resolve(mounts: &[Vec<String>], path: &str) -> Prefix {
     found
 }
 
-/// The rest of a path relative to the root that leads to the virtual devices.
+/// Returns the rest of a path relative to the root, if the path leads to the virtual devices.
 pub(crate) fn device_path(path: &str) -> Option<&str> {
     match resolve(&[vec![devices::DIRECTORY.to_owned()]], path) {
         Prefix::Found { rest, .. } => Some(&path[rest..]),

@@ -1,4 +1,4 @@
-//! The mounts of one guest, with the descriptors behind them.
+//! The mounts of one guest and their descriptors.
 
 use codebox_core::path::MappedPath;
 use codebox_core::{Access, GuestPath};
@@ -7,23 +7,23 @@ use crate::devices;
 use crate::mounts::guard::{Guard, GuardedFds, Last};
 use crate::mounts::resolve::{Prefix, resolve};
 
-/// The descriptor of `/`, the one directory that a guest knows of.
+/// The descriptor of `/`, the only directory that is preopened for the guest.
 pub(crate) const ROOT_FD: i32 = 3;
 
-/// A directory of the host at a place in the guest's paths.
+/// A host directory that is mounted in the guest.
 #[derive(Debug, Clone)]
 pub(crate) struct Mount {
-    /// Where the guest finds it.
+    /// Path in the guest.
     pub guest: GuestPath,
-    /// A path that leads the host to it, resolved once and for all before the guest starts.
+    /// Path on the host, resolved once before the guest starts.
     pub host: std::path::PathBuf,
     pub access: Access,
 }
 
-/// Maps the guest's paths to descriptors.
+/// Table that maps the guest's paths to descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct MountTable {
-    /// The mounts' places, then that of the virtual devices.
+    /// The paths of the mounts, then the path of the virtual devices.
     prefixes: Vec<Vec<String>>,
     guards: Vec<Option<Guard>>,
     guarded: GuardedFds,
@@ -34,26 +34,26 @@ pub(crate) struct MountTable {
 pub(crate) struct Place {
     /// The descriptor that the path is relative to.
     pub fd: i32,
-    /// Bytes of the path to skip.
+    /// Number of bytes of the path to skip.
     pub skip: usize,
-    /// The mount that the path leads into.
+    /// The mount that contains the path.
     pub mount: Option<usize>,
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To a file on a disk, as far as there is one.
+    /// A file on a disk, which may not exist.
     Files(Place),
-    /// To the virtual devices, with the path's bytes from this offset on.
+    /// The virtual devices, with the offset of the path's rest in bytes.
     Devices { skip: usize },
 }
 
 impl MountTable {
-    /// A table of these mounts, whose descriptors follow the root's in the same order.
+    /// Creates a table of these mounts. Their descriptors follow the descriptor of the root in the same order.
     ///
     /// # Errors
-    /// The system's, when a directory that has to be guarded cannot be opened.
+    /// The system's error if a directory that needs a guard cannot be opened.
     pub(crate) fn new(mounts: &[Mount]) -> std::io::Result<Self> {
         let mut prefixes: Vec<Vec<String>> =
             mounts.iter().map(|mount| mount.guest.components().map(str::to_owned).collect()).collect();
@@ -62,7 +62,7 @@ impl MountTable {
         Ok(Self { prefixes, guards, guarded: GuardedFds::default() })
     }
 
-    /// Whether a change may be made at `path`, which [`target`](Self::target) found to lead to `place`.
+    /// Returns true if a change is allowed at `path`, which [`target`](Self::target) resolved to `place`.
     pub(crate) fn allows_change(&self, place: Place, path: &str, last: Last) -> bool {
         if self.guarded.contains(place.fd) {
             return false;
@@ -73,12 +73,13 @@ impl MountTable {
         }
     }
 
-    /// Whether what a descriptor names was opened below a guarded mount without a look at whether it may be changed.
+    /// Returns true if the file of a descriptor was opened below a guarded mount without a check that it may be
+    /// changed.
     pub(crate) fn guards(&self, fd: i32) -> bool {
         self.guarded.contains(fd)
     }
 
-    /// Hears of a directory that the guest opened, found at `place`.
+    /// Registers a directory that the guest opened at `place`.
     pub(crate) fn opened_directory(&mut self, fd: i32, place: Place) {
         let below_guarded = self.guarded.contains(place.fd);
         if below_guarded || place.mount.is_some_and(|index| self.guards[index].is_some()) {
@@ -86,17 +87,17 @@ impl MountTable {
         }
     }
 
-    /// Hears of a descriptor that the guest closed.
+    /// Removes a descriptor that the guest closed.
     pub(crate) fn closed(&mut self, fd: i32) {
         self.guarded.closed(fd);
     }
 
-    /// Where a path relative to `fd` leads; only paths relative to the root are redirected.
+    /// Resolves a path relative to `fd`. Only paths relative to the root are redirected.
     pub(crate) fn target(&self, fd: i32, path: &str) -> Target {
         if fd == ROOT_FD
             && let Prefix::Found { index, rest } = resolve(&self.prefixes, path)
         {
-            // The last prefix is no mount's.
+            // The last prefix is that of the virtual devices.
             if index == self.guards.len() {
                 return Target::Devices { skip: rest };
             }

@@ -1,4 +1,4 @@
-//! Hands the engine a prepared region whenever it wants a linear memory.
+//! Provides the engine with a prepared region for a module's linear memory.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,23 +10,23 @@ use crate::region::{Fate, Region, RegionPool};
 use crate::sys::Reservation;
 
 thread_local! {
-    /// The region that the next memory made on this thread is to use.
+    /// The region for the next memory that is created on this thread.
     static NEXT: RefCell<Option<Lease>> = const { RefCell::new(None) };
 }
 
 /// A region on loan from its pool to one instance.
 pub(crate) struct Lease {
     pub region: Region,
-    /// The size that the module declares for its memory, which tells it from the engine's own.
+    /// The size that the module declares for its memory, which distinguishes it from the engine's own memory.
     pub minimum: usize,
     pub pool: Arc<RegionPool>,
     pub fate: Arc<Fate>,
 }
 
-/// Runs `make`, giving the module's memory that it creates on this thread the leased region.
+/// Runs `make` and uses the leased region for the module's memory that `make` creates on this thread.
 ///
-/// The engine's memory creator knows nothing of instances, so the lease travels beside it; `make` has to create
-/// the memory before it returns, which instantiation without a start function does.
+/// The engine's memory creator receives no instance, so a thread-local variable passes the lease. `make` has to create
+/// the memory before it returns, as instantiation without a start function does.
 pub(crate) fn with_lease<T>(lease: Lease, make: impl FnOnce() -> T) -> T {
     NEXT.with(|next| next.replace(Some(lease)));
     let made = make();
@@ -34,20 +34,21 @@ pub(crate) fn with_lease<T>(lease: Lease, make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// The engine's memory creator: a module's memory is a leased region, the engine's own garbage-collected heap is plain.
+/// The engine's memory creator. A module's memory is a leased region, and the engine's own garbage-collected heap is
+/// plain.
 #[derive(Default)]
 pub(crate) struct RegionCreator {
-    /// Address space of engine heaps that were never used: most guests throw no exception.
+    /// Address space of engine heaps that were never used. Most guests throw no exception and use no heap.
     unused: Arc<Mutex<Vec<Reservation>>>,
 }
 
-/// Most unused heaps kept.
+/// Maximum number of unused heaps to keep.
 const MAX_UNUSED: usize = 64;
 
-// SAFETY: a memory's base never moves, its address space covers the whole reservation and guard that the engine asks
-// for, and bytes past the accessible size fault; so the engine's assumptions about elided bounds checks hold. A
-// module's memory is not zero-filled but filled from an image, which is what it is for: the only modules this engine
-// runs had their data segments taken out and put into that image. Every other memory starts as zeroes.
+// SAFETY: a memory's base never moves, its address space covers the whole reservation and guard that the engine
+// requests, and accesses beyond the accessible size fault. The engine's assumptions about elided bounds checks
+// therefore hold. A module's memory is intentionally not zero-filled but filled from an image: the only modules that
+// this engine runs had their data segments moved to that image. Every other memory starts as zeros.
 unsafe impl MemoryCreator for RegionCreator {
     fn new_memory(
         &self,
@@ -70,7 +71,7 @@ unsafe impl MemoryCreator for RegionCreator {
     }
 }
 
-/// A memory that starts as zeroes and belongs to the engine alone.
+/// A memory that starts as zeros and is used by the engine alone.
 struct Plain {
     space: Option<Reservation>,
     reserved: usize,
@@ -104,7 +105,7 @@ impl Plain {
 impl Drop for Plain {
     fn drop(&mut self) {
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        // Space that was never made accessible holds nothing of anybody's.
+        // Address space that was never made accessible holds no data.
         if self.accessible == 0 && unused.len() < MAX_UNUSED {
             unused.extend(self.space.take());
         }
@@ -136,7 +137,7 @@ unsafe impl LinearMemory for Plain {
     }
 }
 
-/// A leased region as the engine sees it; gives it back when the instance goes.
+/// A leased region as the engine's memory. Dropping it returns the region of a cleanly ended guest to the pool.
 struct Loan(Option<Lease>);
 
 impl Loan {

@@ -1,4 +1,4 @@
-//! Regions: the address space of one guest's memory, mapped from a memory image and put back after a job.
+//! Regions: the address space of one guest's memory, mapped from a memory image and reset after a job.
 
 mod creator;
 mod pool;
@@ -20,18 +20,18 @@ use crate::error::WasmError;
 use crate::image::MemoryImage;
 use crate::sys::Reservation;
 
-/// Address space for one memory: an image's bytes, room to grow, and a guard.
+/// Address space for one memory: an image's bytes, space for growth, and a guard.
 pub(crate) struct Region {
     space: Reservation,
     image: Arc<MemoryImage>,
     accessible: usize,
-    /// What earlier jobs did to it.
+    /// The effects of earlier jobs on the region.
     #[cfg(target_os = "linux")]
     history: reset::History,
 }
 
 impl Region {
-    /// Maps an image into fresh address space.
+    /// Maps an image into new address space.
     pub(crate) fn map(image: Arc<MemoryImage>) -> Result<Self, WasmError> {
         let bytes = MEMORY_RESERVATION + MEMORY_GUARD;
         let failed = |doing| move |source| WasmError::Memory { doing, bytes, source };
@@ -59,7 +59,7 @@ impl Region {
         &self.image
     }
 
-    /// Makes the memory `size` bytes long; it never shrinks.
+    /// Grows the memory to `size` bytes. The memory never shrinks.
     pub(crate) fn grow_to(&mut self, size: usize) -> std::io::Result<()> {
         if size > MEMORY_RESERVATION {
             return Err(std::io::ErrorKind::OutOfMemory.into());
@@ -69,22 +69,22 @@ impl Region {
         Ok(())
     }
 
-    /// Notes that a job is about to get the region.
+    /// Records that a job is about to use the region.
     pub(crate) fn lend(&mut self) {
         #[cfg(target_os = "linux")]
         self.history.lend();
     }
 
-    /// Without a way to find written pages a region is mapped afresh for every job.
+    /// Fails, because written pages cannot be found on this system. A region is mapped again for every job instead.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn reset(&mut self) -> std::io::Result<()> {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether every accessible byte equals the image; reads the whole region.
+    /// Returns true if every accessible byte equals the image. Reads the whole region.
     pub(crate) fn equals_image(&mut self) -> bool {
         let len = self.image.len();
-        // SAFETY: the image's length is mapped and readable; `&mut self` excludes every other user.
+        // SAFETY: the image's length is mapped and readable, and `&mut self` excludes every other user.
         self.accessible == len && unsafe { self.space.bytes_mut(0..len) } == self.image.bytes()
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps regions between jobs.
+//! Pool of regions, kept between jobs.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -8,15 +8,15 @@ use crate::error::WasmError;
 use crate::image::MemoryImage;
 use crate::region::{Lease, Region, ResetVerification};
 
-/// Whether a guest ended in a way that lets its region be used again.
+/// Flag that is set if a guest ended in a state that permits reuse of its region.
 ///
-/// A region is thrown away unless somebody says otherwise: a guest that trapped, hit a limit or was cancelled left
-/// its memory in a state that nobody vouches for.
+/// By default, a region is discarded: a guest that trapped, reached a limit or was cancelled left its memory in an
+/// unknown state.
 #[derive(Default)]
 pub(crate) struct Fate(AtomicBool);
 
 impl Fate {
-    /// Says that the guest returned to the host by itself.
+    /// Records that the guest returned to the host by itself.
     pub(crate) fn clean(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -37,18 +37,18 @@ pub(crate) struct RegionPool {
 }
 
 impl RegionPool {
-    /// A pool that keeps at most `capacity` idle regions.
+    /// Creates a pool that keeps at most `capacity` idle regions.
     pub(crate) fn new(image: Arc<MemoryImage>, capacity: usize, verification: Arc<ResetVerification>) -> Arc<Self> {
         let idle = Mutex::new(Vec::with_capacity(capacity));
         Arc::new(Self { image, idle, capacity, verification, mapped: AtomicU64::new(0), reused: AtomicU64::new(0) })
     }
 
-    /// The image that this pool's regions hold.
+    /// Returns the image of this pool's regions.
     pub(crate) fn image(&self) -> &Arc<MemoryImage> {
         &self.image
     }
 
-    /// Lends a region: a reset one where there is one, a freshly mapped one otherwise.
+    /// Leases a region: an idle one if there is one, otherwise a newly mapped one.
     pub(crate) fn lease(self: &Arc<Self>, minimum: usize, fate: Arc<Fate>) -> Result<Lease, WasmError> {
         let idle = self.idle().pop();
         let mut region = match idle {
@@ -65,7 +65,8 @@ impl RegionPool {
         Ok(Lease { region, minimum, pool: self.clone(), fate })
     }
 
-    /// Resets a region and keeps it; one that cannot be reset whole, or is one too many, is unmapped.
+    /// Resets a region and keeps it. The region is unmapped if the pool is full, or if the reset or its verification
+    /// fails.
     pub(crate) fn take_back(&self, mut region: Region) {
         debug_assert!(Arc::ptr_eq(region.image(), &self.image), "a region went back to another image's pool");
         let has_room = self.idle().len() < self.capacity;
@@ -74,18 +75,19 @@ impl RegionPool {
         }
     }
 
-    /// Regions mapped and regions reused so far.
+    /// Returns the numbers of regions mapped and reused so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.mapped.load(Ordering::Relaxed), self.reused.load(Ordering::Relaxed))
     }
 
-    /// Compares every idle region with the image, byte by byte.
+    /// Returns true if every idle region equals the image, byte by byte.
     pub(crate) fn idle_regions_equal_image(&self) -> bool {
         self.idle().iter_mut().all(Region::equals_image)
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Region>> {
-        // A panic while the list was held leaves a list of whole regions: nothing in here can stop halfway.
+        // A panic while the lock was held leaves a list of complete regions, since no operation on the list can stop
+        // halfway.
         self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

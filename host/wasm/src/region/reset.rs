@@ -1,4 +1,4 @@
-//! Puts a region back to what its image holds.
+//! Resets a region to the contents of its image.
 
 use std::io;
 use std::ops::Range;
@@ -6,35 +6,37 @@ use std::ops::Range;
 use crate::region::Region;
 use crate::sys::{Pagemap, page_faults};
 
-/// Bytes of private pages beyond which a region drops them all.
+/// Maximum bytes of private pages that a region keeps. A region with more drops them all.
 ///
-/// Copying a page back costs about a tenth of a microsecond, faulting it in again half of one and the same copy on
-/// top; but kept pages stay resident, so there is a bound to what an idle region may hold.
+/// Copying a page back costs about a tenth of a microsecond. Faulting the page in again costs half a microsecond in
+/// addition to the same copy. Kept pages stay resident, however, so this limit bounds the memory of an idle region.
 const KEPT_LIMIT: usize = 32 << 20;
 
-/// Bytes of private pages below which a region is not worth tidying.
+/// Bytes of private pages up to which a region keeps pages that jobs leave unchanged.
 const SMALL: usize = 1 << 20;
 
-/// Jobs in a row that changed less than a quarter of a large region's private pages before it drops them all.
+/// Number of consecutive jobs that changed less than a quarter of a large region's private pages before it drops them
+/// all.
 ///
-/// A page once written stays private for good and is looked at after every later job. Which of them a job wrote cannot
-/// be told: most are left with the content they had, as a reference count goes up and down again.
+/// A page that was written once stays private and is compared after every later job. The pages that a job wrote cannot
+/// be distinguished from the others: most are left with the content they had, for example after a reference count was
+/// incremented and decremented.
 const PATIENCE: u8 = 4;
 
-/// Bytes that are compared, and copied where they differ.
+/// Bytes that are compared at once, and copied if they differ.
 const CHUNK: usize = 1024;
 
-/// Bytes of a page; what the system calls list and drop.
+/// Bytes of a page, the unit of the system calls that list and drop pages.
 const PAGE: usize = 4096;
 
-/// What earlier jobs did to a region.
+/// The effects of earlier jobs on a region.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// Jobs in a row that left most of many private pages unchanged.
+    /// Number of consecutive jobs that left most of many private pages unchanged.
     quiet: u8,
-    /// The pages that were private when the region was last reset; nothing when that is not known.
+    /// The pages that were private when the region was last reset, or `None` if unknown.
     private: Option<Vec<Range<usize>>>,
-    /// Page faults of this process when the region was lent.
+    /// Page fault count of this process when the region was leased.
     faults: Option<u64>,
 }
 
@@ -45,9 +47,9 @@ impl History {
 }
 
 impl Region {
-    /// Puts every byte back to what the image holds, and the size with it.
+    /// Resets every byte to the content of the image, and the size to that of the image.
     ///
-    /// On success the region is as a freshly mapped one. On an error it must be dropped.
+    /// After success, the region is equivalent to a newly mapped one. After an error, it must be dropped.
     pub(crate) fn reset(&mut self) -> io::Result<()> {
         let faults = page_faults();
         let len = self.image.len();
@@ -55,7 +57,7 @@ impl Region {
             self.space.close_off(len..self.accessible)?;
             self.accessible = len;
         }
-        // Without a page fault no page became private that was not before, and the kernel need not be asked.
+        // Without a page fault, no other page became private, and the kernel need not be called.
         let known = self.history.private.take().filter(|_| faults.is_some() && faults == self.history.faults);
         let private = match known {
             Some(private) => private,
@@ -77,7 +79,7 @@ impl Region {
         Ok(())
     }
 
-    /// The pages that are this region's own and no longer the image's.
+    /// Returns the pages that are private to this region and no longer shared with the image.
     fn find_private(&self) -> io::Result<Vec<Range<usize>>> {
         let Some(pagemap) = Pagemap::get() else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -87,7 +89,8 @@ impl Region {
         Ok(private)
     }
 
-    /// Copies the image over what differs from it in whole pages; tells how many bytes the pages have that did.
+    /// Copies the image over the differing parts of whole pages. Returns the number of bytes in the pages that
+    /// differed.
     fn put_back(&mut self, pages: Range<usize>) -> usize {
         let source = &self.image.bytes()[pages.clone()];
         // SAFETY: the range lies within the image's length, which is mapped and writable, and `&mut self` shows that no
@@ -107,7 +110,7 @@ impl Region {
         changed
     }
 
-    /// Gives all private pages back to the system.
+    /// Returns all private pages to the system.
     fn drop_private(&mut self) -> io::Result<()> {
         self.history.quiet = 0;
         self.space.discard(0..self.image.len())?;

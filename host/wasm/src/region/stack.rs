@@ -1,4 +1,4 @@
-//! Keeps the stacks that guests run on, so that a short job does not pay for mapping one.
+//! Pool of guest stacks, so that a short job does not have to map a stack.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,23 +7,23 @@ use wasmtime::{StackCreator, StackMemory};
 
 use crate::sys::Reservation;
 
-/// Bytes at the low end of a stack that nothing may touch.
+/// Bytes of the inaccessible guard at the low end of a stack.
 const GUARD: usize = 64 << 10;
 
-/// Idle stacks kept; a stack's used pages stay resident, a few tens of KiB each.
+/// Maximum number of idle stacks. The used pages of a stack stay resident, a few tens of KiB each.
 const CAPACITY: usize = 64;
 
-/// Stacks between two jobs.
+/// Pool of idle stacks.
 ///
-/// A stack's old bytes are readable by the host's own code only: wasm has no instruction to read a stack slot that
-/// it has not written.
+/// Only the host's own code can read the old bytes of a stack: wasm has no instruction to read a stack slot that it has
+/// not written.
 #[derive(Default)]
 pub(crate) struct StackPool {
     idle: Arc<Mutex<Vec<Reservation>>>,
 }
 
-// SAFETY: each stack is page-aligned address space of its own, accessible from the guard's end to its top, and belongs
-// to one fiber until that drops it.
+// SAFETY: each stack is separate, page-aligned address space, accessible from the guard's end to its top, and belongs
+// to one fiber until the fiber drops it.
 unsafe impl StackCreator for StackPool {
     fn new_stack(&self, size: usize, _zeroed: bool) -> Result<Box<dyn StackMemory>, wasmtime::Error> {
         let size = size.next_multiple_of(GUARD);

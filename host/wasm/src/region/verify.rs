@@ -1,13 +1,13 @@
-//! A debug mode that compares every region with its image after it was reset.
+//! Debug mode that compares every region with its image after a reset.
 //!
-//! A reset trusts the kernel's count of page faults and its list of written pages. The comparison trusts neither: it reads
-//! the whole region. It takes milliseconds where a reset takes microseconds.
+//! A reset relies on the kernel's count of page faults and on its list of written pages. The comparison relies on
+//! neither: it reads the whole region. It takes milliseconds, and a reset takes microseconds.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::region::Region;
 
-/// Whether resets are verified, and what came of it. Shared by all pools of a backend.
+/// State and results of the verification of resets, shared by all pools of a backend.
 #[derive(Debug, Default)]
 pub(crate) struct ResetVerification {
     enabled: AtomicBool,
@@ -18,19 +18,19 @@ pub(crate) struct ResetVerification {
 /// Counts of verified resets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ResetChecks {
-    /// Resets after which the region was compared with its image.
+    /// Number of resets after which the region was compared with its image.
     pub verified: u64,
-    /// Those of them after which it differed. Such a region is not used again.
+    /// Number of comparisons that found a difference. A region that differs is not used again.
     pub failed: u64,
 }
 
 impl ResetVerification {
-    /// Sets whether regions are compared from now on.
+    /// Enables or disables the comparison of regions.
     pub(crate) fn set(&self, enabled: bool) {
         self.enabled.store(enabled, Ordering::Relaxed);
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub(crate) fn checks(&self) -> ResetChecks {
         ResetChecks { verified: self.verified.load(Ordering::Relaxed), failed: self.failed.load(Ordering::Relaxed) }
     }

@@ -1,4 +1,4 @@
-//! The fast path as codebox's other parts see it.
+//! The backend that runs jobs in WebAssembly.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,14 +23,14 @@ use crate::store::{RuntimeState, Store};
 /// The name of this backend.
 pub(crate) const ID: BackendId = BackendId::new("wasm");
 
-/// The engine as reports name it.
+/// The engine's name in reports.
 pub(crate) const ENGINE: &str = "wasmtime 48";
 
-/// Runs jobs in WebAssembly, each in the runtime of its language.
+/// Backend that runs jobs in WebAssembly, each in the runtime of its language.
 pub struct WasmBackend {
     runtimes: Vec<Runtime>,
     scratch: Arc<Scratch>,
-    /// By runtime and image.
+    /// Loaded images, by names of runtime and image.
     images: Mutex<BTreeMap<(String, String), Arc<Loaded>>>,
     idle_regions: usize,
     verification: Arc<ResetVerification>,
@@ -39,26 +39,26 @@ pub struct WasmBackend {
     analyzer: Option<Analyzer>,
 }
 
-/// A language's runtime and, once a guest was started from it, its code.
+/// A language's runtime and, after the first start of a guest, its code.
 struct Runtime {
     language: Language,
     store: Store,
     code: OnceLock<CodeImage>,
 }
 
-/// What guests are started from.
+/// A loaded image or component, from which guests are started.
 pub(crate) struct Loaded {
     pub name: String,
-    /// The sha256 of the image, where there is one.
+    /// The sha256 of the image, or `None` for a component.
     pub digest: Option<String>,
     pub start: Start,
 }
 
-/// How guests are started.
+/// The source of new guests.
 pub(crate) enum Start {
-    /// From an image of their memory.
+    /// The runtime's code and an image of its memory.
     Image { code: CodeImage, pool: Arc<RegionPool> },
-    /// From nothing, as a component that the user brought.
+    /// A component that the user added, which has no image.
     Component(ComponentCode),
 }
 
@@ -72,9 +72,9 @@ impl Loaded {
 }
 
 impl WasmBackend {
-    /// A backend over these stores, one a language, with its private directories in `scratch`.
+    /// Creates a backend over these stores, one per language, with its private directories in `scratch`.
     ///
-    /// It keeps at most `idle_regions` memory regions of each image between jobs.
+    /// The backend keeps at most `idle_regions` memory regions of each image between jobs.
     pub fn new(
         stores: impl IntoIterator<Item = (Language, Store)>,
         scratch: Arc<Scratch>,
@@ -96,44 +96,45 @@ impl WasmBackend {
         }
     }
 
-    /// The same, whose jobs reach the network in the way that `ways` gives for their rules.
+    /// Sets the function that selects the network access of jobs by their rules.
     #[must_use]
     pub fn reaching(self, ways: Ways) -> Self {
         Self { ways, ..self }
     }
 
-    /// The same, in a process that runs one job at a time and nothing else meanwhile.
+    /// Declares that the process runs one job at a time and does no other work meanwhile.
     ///
-    /// All processor time of the process is then the job's, that of threads which work on its files included.
+    /// All processor time of the process then counts as the job's, including that of threads that work on its files.
     #[must_use]
     pub fn alone_in_process(self) -> Self {
         Self { clock: CpuClock::of_process(), ..self }
     }
 
-    /// Sets whether every memory region is compared with its image after it was reset, byte by byte; for tests.
+    /// Enables or disables the comparison of every memory region with its image after a reset, byte by byte. For tests.
     #[doc(hidden)]
     pub fn verify_resets(&self, verify: bool) {
         self.verification.set(verify);
     }
 
-    /// How many resets were verified so far, and how many of them failed.
+    /// Returns the numbers of resets that were verified so far and of those that failed.
     #[doc(hidden)]
     pub fn reset_checks(&self) -> ResetChecks {
         self.verification.checks()
     }
 
-    /// The same, whose jobs have the types taken out of TypeScript by `analyzer`; without one they load none.
+    /// Sets the analyzer that strips the types from the jobs' TypeScript. Without an analyzer, jobs cannot load
+    /// TypeScript.
     #[must_use]
     pub fn analyzing(self, analyzer: Analyzer) -> Self {
         Self { analyzer: Some(analyzer), ..self }
     }
 
-    /// The directory that holds everything this backend writes while jobs run.
+    /// Returns the directory that contains all files that this backend writes while jobs run.
     pub fn scratch_dir(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// The store that a language runs from: TypeScript's is JavaScript's.
+    /// Returns the store from which a language runs. TypeScript uses the store of JavaScript.
     pub fn store(&self, language: &Language) -> Option<&Store> {
         Some(&self.runtime(language)?.store)
     }
@@ -142,20 +143,21 @@ impl WasmBackend {
         self.runtimes.iter().find(|runtime| runtime.language == *language.run_as())
     }
 
-    /// Every language that a runtime here runs.
+    /// Returns every language that a runtime of this backend supports.
     fn languages(&self) -> Vec<Language> {
         let own = self.runtimes.iter().map(|runtime| runtime.language.clone());
         let stripped = [Language::TypeScript].into_iter().filter(|language| self.runtime(language).is_some());
         own.chain(stripped).collect()
     }
 
-    /// The languages whose runtime is a component: those have no network.
+    /// Returns the languages whose runtime is a component, which have no network.
     fn offline(&self) -> Vec<Language> {
         let components = self.runtimes.iter().filter(|runtime| runtime.store.spec().component.is_some());
         components.map(|runtime| runtime.language.clone()).collect()
     }
 
-    /// What this backend can do. What is not installed yet is installed on first use, and what is damaged is told of then.
+    /// Returns the backend's capabilities. A runtime that is missing is installed on first use, and a damaged one is
+    /// reported then.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             languages: self.languages(),
@@ -171,9 +173,9 @@ impl WasmBackend {
         }
     }
 
-    /// Loads the code of a language's runtime, where it is ready, before it is known from which image a guest starts.
+    /// Loads the code of a language's runtime, if it is ready, before the image of a guest is known.
     ///
-    /// A failure is left to the guest's start, which meets and reports it again.
+    /// A failure is ignored here, because the start of the guest meets and reports it again.
     pub fn load_ahead(&self, language: &Language) {
         let Some(runtime) = self.runtime(language).filter(|runtime| runtime.code.get().is_none()) else { return };
         let is_ready = runtime.store.spec().component.is_none() && runtime.store.state() == RuntimeState::Ready;
@@ -182,14 +184,15 @@ impl WasmBackend {
         }
     }
 
-    /// How many regions of an image were mapped afresh and how many were used again, for tests and benchmarks.
+    /// Returns the numbers of regions of an image that were newly mapped and that were reused, for tests and
+    /// benchmarks.
     pub fn region_counts(&self, image: &str) -> Option<(u64, u64)> {
         let images = self.images();
         let loaded = images.iter().find(|((_, name), _)| name == image);
         Some(loaded?.1.pool()?.counts())
     }
 
-    /// Whether every region that is kept for reuse equals its image, byte by byte; for tests.
+    /// Returns true if every region that is kept for reuse equals its image, byte by byte. For tests.
     pub fn idle_regions_are_clean(&self) -> bool {
         self.images().values().filter_map(|loaded| loaded.pool()).all(RegionPool::idle_regions_equal_image)
     }
@@ -228,13 +231,13 @@ impl WasmBackend {
     }
 }
 
-/// How well each limit is held; what is missing is not.
+/// Returns the enforcement level of each limit.
 pub(crate) fn held(clock: CpuClock) -> BTreeMap<LimitKind, Held> {
     LimitKind::ALL
         .into_iter()
         .map(|kind| {
             let held = match kind {
-                // A guest has no processes at all.
+                // A guest cannot have processes.
                 LimitKind::Wall
                 | LimitKind::Memory
                 | LimitKind::Output
@@ -295,7 +298,7 @@ impl Backend for WasmBackend {
     }
 }
 
-/// A failure of this backend in the words that all backends share.
+/// Converts a failure of this backend to the error type that all backends share.
 pub(crate) fn backend_error(runtime: &str, error: WasmError) -> BackendError {
     match error {
         WasmError::Io { doing, path, source } => {

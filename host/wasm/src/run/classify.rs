@@ -1,4 +1,4 @@
-//! What became of a guest, from evidence: the engine's error, the limits' counters, the prelude's own word.
+//! Classifies the end of a guest by evidence: the engine's error, the limits' counters and the prelude's report.
 
 use codebox_core::{LimitKind, Outcome, TrapKind};
 use wasmtime::Trap;
@@ -7,14 +7,14 @@ use wasmtime_wasi::I32Exit;
 use crate::guest::{Channel, Flood, MemoryLimiter, Quota};
 use crate::interrupt::Stop;
 
-/// How the guest's call ended, and whether its region may be used again.
+/// The outcome of a guest's call, and the permission to use its region again.
 pub(crate) struct End {
     pub outcome: Outcome,
-    /// The guest returned by itself, to the end of its turn.
+    /// True if the guest returned by itself at the end of its turn.
     pub sound: bool,
 }
 
-/// What the host counted and the guest told.
+/// The host's counters and the guest's messages.
 #[derive(Clone, Copy)]
 pub(crate) struct Evidence<'a> {
     pub channel: &'a Channel,
@@ -22,7 +22,7 @@ pub(crate) struct Evidence<'a> {
     pub quota: &'a Quota,
 }
 
-/// Tells the outcome of a call.
+/// Classifies the end of a call.
 pub(crate) fn classify(end: Result<wasmtime::Result<i32>, Stop>, guest: Evidence<'_>) -> End {
     match end {
         Err(Stop::Cancelled) => stopped(Outcome::Cancelled),
@@ -36,17 +36,17 @@ fn stopped(outcome: Outcome) -> End {
     End { outcome, sound: false }
 }
 
-/// A program that ended by itself; one that a limit made fail is told by the limit.
+/// Classifies a program that ended by itself. If a limit made the program fail, the outcome is the limit.
 fn exited(status: i32, guest: Evidence<'_>) -> Outcome {
     if status != 0 {
         let error = guest.channel.error.as_ref().map(|error| error.name.as_str());
         let denied = guest.limiter.denials() > 0
             && matches!(error, None | Some("MemoryError" | "_ArrayMemoryError" | "InternalError"));
-        // A component is told of its limit, and may fail with the error of its language before it asks for more.
+        // A component knows its limit, and may fail with the error of its language before it requests more memory.
         if denied || (guest.limiter.is_known_to_guest() && error == Some("MemoryError")) {
             return Outcome::LimitHit(LimitKind::Memory);
         }
-        // Without a word from the prelude the limit is the likeliest cause: it kept even that from being said.
+        // Without a report from the prelude, the limit is the most likely cause: it prevented even the report.
         if let (Some(kind), None | Some("OSError" | "Error")) = (guest.quota.denied().first(), error) {
             return Outcome::LimitHit(*kind);
         }

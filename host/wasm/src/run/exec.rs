@@ -1,4 +1,4 @@
-//! One instance: its directories, and the jobs run in it.
+//! One instance: its directories and the jobs that run in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,20 +29,20 @@ use crate::run::turn::{self, Turn};
 use crate::run::way::Way;
 use crate::store::{ROOT_PLACES, Store};
 
-/// Where a program that is in no granted directory is put when /work is the user's.
+/// Guest directory of a program outside of the granted directories, for jobs whose /work belongs to the user.
 const PROGRAM_DIR: &str = "/run/codebox";
 
-/// The private directory that is a job's own root.
+/// Name of the private directory that is a job's own root.
 const ROOT: &str = "root";
 
-/// A place to run jobs in: an image to start from, and directories.
+/// An environment for jobs: an image or component to start from, and directories.
 pub(crate) struct WasmInstance {
     store: Store,
     loaded: Arc<Loaded>,
-    /// What the guest sees as `/`.
+    /// The host directory that the guest sees as `/`.
     root: PathBuf,
     mounts: Vec<Mount>,
-    /// Where a language finds its packages, if there are any.
+    /// Guest directories of the language's packages.
     packages: Vec<GuestPath>,
     scratch: InstanceScratch,
     network: Option<(NetRules, Way)>,
@@ -59,8 +59,8 @@ impl WasmInstance {
         network: Option<(NetRules, Way)>,
         (clock, analyzer): (CpuClock, Option<Analyzer>),
     ) -> Result<Self, WasmError> {
-        // Neither environment nor tools are directories: the environment comes with each job as values, and tools are
-        // granted by nobody yet, which the front end has refused before.
+        // Environment and tools are not directories: the environment comes with each job as values, and the front end
+        // refuses grants of tools, which are not available yet.
         let Grants { dirs, net: _, env: _, tools: _ } = spec.grants;
         let settled = settle(&dirs).map_err(|e| WasmError::Limit(e.to_string()))?;
         let mut mounts = store.library_mounts()?;
@@ -134,7 +134,7 @@ impl WasmInstance {
             Start::Component(code) => turn::of_component(code, setup, &interrupt, job).await?,
         };
         let Turn { end, told: guest, began, began_at, took, used } = turn;
-        // A guest that was stopped amid a change may have made it without its being counted.
+        // A guest that was stopped during a change may have made the change before it was counted.
         if guest.quota.touched_disk() || !end.sound {
             self.scratch.touch();
         }
@@ -163,18 +163,18 @@ impl WasmInstance {
         }
         tell(&mut report, guest);
         if io.cancel.is_cancelled() && matches!(report.outcome, Outcome::Exited(_)) {
-            // Its files were not all looked through, or not all brought out.
+            // The job's files were not all examined, or not all brought out.
             report.outcome = Outcome::Cancelled;
         }
         Ok(report)
     }
 
-    /// Whether a directory is the job's own.
+    /// Returns true if a directory belongs to the job alone.
     fn is_private(&self, host: &Path) -> bool {
         host.starts_with(self.scratch.path(""))
     }
 
-    /// One job's way to what was granted of the network.
+    /// Returns one job's access to the granted network.
     fn egress(&self, limits: &Limits) -> Option<Egress> {
         let (rules, Way { dialer, roots }) = self.network.as_ref()?;
         let egress = Egress::new(rules.clone(), EgressLimits::of(limits), dialer.clone());
@@ -194,7 +194,7 @@ impl WasmInstance {
         provenance
     }
 
-    /// Puts a job's files into the private directories; they must not replace anything of the user's.
+    /// Writes a job's files into the private directories. The files must not replace any file of the user.
     fn put_files(&mut self, job: &Job) -> Result<Before, WasmError> {
         let mut before = Before::new();
         for file in &job.files {
@@ -209,7 +209,7 @@ impl WasmInstance {
         Ok(before)
     }
 
-    /// The private directory that a path is in, and the components below it.
+    /// Returns the private directory that contains a path, and the path's components below that directory.
     fn private_place<'p>(&mut self, path: &'p GuestPath) -> Result<(Dir, Vec<&'p str>), WasmError> {
         let parts: Vec<&str> = path.components().collect();
         let place = |guest: &str| GuestPath::new(guest).ok();
@@ -234,7 +234,7 @@ impl WasmInstance {
         Err(WasmError::Limit(format!("{path} is not in a private directory of the job")))
     }
 
-    /// What the job changed in its working directory, brought out where the job says so.
+    /// Collects the job's changes in its working directory, and brings files out as the job requests.
     fn collect(&self, job: &Job, since: SystemTime, before: &Before, budget: Budget) -> FileChanges {
         let at = GuestPath::work();
         let Some(mount) = self.mounts.iter().find(|mount| mount.guest == at) else { return FileChanges::default() };
@@ -245,8 +245,9 @@ impl WasmInstance {
     }
 }
 
-/// Makes the places of granted directories visible where they lie: empty directories in the private ones, and a root of
-/// the job's own where one lies outside of them. In another granted directory nothing is made.
+/// Creates the mount points of granted directories and returns the guest's root. Mount points in private directories
+/// become empty directories there. For mount points outside of the private directories, the job gets a root of its own.
+/// No mount point is created in another granted directory.
 fn root(store: &Store, scratch: &mut InstanceScratch, points: &[GuestPath]) -> Result<PathBuf, WasmError> {
     let mut own_root = false;
     for point in points {
@@ -280,7 +281,7 @@ fn open(path: &PathBuf) -> std::io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())
 }
 
-/// Moves what the guest said into the report.
+/// Moves the guest's results into the report.
 fn tell(report: &mut RunReport, guest: Told) {
     let Told { channel, quota, captured: [stdout, stderr], limiter: _, network } = guest;
     report.stdout = stdout;

@@ -1,4 +1,4 @@
-//! The job as the guest's prelude is told of it: one line of JSON, then the program's own bytes.
+//! The job's description for the guest's prelude: one line of JSON, then the program's own bytes.
 
 use codebox_core::path::MappedPath;
 use codebox_core::{GuestPath, Job, Language, Source};
@@ -12,16 +12,16 @@ struct Head<'a> {
     env: &'a std::collections::BTreeMap<String, String>,
     path0: &'a str,
     cwd: &'static str,
-    /// Whether the program's directory is one that the user granted.
+    /// True if the user granted the program's directory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     local: bool,
-    /// Whether the program's types are to be taken out before it runs.
+    /// True if the program's types have to be stripped before it runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     typescript: bool,
-    /// Where packages are that the host brought.
+    /// Guest directories of the packages that the host provides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     packages: Vec<&'a str>,
-    /// Whether it was granted any of the network.
+    /// True if any of the network is granted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     net: bool,
 }
@@ -29,7 +29,8 @@ struct Head<'a> {
 /// The guest's working directory.
 pub(crate) const CWD: &str = "/work";
 
-/// What the program is called: what the user typed where that leads a guest to it, and else where it is.
+/// Returns the name of the program: the user's spelling if it leads to the program in the guest, otherwise the guest
+/// path.
 pub(crate) fn argv0(job: &Job) -> &str {
     let (typed, file) = (job.source.argv0(), job.source.file_name());
     let leads = match &job.source {
@@ -41,7 +42,7 @@ pub(crate) fn argv0(job: &Job) -> &str {
     if leads { typed } else { file }
 }
 
-/// What `host.call` answers to the guest's question for its job; nothing when this tier cannot run such a source.
+/// Returns the answer to the guest's job request in `host.call`. `None` for a source that this tier cannot run.
 pub(crate) fn message(job: &Job, packages: &[GuestPath]) -> Option<Vec<u8>> {
     let (kind, path0) = match &job.source {
         Source::Inline(_) => ("inline", ""),

@@ -1,15 +1,15 @@
-//! What a guest can lack, in words, and how to get it.
+//! Descriptions of the features that a guest can lack, and hints on how to get them.
 
 use codebox_core::Missing;
 
-/// A word that a prelude reports, what it is called in reports, and a hint for the user.
+/// A feature that a prelude reports, its name in reports, and a hint for the user.
 struct Lack {
     word: &'static str,
     name: &'static str,
     hint: &'static str,
 }
 
-/// Everything that preludes report by a word of its own.
+/// The features that preludes report by an identifier of their own.
 const TABLE: [Lack; 8] = [
     Lack { word: "threads", name: "threads", hint: "WebAssembly has none: use asyncio, or run it where threads exist" },
     Lack {
@@ -49,7 +49,7 @@ const TABLE: [Lack; 8] = [
     },
 ];
 
-/// Describes something that the program lacked, by the prelude's word for it.
+/// Describes a feature that the program lacked, by the identifier in the prelude's report.
 pub(super) fn describe(word: &str) -> Missing {
     if let Some(lack) = TABLE.iter().find(|lack| lack.word == word) {
         return Missing { what: lack.name.to_owned(), hint: lack.hint.to_owned() };

@@ -1,4 +1,4 @@
-//! Runs jobs: the fast path as a backend.
+//! Runs jobs: the backend and its instances.
 
 mod backend;
 mod classify;

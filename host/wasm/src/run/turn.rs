@@ -1,4 +1,4 @@
-//! One turn of a guest, from its start to what it left behind.
+//! One turn of a guest, from its start to its results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,16 +16,16 @@ use crate::launch::{Live, Setup};
 use crate::region::RegionPool;
 use crate::run::classify::{End, Evidence, classify};
 
-/// What came of a turn.
+/// The result of a turn.
 pub(crate) struct Turn {
     pub end: End,
     pub told: Told,
-    /// When the program began, after its guest was made.
+    /// Start of the program, after its guest was created.
     pub began: Instant,
-    /// The same as files tell the time.
+    /// Start of the program, by the clock of file timestamps.
     pub began_at: SystemTime,
     pub took: Duration,
-    /// Processor time.
+    /// Processor time used by the turn.
     pub used: Duration,
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn of_image(
     let mut live = Live::start(code, pool, setup)?;
     let entry = pool.image().facts().entry.ok_or_else(|| WasmError::Prelude("the image has no entry".into()))?;
     let (began, began_at) = (Instant::now(), file_time());
-    // A program has ended when its output has been taken.
+    // A program has ended once its output is delivered.
     let turn = async {
         let end = live.turn(entry).await;
         live.guest().delivery.finish().await;
@@ -58,7 +58,7 @@ pub(crate) async fn of_image(
     Ok(Turn { end, told: live.end().told(), began, began_at, took, used })
 }
 
-/// Runs a job in a component, which is instantiated for it.
+/// Runs a job in a component, which is instantiated for the job.
 pub(crate) async fn of_component(
     code: &ComponentCode,
     setup: Setup<'_>,
@@ -67,7 +67,7 @@ pub(crate) async fn of_component(
 ) -> Result<Turn, WasmError> {
     let mut live = component::Live::new(code, setup, job)?;
     let (began, began_at) = (Instant::now(), file_time());
-    // As above; the instantiation runs code of the user's, so it is under the limits too.
+    // As above. The instantiation runs the user's code, so the limits apply to it too.
     let turn = async {
         let end = live.run(job).await;
         live.finish().await;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use codebox_core::{Limits, NetRules};
 use codebox_egress::{Dialer, TlsRoots};
 
-/// How an instance reaches the network.
+/// The network access of an instance.
 #[derive(Debug, Clone, Default)]
 pub struct Way {
-    /// Who connects.
+    /// The dialer, which opens the connections.
     pub dialer: Dialer,
-    /// Whose certificates are trusted; nobody's without any.
+    /// The trusted root certificates. Without any, no certificate is trusted.
     pub roots: Option<TlsRoots>,
 }
 
-/// Finds the way of an instance that was granted something, by these rules and within these limits; it is asked before
-/// the process confines itself.
+/// Function that returns the network access of an instance with network grants, by these rules and within these limits.
+/// It is called before the process confines itself.
 pub type Ways = Arc<dyn Fn(&NetRules, &Limits) -> io::Result<Way> + Send + Sync>;

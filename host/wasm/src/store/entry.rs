@@ -1,4 +1,4 @@
-//! The store: where things are, and what state they are in.
+//! The artefact store: its directories, manifests and state.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,37 +20,37 @@ use crate::store::RuntimeSpec;
 use crate::store::install::data_dir;
 use crate::store::seal::{Seal, ours_above, ours_alone, write_whole};
 
-/// The directories that a store keeps things in.
+/// The directories of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreDirs {
-    /// Installed runtimes: what had to be fetched.
+    /// Installed runtimes, which had to be fetched.
     pub data: PathBuf,
-    /// Compiled code and images: what can be made again.
+    /// Compiled code and images, which can be made again.
     pub cache: PathBuf,
 }
 
-/// Whether a runtime can be used.
+/// The state of a runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuntimeState {
     /// Installed, compiled and imaged for this engine.
     Ready,
-    /// Installed, but its code and images have to be made (again) for this version of codebox or this processor.
+    /// Installed, but its code and images have to be made for this version of codebox or this processor.
     Unprepared,
     /// Not installed.
     Missing,
-    /// Installed, and something is wrong with it.
+    /// Installed, but damaged for this reason.
     Damaged(String),
 }
 
-/// What is built into codebox of a runtime.
+/// The parts of a runtime that are built into codebox.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RuntimeParts {
-    /// The texts of a prelude that the host loads, in their order; the first is the text that loads the others. A
-    /// module that has its prelude inside gets none.
+    /// The texts of a prelude that the host loads, in order. The first text loads the others. Empty for a module that
+    /// contains its prelude.
     pub prelude: &'static [(&'static str, &'static str)],
-    /// The patches that `runtime.toml` may name, and their descriptions.
+    /// The patches that `runtime.toml` may name, with their descriptions.
     pub patches: &'static [(&'static str, &'static str)],
-    /// The module itself, where it is not fetched.
+    /// The module itself, if it is not fetched.
     pub module: Option<&'static [u8]>,
 }
 
@@ -60,38 +60,38 @@ pub struct Store {
     pub(crate) engine: Engine,
     pub(crate) dirs: StoreDirs,
     pub(crate) spec: Arc<RuntimeSpec>,
-    /// What codebox brings for it.
+    /// The parts of the runtime that are built into codebox.
     pub(crate) parts: RuntimeParts,
-    /// What was prepared, once it was found whole: a process looks at it once.
+    /// The manifest of the prepared artefacts, once they are found complete. A process checks them once.
     ready: Arc<Mutex<Option<Manifest>>>,
-    /// The digest of all that images and code are made with, once it was computed.
+    /// The digest of all inputs of images and code, once it is computed.
     parts_digest: Arc<OnceLock<String>>,
 }
 
-/// Names of the artefacts.
+/// File names of the artefacts.
 pub(crate) const CODE: &str = "code.cwasm";
 pub(crate) const INITIAL: &str = "initial.img";
 const MANIFEST: &str = "manifest.json";
 
-/// Directories above a runtime's own that are codebox's too: `data/runtimes`, `cache/prepared`.
+/// Number of directories above a runtime's own that belong to codebox too: `data/runtimes`, `cache/prepared`.
 const ABOVE: usize = 2;
 
-/// Where guests find their language's library.
+/// Guest directory of the language's library.
 const LIBRARY: &str = "/usr/local/lib";
 
-/// The seals of a directory of artefacts and what its images hold.
+/// The seals of a directory's artefacts and the properties of its images.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub seals: BTreeMap<String, Seal>,
     pub images: BTreeMap<String, ImageFacts>,
-    /// What the interpreter said of itself.
+    /// The facts that the interpreter reported about itself.
     pub facts: serde_json::Value,
 }
 
-/// A manifest as it is stored: a list that was changed would be believed in everything it says.
+/// A manifest as stored, with a digest that detects changes: every entry of a manifest is trusted.
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    /// The sha256 of the manifest, written without spaces.
+    /// The sha256 of the manifest's JSON without spaces.
     sha256: String,
     manifest: Manifest,
 }
@@ -106,7 +106,7 @@ impl Manifest {
         match fs::read(&path) {
             Ok(bytes) => {
                 ours_alone(dir)?;
-                // Whoever can write above it can put another directory in its place.
+                // A user who can write to a directory above this one can replace this one.
                 dir.ancestors().skip(1).take(ABOVE).try_for_each(ours_above)?;
                 let damaged = |e: serde_json::Error| WasmError::damaged(&path, e.to_string());
                 let Stored { sha256, manifest } = serde_json::from_slice(&bytes).map_err(damaged)?;
@@ -129,7 +129,7 @@ impl Manifest {
         write_whole(&path, &stored().map_err(|e| WasmError::damaged(&path, e.to_string()))?)
     }
 
-    /// Checks every artefact by its seal; a file that was copied or restored is looked through once, and its seal renewed.
+    /// Checks every artefact by its seal. A file that was copied or restored is read once, and its seal is renewed.
     pub(crate) fn check(&mut self, dir: &Path) -> Result<(), WasmError> {
         let mut renewed = false;
         for (name, seal) in &mut self.seals {
@@ -139,20 +139,20 @@ impl Manifest {
             }
         }
         if renewed {
-            // As in `open`: the next start can do it again.
+            // As in `open`: the next start can store the seals.
             let _ = self.write(dir);
         }
         Ok(())
     }
 
-    /// Opens an artefact under its seal.
+    /// Opens an artefact and checks its seal.
     pub(crate) fn open(&mut self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
         let path = dir.join(name);
         let seal = self.seals.get(name).ok_or_else(|| WasmError::damaged(&path, "it has no seal"))?;
         let opened = seal.open(&path)?;
         if let Some(renewed) = opened.renewed {
             self.seals.insert(name.to_owned(), renewed);
-            // A seal that cannot be stored is renewed again next time; the file is right all the same.
+            // A seal that cannot be stored is renewed again next time. The file is valid nevertheless.
             let _ = self.write(dir);
         }
         Ok(opened.file)
@@ -160,38 +160,38 @@ impl Manifest {
 }
 
 impl Store {
-    /// A store of one runtime below these directories; touches nothing.
+    /// Creates a store of one runtime below these directories, without accessing them.
     pub fn new(engine: Engine, dirs: StoreDirs, spec: RuntimeSpec, parts: RuntimeParts) -> Self {
         Self { engine, dirs, spec: Arc::new(spec), parts, ready: Arc::default(), parts_digest: Arc::default() }
     }
 
-    /// The runtime that this store keeps.
+    /// Returns the runtime of this store.
     pub fn spec(&self) -> &RuntimeSpec {
         &self.spec
     }
 
-    /// Where the runtime is, or will be, installed.
+    /// Returns the directory where the runtime is, or will be, installed.
     pub fn runtime_dir(&self) -> PathBuf {
         self.dirs.data.join("runtimes").join(self.spec.folder())
     }
 
-    /// Where the runtime's code and images for this engine are.
+    /// Returns the directory of the runtime's code and images for this engine.
     pub fn prepared_dir(&self) -> PathBuf {
         let key = self.engine.compatibility_key();
         self.dirs.cache.join("prepared").join(format!("{}-{key}-{}", self.spec.folder(), self.parts_digest()))
     }
 
-    /// The directory that guests see as their library's.
+    /// Returns the host directory of the guests' library.
     pub fn library_dir(&self) -> PathBuf {
         self.runtime_dir().join("lib")
     }
 
-    /// The read-only directory that guests see as `/`.
+    /// Returns the read-only directory that guests see as `/`.
     pub(crate) fn root_dir(&self) -> PathBuf {
         self.runtime_dir().join("root")
     }
 
-    /// The mounts that every guest of this runtime has: its library and the data beside it.
+    /// Returns the mounts of every guest of this runtime: its library and the data archives.
     pub(crate) fn library_mounts(&self) -> Result<Vec<Mount>, WasmError> {
         let place =
             |guest: &str| GuestPath::new(guest).map_err(|e| WasmError::Prelude(format!("runtime.toml: {guest}: {e}")));
@@ -206,26 +206,27 @@ impl Store {
         std::iter::once(Ok(library)).chain(data).collect()
     }
 
-    /// The prelude's first text and its modules, where the host loads one.
+    /// Returns the first text of the prelude and its modules, if the host loads a prelude.
     pub(crate) fn prelude_parts(&self) -> Option<(&'static str, &'static [(&'static str, &'static str)])> {
         self.parts.prelude.split_first().map(|(boot, modules)| (boot.1, modules))
     }
 
-    /// The directories that a running guest of this runtime reads.
+    /// Returns the directories that a running guest of this runtime reads.
     pub fn guest_dirs(&self) -> Vec<PathBuf> {
         vec![self.runtime_dir()]
     }
 
-    /// The description of a patch that `runtime.toml` names.
+    /// Returns the description of a patch that `runtime.toml` names.
     pub(crate) fn patch_text(&self, name: &str) -> Option<&'static str> {
         self.parts.patches.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
-    /// A change of the prelude, of the patches or of the recipes makes other code and images.
+    /// Returns the digest of the prelude, the patches and the recipes. A change of any of them requires new code and
+    /// images.
     fn parts_digest(&self) -> &str {
         self.parts_digest.get_or_init(|| {
             let mut digest = Sha256::new();
-            // Each text after its length, so that no two lists of texts are one.
+            // Each text follows its length, so that two different lists of texts never have the same bytes.
             let mut add = |text: &str| {
                 digest.update((text.len() as u64).to_le_bytes());
                 digest.update(text);
@@ -247,13 +248,13 @@ impl Store {
         })
     }
 
-    /// The version of the language that the interpreter said it is, once it has run.
+    /// Returns the language version that the interpreter reported, once it has run.
     pub fn interpreter_version(&self) -> Option<String> {
         let manifest = self.prepared().ok()??;
         Some(manifest.facts.get("version")?.as_str()?.to_owned())
     }
 
-    /// What was prepared, from memory where this process has looked before.
+    /// Returns the manifest of the prepared artefacts, from memory if this process has checked them before.
     pub(crate) fn prepared(&self) -> Result<Option<Manifest>, WasmError> {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match ready {
@@ -262,7 +263,7 @@ impl Store {
         }
     }
 
-    /// Forgets what was found, because it is being changed.
+    /// Discards the manifest in memory, because the artefacts are about to change.
     pub(crate) fn forget(&self) {
         self.remember(None);
     }
@@ -271,7 +272,8 @@ impl Store {
         *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = manifest;
     }
 
-    /// What state the runtime is in; looks at no content, and no further than the first time it was ready.
+    /// Returns the state of the runtime, by the seals of its artefacts. Once the runtime is ready, later calls check
+    /// nothing.
     pub fn state(&self) -> RuntimeState {
         if self.ready.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             return RuntimeState::Ready;
@@ -292,7 +294,7 @@ impl Store {
         RuntimeState::Ready
     }
 
-    /// Whether everything prepared is there and as it was made; what is not is made again.
+    /// Returns true if all prepared artefacts are present and unchanged. Otherwise they are made again.
     fn is_whole(&self, prepared: &mut Manifest) -> bool {
         self.spec.image.iter().all(|recipe| prepared.images.contains_key(&recipe.name))
             && prepared.check(&self.prepared_dir()).is_ok()
@@ -349,7 +351,7 @@ impl Store {
     }
 }
 
-/// The file that holds an image.
+/// Returns the file name of an image.
 pub(crate) fn image_file(image: &str) -> String {
     format!("{image}.img")
 }

@@ -1,4 +1,4 @@
-//! The memory images of a prepared runtime, the user's own among them.
+//! The memory images of a prepared runtime, including the user's own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,26 +10,26 @@ use crate::store::entry::{Manifest, image_file};
 use crate::store::lock::StoreLock;
 use crate::store::seal::write_whole;
 
-/// A memory image that is there.
+/// A memory image of a prepared runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageEntry {
-    /// Its name.
+    /// The image's name.
     pub name: String,
-    /// Modules that are imported in it.
+    /// Modules that the image has imported.
     pub imports: Vec<String>,
-    /// Bytes of memory that it holds.
+    /// Bytes of memory in the image.
     pub size: u64,
-    /// The sha256 of those bytes.
+    /// The sha256 of the image's bytes.
     pub sha256: String,
-    /// Whether it came with the runtime, and not from the user.
+    /// True if the image comes with the runtime, and not from the user.
     pub built_in: bool,
 }
 
 impl Store {
-    /// The images of this runtime, smallest first; none when it is not prepared.
+    /// Returns the images of this runtime, smallest first. Empty if the runtime is not prepared.
     ///
     /// # Errors
-    /// [`WasmError::Damaged`] when the list of them cannot be read.
+    /// [`WasmError::Damaged`] if the list of images cannot be read.
     pub fn images(&self) -> Result<Vec<ImageEntry>, WasmError> {
         let dir = self.prepared_dir();
         let Some(manifest) = self.prepared()? else { return Ok(Vec::new()) };
@@ -51,10 +51,10 @@ impl Store {
         Ok(images)
     }
 
-    /// Makes an image of the user's own, with these modules imported on top of the first image's.
+    /// Makes an image of the user's own, with these modules imported in addition to those of the first image.
     ///
     /// # Errors
-    /// [`WasmError::Prelude`] with the guest's own words when a module cannot be imported.
+    /// [`WasmError::Prelude`] with the guest's own message if a module cannot be imported.
     pub fn build_image(&self, name: &str, imports: &[String]) -> Result<ImageEntry, WasmError> {
         let mut all = self.spec.imports_of(&self.spec.image[0].name);
         all.extend(imports.iter().filter(|name| !self.spec.image[0].imports.contains(name)).cloned());
@@ -63,10 +63,10 @@ impl Store {
         made.ok_or_else(|| WasmError::damaged(&self.prepared_dir(), format!("it lost the image {name}")))
     }
 
-    /// Removes one of the user's own images; tells whether there was one.
+    /// Removes one of the user's own images. Returns true if it existed.
     ///
     /// # Errors
-    /// [`WasmError::Io`] when it cannot be removed.
+    /// [`WasmError::Io`] if the image cannot be removed.
     pub fn remove_image(&self, name: &str) -> Result<bool, WasmError> {
         let _lock = StoreLock::take(&self.dirs.data, || ())?;
         self.forget();
@@ -84,7 +84,8 @@ impl Store {
         Ok(true)
     }
 
-    /// The user's own images by name, with the modules each imports: they are made again with every new version.
+    /// Returns the user's own images by name, with the modules that each imports. They are made again for every new
+    /// version.
     pub(crate) fn own_recipes(&self) -> Result<BTreeMap<String, Vec<String>>, WasmError> {
         let path = self.recipes();
         match fs::read(&path) {
@@ -94,7 +95,7 @@ impl Store {
         }
     }
 
-    /// Remembers, or forgets, one of the user's own images.
+    /// Stores the recipe of one of the user's own images, or removes it.
     pub(crate) fn keep_recipe(&self, name: &str, imports: Option<&[String]>) -> Result<(), WasmError> {
         let path = self.recipes();
         let mut recipes = self.own_recipes()?;

@@ -16,23 +16,23 @@ use crate::store::seal::{Seal, write_whole};
 use crate::store::{RuntimeState, Store};
 use crate::sys::make_private;
 
-/// Hears what a long operation is doing.
+/// Receiver of the progress of a long operation.
 pub trait Steps: Sync {
-    /// A step began, named as a present participle: "compiling python".
+    /// Reports the start of a step, named as a present participle: "compiling python".
     fn step(&self, name: &str);
 }
 
-/// Names of the parts of an installed runtime.
+/// File name of an installed runtime's module.
 const MODULE: &str = "module.wasm";
 
 impl Store {
-    /// Makes the runtime ready to use, fetching it where it is missing.
+    /// Makes the runtime ready to use and fetches it if it is missing.
     ///
-    /// `fetch` is called at most once, with the directory that the package has to be unpacked into. Another process
-    /// that does the same is waited for, and its work used.
+    /// `fetch` is called at most once, with the directory into which the package has to be unpacked. If another process
+    /// does the same, the call waits for that process and uses its result.
     ///
     /// # Errors
-    /// What `fetch` returned, or what went wrong while the runtime was installed; nothing half-done stays behind.
+    /// The error of `fetch`, or the error of the installation. No incomplete runtime remains.
     pub fn ensure<E: From<WasmError>>(
         &self,
         steps: &dyn Steps,
@@ -52,10 +52,10 @@ impl Store {
         Ok(self.prepare(steps)?)
     }
 
-    /// Installs the runtime anew, whatever is there.
+    /// Installs the runtime again, regardless of its state.
     ///
     /// # Errors
-    /// As for [`ensure`](Self::ensure); an installed runtime stays as it was when the new one cannot be fetched.
+    /// As for [`ensure`](Self::ensure). An installed runtime stays unchanged if the new one cannot be fetched.
     pub fn reinstall<E: From<WasmError>>(
         &self,
         steps: &dyn Steps,
@@ -70,10 +70,10 @@ impl Store {
         Ok(self.prepare(steps)?)
     }
 
-    /// Removes the runtime, its code and its images; tells whether there was anything.
+    /// Removes the runtime, its code and its images. Returns true if any of them existed.
     ///
     /// # Errors
-    /// [`WasmError::Io`] when something cannot be removed.
+    /// [`WasmError::Io`] if a directory cannot be removed.
     pub fn remove(&self) -> Result<bool, WasmError> {
         if !self.runtime_dir().exists() && !self.prepared_dir().exists() {
             return Ok(false);
@@ -92,10 +92,10 @@ impl Store {
         Ok(true)
     }
 
-    /// Checks the digest of every installed and prepared file; tells how many are right.
+    /// Checks the digest of every installed and prepared file. Returns the number of files.
     ///
     /// # Errors
-    /// The first file that is not what was installed.
+    /// The error of the first file that differs from the installed one.
     pub fn verify(&self) -> Result<usize, WasmError> {
         let mut checked = 0;
         for dir in [self.runtime_dir(), self.prepared_dir()] {
@@ -135,7 +135,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lays an unpacked package out as guests and later preparations want it.
+    /// Arranges an unpacked package as guests and later preparations need it.
     fn arrange(&self, package: &Path, folder: &Path) -> Result<(), WasmError> {
         let lib = folder.join("lib");
         private_dir(&lib).map_err(WasmError::io("create", &lib))?;
@@ -164,7 +164,7 @@ impl Store {
         manifest.write(folder)
     }
 
-    /// Compiles the code and makes the images that `runtime.toml` names.
+    /// Compiles the code and makes the images of `runtime.toml` and the user's own.
     pub(crate) fn prepare(&self, steps: &dyn Steps) -> Result<(), WasmError> {
         let target = self.prepared_dir();
         let parent = self.dirs.cache.join("prepared");
@@ -184,7 +184,7 @@ impl Store {
         }
         manifest.write(dir)?;
         remove_dir(&target)?;
-        // Renaming the directory changes no file's identity, so the seals stay good.
+        // Renaming the directory changes the identity of no file, so the seals stay valid.
         fs::rename(temp.keep(), &target).map_err(WasmError::io("install", &target))?;
         for kept in [&target, &self.runtime_dir()] {
             forget_older(kept, &format!("{}-", self.spec.name));
@@ -192,7 +192,7 @@ impl Store {
         Ok(())
     }
 
-    /// Applies the patches that `runtime.toml` names; what is installed stays as it was fetched.
+    /// Applies the patches that `runtime.toml` names. The installed module stays as fetched.
     fn patched(&self, module: &Path, mut wasm: Vec<u8>) -> Result<Vec<u8>, WasmError> {
         for name in &self.spec.patches {
             let refuse = |reason: String| WasmError::Patch { patch: name.clone(), path: module.to_owned(), reason };
@@ -240,7 +240,7 @@ impl Store {
         for (name, imports) in self.own_recipes()? {
             steps.step(&format!("starting {} for the image {name}", self.spec.name));
             let file = image_file(&name);
-            // A module that this version does not have is no reason to be without all the others.
+            // A module that is missing in this version must not prevent the other images.
             let Ok(made) = maker.make(&imports, &dir.join(&file)) else { continue };
             manifest.seals.insert(file.clone(), Seal::of(&dir.join(file))?);
             manifest.images.insert(name, made.facts);
@@ -271,18 +271,18 @@ impl Store {
     }
 }
 
-/// The empty directories below a guest's root that something is mounted on, or where virtual devices are.
+/// The empty directories below a guest's root for mounts and for virtual devices.
 pub(crate) const ROOT_PLACES: [&str; 5] = ["work", "tmp", "run/codebox", "usr/local/lib", "dev"];
 
-/// Where the content of the runtime's data archives is.
+/// Returns the directory name of a data archive's contents.
 pub(crate) fn data_dir(index: usize) -> String {
     format!("data-{index}")
 }
 
-/// Prefix of directories that are being made.
+/// Prefix of the names of incomplete directories.
 const NEW: &str = ".new-";
 
-/// Removes what a killed process left half-done; the lock shows that nobody is at it.
+/// Removes incomplete directories of killed processes. The lock shows that no other process is working on them.
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(NEW) {
@@ -291,12 +291,13 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Other versions' directories kept beside this one's: two versions of codebox may share the places.
+/// Number of directories of other versions to keep: two versions of codebox may share a home.
 const OTHERS_KEPT: usize = 1;
 
-/// Removes what other versions of codebox made in the same place, but for the latest.
+/// Removes the directories of other versions of codebox in the same parent directory, except for the latest one.
 ///
-/// A guest that still runs from a removed directory keeps what it has open; one that starts later makes it again.
+/// A guest that still runs from a removed directory keeps its open files. A guest that starts later makes the directory
+/// again.
 fn forget_older(current: &Path, prefix: &str) {
     let Some(entries) = current.parent().and_then(|parent| fs::read_dir(parent).ok()) else { return };
     let mut others: Vec<_> = entries
@@ -307,7 +308,7 @@ fn forget_older(current: &Path, prefix: &str) {
     others.sort();
     let kept = others.len().saturating_sub(OTHERS_KEPT);
     for (_, path) in &others[..kept] {
-        // What cannot be removed now is tried again with the next version.
+        // If the removal fails now, the next version tries it again.
         let _ = fs::remove_dir_all(path);
     }
 }

@@ -1,4 +1,4 @@
-//! One process at a time changes the store; the others wait.
+//! The store's lock: one process at a time changes the store, and the others wait.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -7,11 +7,11 @@ use codebox_files::private_dir;
 
 use crate::error::WasmError;
 
-/// Holds the store's lock until it is dropped; the system drops it with a process that dies.
+/// Guard that holds the store's lock until it is dropped. The system also releases the lock of a process that dies.
 pub(crate) struct StoreLock(#[expect(dead_code, reason = "the open file is the lock")] File);
 
 impl StoreLock {
-    /// Takes the lock, calling `waiting` first when another process has it.
+    /// Acquires the lock. Calls `waiting` first if another process holds it.
     pub(crate) fn take(dir: &Path, waiting: impl FnOnce()) -> Result<Self, WasmError> {
         private_dir(dir).map_err(WasmError::io("create", dir))?;
         let path = dir.join("lock");

@@ -1,8 +1,8 @@
 //! Artefacts on disk: installed runtimes, their compiled code and their memory images.
 //!
-//! Compiled code is as good as a program: whoever can change the file can run anything as this user. So artefacts
-//! live in directories of this user alone, are written whole (temporary name, then rename), and every one of them is
-//! checked against a seal before it is mapped.
+//! Compiled code is equivalent to a program: anyone who can change the file can run any code as this user. Artefacts
+//! are therefore kept in directories of this user alone and are written as a whole (temporary name, then rename), and
+//! each artefact is checked against a seal before it is mapped.
 
 mod entry;
 mod images;

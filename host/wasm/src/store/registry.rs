@@ -12,25 +12,25 @@ use crate::error::WasmError;
 use crate::store::seal::write_whole;
 use crate::store::{RuntimeSpec, StoreDirs};
 
-/// Descriptions of added runtimes: a `runtime.toml` for each, under its name.
+/// Registry of added runtimes: a `runtime.toml` for each, under its name.
 #[derive(Debug, Clone)]
 pub struct Registry {
     dir: PathBuf,
 }
 
-/// The ending of a description's file.
+/// File name extension of a description.
 const ENDING: &str = "toml";
 
 impl Registry {
-    /// The registry below these directories; touches nothing.
+    /// Creates the registry below these directories, without accessing them.
     pub fn new(dirs: &StoreDirs) -> Self {
         Self { dir: dirs.data.join("added") }
     }
 
-    /// The added runtimes, by name: the description of each, or why there is none.
+    /// Returns the added runtimes by name: the description of each, or the error of reading it.
     ///
     /// # Errors
-    /// [`WasmError::Io`] when the directory cannot be read.
+    /// [`WasmError::Io`] if the directory cannot be read.
     pub fn entries(&self) -> Result<BTreeMap<String, Result<RuntimeSpec, WasmError>>, WasmError> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
@@ -48,10 +48,10 @@ impl Registry {
         Ok(found)
     }
 
-    /// Adds a runtime, in the place of one of the same name.
+    /// Adds a runtime and replaces one of the same name.
     ///
     /// # Errors
-    /// [`WasmError::Io`] when it cannot be written.
+    /// [`WasmError::Io`] if the description cannot be written.
     pub fn add(&self, spec: &RuntimeSpec) -> Result<(), WasmError> {
         private_dir(&self.dir).map_err(WasmError::io("create", &self.dir))?;
         let path = self.path(&spec.name);
@@ -59,10 +59,10 @@ impl Registry {
         write_whole(&path, text.as_bytes())
     }
 
-    /// Forgets a runtime; tells whether there was one of this name.
+    /// Removes a runtime. Returns true if one of this name existed.
     ///
     /// # Errors
-    /// [`WasmError::Io`] when its file cannot be removed.
+    /// [`WasmError::Io`] if the runtime's file cannot be removed.
     pub fn remove(&self, name: &str) -> Result<bool, WasmError> {
         let path = self.path(name);
         match fs::remove_file(&path) {
@@ -77,7 +77,7 @@ impl Registry {
     }
 }
 
-/// Reads a description, which has to be the one of this name.
+/// Reads a description and checks that it is for this name.
 fn read(path: &Path, name: &str) -> Result<RuntimeSpec, WasmError> {
     let text = fs::read_to_string(path).map_err(WasmError::io("read", path))?;
     let spec: RuntimeSpec = toml::from_str(&text).map_err(|e| WasmError::damaged(path, e.message()))?;

@@ -1,4 +1,4 @@
-//! A runtime's description, as `runtime.toml` gives it.
+//! The description of a runtime, as in `runtime.toml`.
 
 use std::collections::BTreeMap;
 
@@ -6,58 +6,58 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WasmError;
 
-/// What codebox knows of a language's runtime before it is installed.
+/// The description of a language's runtime, which codebox has before the runtime is installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuntimeSpec {
-    /// The runtime's name, which is also its folder's.
+    /// The runtime's name, with which its folder's name starts.
     pub name: String,
-    /// The language it runs.
+    /// The language of the programs that the runtime runs.
     pub language: String,
-    /// Endings of the files it runs, without the dot.
+    /// File name extensions of the programs, without the dot.
     pub extensions: Vec<String>,
-    /// The licence of what is installed.
+    /// The licence of the installed files.
     pub licence: String,
-    /// Where it comes from, where it is not part of codebox.
+    /// The package that contains the runtime, if it has to be fetched.
     pub package: Option<Package>,
-    /// What is built into codebox, where it is.
+    /// The module that is built into codebox, if the runtime is part of codebox.
     pub built_in: Option<BuiltIn>,
-    /// The component that it is, where the user added it.
+    /// The component, if the user added the runtime.
     pub component: Option<ComponentFile>,
-    /// The member that is the module, relative to the unpacked package.
+    /// Path of the module, relative to the unpacked package.
     pub module: String,
-    /// The member that holds the language's library and the name it gets in the guest's library directory.
+    /// Path of the language's library in the package, and its name in the guest's library directory.
     pub library: Option<(String, String)>,
-    /// The versions of the packages that the library brings, by their names as package indexes spell them.
+    /// The versions of the packages in the library, by the packages' names in package indexes.
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
-    /// The packages of such modules as are not named as their package is, by module.
+    /// The packages of modules whose name differs from the name of their package, by module.
     #[serde(default)]
     pub modules: BTreeMap<String, String>,
-    /// Archives inside the library that have to be files of their own.
+    /// Archives inside the library that have to be extracted.
     #[serde(default)]
     pub data: Vec<DataArchive>,
     /// Patches of the module that are applied before it is compiled, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<String>,
-    /// The memory images to make, each building on earlier ones; a component has none.
+    /// The memory images to make. Each may extend an earlier one. Empty for a component.
     #[serde(default)]
     pub image: Vec<ImageRecipe>,
 }
 
-/// A package of an index, pinned.
+/// A pinned package of a package index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
     /// The package's name in the index.
     pub name: String,
-    /// Its exact version.
+    /// The exact version.
     pub version: String,
-    /// The sha256 of its wheel, in hexadecimal.
+    /// The sha256 of the wheel, in hexadecimal.
     pub sha256: String,
-    /// Bytes of its wheel.
+    /// Size of the wheel in bytes.
     pub size: u64,
-    /// Members of the wheel that are kept; one that ends in a slash stands for everything below it.
+    /// Members of the wheel to keep. A name that ends in a slash includes all members below it.
     pub members: Vec<String>,
 }
 
@@ -65,9 +65,9 @@ pub struct Package {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuiltIn {
-    /// Its version.
+    /// The module's version.
     pub version: String,
-    /// Its sha256, in hexadecimal.
+    /// The module's sha256, in hexadecimal.
     pub sha256: String,
 }
 
@@ -75,7 +75,7 @@ pub struct BuiltIn {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentFile {
-    /// Its sha256, in hexadecimal.
+    /// The component's sha256, in hexadecimal.
     pub sha256: String,
 }
 
@@ -83,29 +83,30 @@ pub struct ComponentFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataArchive {
-    /// Its name inside the library archive.
+    /// The archive's name inside the library archive.
     pub member: String,
-    /// The directory the guest finds its content in.
+    /// The guest directory of the archive's contents.
     pub guest: String,
 }
 
-/// What a memory image holds.
+/// The contents of a memory image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageRecipe {
     /// The image's name.
     pub name: String,
-    /// The image whose imports this one has too.
+    /// The image whose imports this image includes.
     pub base: Option<String>,
-    /// Modules imported into it, in order.
+    /// Modules that the image imports, in order.
     pub imports: Vec<String>,
 }
 
 impl RuntimeSpec {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
-    /// [`WasmError::Prelude`] with the parser's message when the text is not one.
+    /// [`WasmError::Prelude`] with the parser's message if the text is malformed, or with the rule that the description
+    /// breaks.
     pub fn parse(text: &str) -> Result<Self, WasmError> {
         let spec: Self = toml::from_str(text).map_err(|e| WasmError::Prelude(format!("runtime.toml: {e}")))?;
         if spec.is_consistent() {
@@ -115,7 +116,8 @@ impl RuntimeSpec {
         Err(WasmError::Prelude(format!("runtime.toml: {rule}")))
     }
 
-    /// Whether it says where the runtime comes from, and only once.
+    /// Returns true if the description has exactly one source of the runtime, and only the parts that this source
+    /// allows.
     pub(crate) fn is_consistent(&self) -> bool {
         match (&self.package, &self.built_in, &self.component) {
             (Some(_), None, None) | (None, Some(_), None) => !self.image.is_empty(),
@@ -124,7 +126,7 @@ impl RuntimeSpec {
         }
     }
 
-    /// The description of a component that a user adds for a language.
+    /// Creates the description of a component that a user adds for a language.
     pub fn of_component(language: &str, extensions: &[String], component: ComponentFile) -> Self {
         Self {
             name: language.to_owned(),
@@ -144,18 +146,18 @@ impl RuntimeSpec {
         }
     }
 
-    /// The version of what it is made of.
+    /// Returns the version of the package or module, or the start of a component's sha256.
     pub fn version(&self) -> &str {
         match (&self.package, &self.built_in, &self.component) {
             (Some(package), ..) => &package.version,
             (None, Some(built_in), _) => &built_in.version,
-            // Nobody numbers what a user adds.
+            // A component that the user added has no version.
             (None, None, Some(component)) => component.sha256.get(..12).unwrap_or(&component.sha256),
             (None, None, None) => "",
         }
     }
 
-    /// What it is made of, for reports: a package and its version, or that it is built in.
+    /// Returns the runtime's origin for reports: a package and its version, or that it is added or built in.
     pub(crate) fn origin(&self) -> String {
         match &self.package {
             Some(package) => format!("{} {}", package.name, package.version),
@@ -164,17 +166,17 @@ impl RuntimeSpec {
         }
     }
 
-    /// All modules that an image is to import: its base's first.
+    /// Returns all modules that an image has to import, those of its base first.
     pub fn imports_of(&self, image: &str) -> Vec<String> {
         let Some(recipe) = self.image.iter().find(|recipe| recipe.name == image) else { return Vec::new() };
-        // A base has to stand above its user, so the search ends.
+        // A base has to precede the image that uses it, so the recursion ends.
         let base = recipe.base.as_deref().filter(|base| *base != image);
         let mut imports = base.map(|base| self.imports_of(base)).unwrap_or_default();
         imports.extend(recipe.imports.iter().cloned());
         imports
     }
 
-    /// Returns the package with the version that the library brings of a module; nothing for a module of no package.
+    /// Returns the package of a module and its version in the library. `None` for a module of no package.
     pub fn package_of(&self, module: &str) -> Option<(&str, &str)> {
         let spelled = module.replace('_', "-").to_ascii_lowercase();
         let name = self.modules.get(module).unwrap_or(&spelled);
@@ -182,10 +184,10 @@ impl RuntimeSpec {
         Some((name, version))
     }
 
-    /// The runtime's folder name: what is installed under it never changes.
+    /// Returns the runtime's folder name. The contents of a folder of this name never change.
     pub(crate) fn folder(&self) -> String {
         match &self.built_in {
-            // Its version says where its sources are from; two builds of codebox may have made different ones of them.
+            // The version denotes the source code, and two builds of codebox may have compiled it to different modules.
             Some(built_in) => format!("{}-{}-{:.8}", self.name, built_in.version, built_in.sha256),
             None => format!("{}-{}", self.name, self.version()),
         }

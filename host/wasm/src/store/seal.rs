@@ -1,10 +1,10 @@
 //! Seals: proof that a file is the one that was written, at the cost of one `fstat` in the usual case.
 //!
 //! Hashing two hundred megabytes before every run would cost more than the run. A seal therefore holds the file's
-//! digest and the identity that the system keeps for it: inode, size, and the times of its last change. The change
-//! time moves whenever content, owner, mode or name change and cannot be set back by an unprivileged program, so a
-//! file with the identity it had when its digest was last checked has that content still. When the identity differs
-//! (a restored backup, a copied home) the digest is checked again.
+//! digest and its identity in the system: inode, size, and the times of its last change. The change time is updated
+//! whenever content, owner, mode or name change, and an unprivileged program cannot set it back. A file with the
+//! identity of its last digest check therefore still has the same content. If the identity differs (a restored backup,
+//! a copied home), the digest is checked again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::error::WasmError;
 use crate::sys;
 
-/// What a sealed file was when its digest was last known to be right.
+/// The digest and the identity of a file when the digest was last checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Seal {
     pub sha256: String,
@@ -36,12 +36,12 @@ struct Identity {
 /// A file that was opened under its seal.
 pub(crate) struct Opened {
     pub file: File,
-    /// The seal to store instead, when the digest had to be checked again.
+    /// The new seal to store, if the digest had to be checked again.
     pub renewed: Option<Seal>,
 }
 
 impl Seal {
-    /// Seals a file as it is now; reads all of it.
+    /// Seals a file in its present state. Reads the whole file.
     pub(crate) fn of(path: &Path) -> Result<Self, WasmError> {
         let mut file = open(path)?;
         let identity = identity(&file, path)?;
@@ -49,10 +49,11 @@ impl Seal {
         Ok(Self { sha256, identity })
     }
 
-    /// Opens a file that should still be what was sealed.
+    /// Opens a file and checks that it is unchanged since it was sealed.
     ///
     /// # Errors
-    /// [`WasmError::Damaged`] when it is missing, no regular file, another user's, writable by others, or different.
+    /// [`WasmError::Damaged`] if the file is missing, not a regular file, owned by another user, writable by others, or
+    /// different.
     pub(crate) fn open(&self, path: &Path) -> Result<Opened, WasmError> {
         let mut file = open(path)?;
         let now = identity(&file, path)?;
@@ -67,7 +68,7 @@ impl Seal {
         Ok(Opened { file, renewed: Some(Self { sha256, identity: now }) })
     }
 
-    /// Checks the digest whatever the identity says.
+    /// Checks the digest, regardless of the identity.
     pub(crate) fn verify(&self, path: &Path) -> Result<(), WasmError> {
         let found = sha256_of_file(path)?;
         if found == self.sha256 {
@@ -77,15 +78,15 @@ impl Seal {
     }
 }
 
-/// The sha256 of a regular file's content, in hexadecimal.
+/// Returns the sha256 of a file's content, in hexadecimal.
 ///
 /// # Errors
-/// [`WasmError::Damaged`] when there is no such file, [`WasmError::Io`] when it cannot be read.
+/// [`WasmError::Damaged`] if the file is missing or a symbolic link, [`WasmError::Io`] if it cannot be read.
 pub fn sha256_of_file(path: &Path) -> Result<String, WasmError> {
     digest(&mut open(path)?).map_err(WasmError::io("read", path))
 }
 
-/// The sha256 of bytes, in hexadecimal.
+/// Returns the sha256 of bytes, in hexadecimal.
 pub fn sha256_of(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
@@ -124,7 +125,7 @@ fn identity(file: &File, path: &Path) -> Result<Identity, WasmError> {
     Ok(Identity { device, inode, size: meta.len(), modified, changed })
 }
 
-/// Checks that a directory is this user's and that nobody else can put something into it.
+/// Checks that a directory belongs to this user or to root and that no other user can add files to it.
 pub(crate) fn ours_alone(dir: &Path) -> Result<(), WasmError> {
     let meta = fs::symlink_metadata(dir).map_err(WasmError::io("inspect", dir))?;
     if !meta.is_dir() {
@@ -133,7 +134,7 @@ pub(crate) fn ours_alone(dir: &Path) -> Result<(), WasmError> {
     owned(&meta, dir)
 }
 
-/// Refuses a directory that leads to one of ours, itself or by a link, and that somebody else can change.
+/// Refuses a directory above an artefact directory, itself or the target of a link, if another user can change it.
 pub(crate) fn ours_above(dir: &Path) -> Result<(), WasmError> {
     owned(&fs::metadata(dir).map_err(WasmError::io("inspect", dir))?, dir)
 }
@@ -142,7 +143,7 @@ fn owned(meta: &fs::Metadata, path: &Path) -> Result<(), WasmError> {
     check_own_or_root(meta).map_err(|reason| WasmError::damaged(path, reason.to_string()))
 }
 
-/// Writes a file whole: nobody sees a part of it, and a crash leaves the old one or the new one.
+/// Writes a file atomically: no reader sees a part of it, and a crash leaves either the old or the new file.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WasmError> {
     let failed = |e| WasmError::Io { doing: "write", path: path.to_owned(), source: e };
     let dir = path.parent().ok_or_else(|| WasmError::damaged(path, "it has no directory"))?;
@@ -154,7 +155,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WasmError> {
     if cfg!(unix) { fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed) } else { Ok(()) }
 }
 
-/// Writes a file of mostly zeroes, leaving holes where whole pages are zero.
+/// Writes a file of mostly zeros, with holes for pages that are all zeros.
 pub(crate) fn write_sparse(path: &Path, bytes: &[u8]) -> Result<(), WasmError> {
     use std::io::{Seek, SeekFrom, Write};
     const PAGE: usize = 4096;

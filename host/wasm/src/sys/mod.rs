@@ -1,4 +1,4 @@
-//! What differs between systems, a file for each.
+//! Platform-specific code, in one file per platform.
 
 #[cfg(target_os = "linux")]
 mod pagemap;

@@ -1,4 +1,4 @@
-//! Finds the pages of a private mapping that were written (Linux 6.7 and later), and tells when none can have been.
+//! Finds the written pages of a private mapping (Linux 6.7 and later), and detects that no page can have been written.
 
 use std::fs::File;
 use std::io;
@@ -6,17 +6,17 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
-/// Pages that belong to the mapped file and were never copied.
+/// Category of pages that belong to the mapped file and were never copied.
 const PAGE_IS_FILE: u64 = 1 << 2;
-/// Pages that are in memory.
+/// Category of pages that are in memory.
 const PAGE_IS_PRESENT: u64 = 1 << 3;
-/// Pages that were moved to swap.
+/// Category of pages that were moved to swap.
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`, from the kernel's `include/uapi/linux/fs.h`.
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
 
-/// Ranges read by one call to the kernel.
+/// Maximum number of ranges that one call to the kernel returns.
 const BATCH: usize = 512;
 
 #[repr(C)]
@@ -50,15 +50,15 @@ pub(crate) struct Pagemap {
 }
 
 impl Pagemap {
-    /// The process's pagemap, or nothing where the kernel cannot scan it.
+    /// Returns the process's pagemap, or `None` if the kernel cannot scan it.
     ///
-    /// It is opened once, at the first call: a confined process could not open it later.
+    /// The pagemap is opened once, at the first call: a confined process could not open it later.
     pub(crate) fn get() -> Option<&'static Self> {
         static PAGEMAP: OnceLock<Option<Pagemap>> = OnceLock::new();
         PAGEMAP
             .get_or_init(|| {
                 let map = Self { file: File::open("/proc/self/pagemap").ok()? };
-                // An empty range tells whether the call exists without walking anything.
+                // A scan of an empty range shows if the call exists, without visiting any page.
                 let mut found = [PageRegion::default(); 1];
                 map.scan(0, 0, &mut found).ok()?;
                 Some(map)
@@ -66,10 +66,10 @@ impl Pagemap {
             .as_ref()
     }
 
-    /// Calls `visit` with each range of addresses, relative to `base`, whose pages were written.
+    /// Calls `visit` with each range of written pages, as addresses relative to `base`.
     ///
-    /// A page counts as written when it is in memory or in swap and no longer the file's own. The whole of
-    /// `base..base + len` has been walked when this returns `Ok`.
+    /// A page counts as written if it is in memory or in swap and no longer part of the file. If the result is `Ok`,
+    /// the whole of `base..base + len` was scanned.
     pub(crate) fn written(&self, base: *const u8, len: usize, mut visit: impl FnMut(Range<usize>)) -> io::Result<()> {
         let first = base as u64;
         let end = first + len as u64;
@@ -101,7 +101,7 @@ impl Pagemap {
             return_mask: PAGE_IS_PRESENT,
             ..ScanArg::default()
         };
-        // SAFETY: `arg` has the layout the kernel documents and names its own size; `vec` points to `vec_len`
+        // SAFETY: `arg` has the layout that the kernel documents and contains its own size; `vec` points to `vec_len`
         // writable entries that outlive the call; a scan without flags changes no page.
         let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
         if count < 0 {
@@ -111,18 +111,18 @@ impl Pagemap {
     }
 }
 
-/// Page faults of all this process's threads so far; nothing where they cannot be told.
+/// Returns the number of page faults of all threads of this process so far, or `None` if it is unavailable.
 ///
-/// A page of a private mapping becomes this process's own only in a page fault, which the kernel counts on the thread
-/// that had it, whether the page was touched by the program or by a system call on its behalf. So two equal counts say
-/// that no page became private in between.
+/// A page of a private mapping becomes private only in a page fault. The kernel counts the fault for the thread that
+/// caused it, both if the program accessed the page and if a system call did so on its behalf. Two equal counts
+/// therefore mean that no page became private in between.
 pub(crate) fn page_faults() -> Option<u64> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the call fills the whole structure that it is given, which lives here.
+    // SAFETY: the call fills the whole structure, which is a local variable and outlives the call.
     if unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0 {
         return None;
     }
-    // SAFETY: it was zeroed, which is a valid value of its integers, and then filled.
+    // SAFETY: the structure was zeroed, which is a valid value of its integers, and then filled.
     let usage = unsafe { usage.assume_init() };
     u64::try_from(usage.ru_minflt).ok()?.checked_add(u64::try_from(usage.ru_majflt).ok()?)
 }

@@ -1,4 +1,4 @@
-//! Address space, private file mappings, clocks and what the system knows of files, on Unix.
+//! Address space, private file mappings, clocks and file identities on Unix.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -11,21 +11,21 @@ use std::time::Duration;
 use rustix::mm::{Advice, madvise};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
-/// A range of address space that this process owns until the value is dropped; inaccessible at first.
+/// A range of address space that this process owns until the value is dropped. It is inaccessible at first.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a reservation is only an address and a length that it owns; the system's mapping calls may come from any
-// thread, and all that change a mapping take `&mut self`.
+// SAFETY: a reservation is only an address and a length that it owns. Any thread may make the system's mapping calls,
+// and all methods that change a mapping take `&mut self`.
 unsafe impl Send for Reservation {}
 // SAFETY: shared access only reads the address and the length.
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    /// Reserves `len` bytes of address space without memory behind them.
+    /// Reserves `len` bytes of address space without memory.
     pub(crate) fn new(len: usize) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a null hint lets the system choose free address space, so no mapping of this process is touched.
@@ -34,28 +34,28 @@ impl Reservation {
         Ok(Self { base, len })
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub(crate) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// Bytes of address space.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Maps the first `len` bytes of a file at the start, readable and writable, copied when written.
+    /// Maps the first `len` bytes of a file at the start, readable and writable, with copy-on-write.
     pub(crate) fn map_private(&mut self, file: &File, len: usize) -> io::Result<()> {
         self.check(&(0..len));
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-        // SAFETY: the fixed range was checked to lie inside this reservation, which nothing else uses, and
-        // `&mut self` shows that no reader of the old mapping is left.
+        // SAFETY: the fixed range was checked to lie inside this reservation, which has no other user, and `&mut self`
+        // shows that no reader of the old mapping is left.
         unsafe { mmap(self.base.as_ptr().cast(), len, prot, flags, file, 0) }?;
         Ok(())
     }
 
-    /// Makes a range readable and writable; bytes never touched before read as zero.
+    /// Makes a range readable and writable. Bytes that were never accessed before read as zero.
     pub(crate) fn open_up(&mut self, range: Range<usize>) -> io::Result<()> {
         let at = self.check(&range);
         // SAFETY: the range lies inside this reservation; giving access invalidates no reference.
@@ -63,7 +63,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Takes memory and access away from a range.
+    /// Removes memory and access from a range.
     #[cfg(target_os = "linux")]
     pub(crate) fn close_off(&mut self, range: Range<usize>) -> io::Result<()> {
         let at = self.check(&range);
@@ -73,23 +73,23 @@ impl Reservation {
         Ok(())
     }
 
-    /// Drops the private copies in a range, so that it reads as the file, or as zeroes, again.
+    /// Drops the private copies in a range, so that it reads as the file, or as zeros, again.
     #[cfg(target_os = "linux")]
     pub(crate) fn discard(&mut self, range: Range<usize>) -> io::Result<()> {
         let at = self.check(&range);
-        // SAFETY: the range lies inside this reservation and `&mut self` shows that nothing borrows its bytes.
+        // SAFETY: the range lies inside this reservation, and `&mut self` shows that its bytes are not borrowed.
         unsafe { madvise(at.cast(), range.len(), Advice::LinuxDontNeed) }?;
         Ok(())
     }
 
-    /// The bytes of a range that is accessible.
+    /// Returns the bytes of an accessible range.
     ///
     /// # Safety
-    /// The range must have been mapped with [`map_private`](Self::map_private) or
-    /// [`open_up`](Self::open_up), and nothing else may access it while the slice lives.
+    /// The range must have been mapped with [`map_private`](Self::map_private) or [`open_up`](Self::open_up), and no
+    /// other code may access it while the slice lives.
     pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         let at = self.check(&range);
-        // SAFETY: the caller vouches for access and exclusivity; the range was checked to be in bounds.
+        // SAFETY: the caller guarantees access and exclusivity; the range was checked to be in bounds.
         unsafe { std::slice::from_raw_parts_mut(at, range.len()) }
     }
 
@@ -101,18 +101,18 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: this value owns the whole range and is the last to know of it.
+        // SAFETY: this value owns the whole range, and no reference to the range is left.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "unmapping an owned range cannot fail");
     }
 }
 
-/// Processor time that the calling thread has used.
+/// Returns the processor time that the calling thread has used.
 pub(crate) fn thread_cpu_time() -> Duration {
     cpu_time(rustix::time::ClockId::ThreadCPUTime)
 }
 
-/// Processor time that all threads of this process have used.
+/// Returns the processor time that all threads of this process have used.
 pub(crate) fn process_cpu_time() -> Duration {
     cpu_time(rustix::time::ClockId::ProcessCPUTime)
 }
@@ -123,15 +123,16 @@ fn cpu_time(clock: rustix::time::ClockId) -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// What the system tells a file by: device, number, and the times of the last change of content and of anything.
+/// Returns a file's identity: device, inode, and the times of the last change of its content and of its status.
 ///
-/// The last of them moves whenever content, owner, mode or name change, and no unprivileged program can set it.
+/// The status change time is updated whenever content, owner, mode or name change, and no unprivileged program can set
+/// it.
 pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
     use std::os::unix::fs::MetadataExt;
     (meta.dev(), meta.ino(), (meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()))
 }
 
-/// Lets nobody but this user read a file, and nobody write to it.
+/// Makes a file readable for this user alone, and writable for no user.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o400))

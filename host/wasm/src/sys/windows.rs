@@ -1,5 +1,5 @@
-//! Address space, clocks and what the system knows of files, on Windows. Images are read into memory, as there is no private file mapping at a fixed
-//! place inside a reservation.
+//! Address space, clocks and file identities on Windows. Images are read into memory, because Windows has no private
+//! file mapping at a fixed address inside a reservation.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -15,42 +15,42 @@ use windows_sys::Win32::System::Memory::{
 };
 use windows_sys::Win32::System::Threading::{GetCurrentThread, GetThreadTimes};
 
-/// A range of address space that this process owns until the value is dropped; inaccessible at first.
+/// A range of address space that this process owns until the value is dropped. It is inaccessible at first.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a reservation is only an address and a length that it owns; the system's calls may come from any thread, and
-// all that change a mapping take `&mut self`.
+// SAFETY: a reservation is only an address and a length that it owns. Any thread may make the system's calls, and all
+// methods that change a mapping take `&mut self`.
 unsafe impl Send for Reservation {}
 // SAFETY: shared access only reads the address and the length.
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    /// Reserves `len` bytes of address space without memory behind them.
+    /// Reserves `len` bytes of address space without memory.
     pub(crate) fn new(len: usize) -> io::Result<Self> {
-        // SAFETY: without an address the system chooses free address space.
+        // SAFETY: without an address, the system chooses free address space.
         let base = unsafe { VirtualAlloc(std::ptr::null(), len, MEM_RESERVE, PAGE_NOACCESS) };
         let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
         Ok(Self { base, len })
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub(crate) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// Bytes of address space.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Reads the first `len` bytes of a file to the start, readable and writable.
+    /// Reads the first `len` bytes of a file into the start of the range, readable and writable.
     pub(crate) fn map_private(&mut self, file: &File, len: usize) -> io::Result<()> {
         self.open_up(0..len)?;
-        // SAFETY: the range was just committed, and `&mut self` shows that nothing borrows it.
+        // SAFETY: the range was just committed, and `&mut self` shows that its bytes are not borrowed.
         let bytes = unsafe { self.bytes_mut(0..len) };
         let mut done = 0;
         while done < len {
@@ -62,7 +62,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Makes a range readable and writable; bytes never touched before read as zero.
+    /// Makes a range readable and writable. Bytes that were never accessed before read as zero.
     pub(crate) fn open_up(&mut self, range: Range<usize>) -> io::Result<()> {
         let at = self.check(&range);
         if range.is_empty() {
@@ -73,13 +73,13 @@ impl Reservation {
         if got.is_null() { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// The bytes of a range that is accessible.
+    /// Returns the bytes of an accessible range.
     ///
     /// # Safety
-    /// The range must have been opened, and nothing else may access it while the slice lives.
+    /// The range must have been opened, and no other code may access it while the slice lives.
     pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         let at = self.check(&range);
-        // SAFETY: the caller vouches for access and exclusivity; the range was checked to be in bounds.
+        // SAFETY: the caller guarantees access and exclusivity; the range was checked to be in bounds.
         unsafe { std::slice::from_raw_parts_mut(at, range.len()) }
     }
 
@@ -91,28 +91,28 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: this value owns the whole reservation and is the last to know of it.
+        // SAFETY: this value owns the whole reservation, and no reference to the reservation is left.
         unsafe { VirtualFree(self.base.as_ptr().cast(), 0, MEM_RELEASE) };
     }
 }
 
-/// Processor time that the calling thread has used.
+/// Returns the processor time that the calling thread has used.
 pub(crate) fn thread_cpu_time() -> Duration {
     let mut times = [FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 }; 4];
     let [created, exited, kernel, user] = &mut times;
-    // SAFETY: the four places are valid for writes and outlive the call.
+    // SAFETY: the four variables are valid for writes and outlive the call.
     unsafe { GetThreadTimes(GetCurrentThread(), created, exited, kernel, user) };
     let ticks = |time: &FILETIME| u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime);
     // One tick is 100 ns.
     Duration::from_nanos((ticks(kernel) + ticks(user)) * 100)
 }
 
-/// What the system tells a file by, as far as it says without another call: the times of making and of writing.
+/// Returns a file's identity, as far as its metadata contains it: the times of creation and of the last write.
 pub(crate) fn identity(meta: &Metadata) -> (u64, u64, (i64, i64), (i64, i64)) {
     (0, meta.creation_time(), (meta.last_write_time() as i64, 0), (0, 0))
 }
 
-/// Files inherit who may read them from the user's profile.
+/// Changes nothing: the file inherits its permissions from the user's profile.
 pub(crate) fn make_private(_path: &Path) -> io::Result<()> {
     Ok(())
 }

@@ -11,16 +11,16 @@ use super::operator::{Access, Pattern, Symbols, access};
 use super::overflow::{self, Overflow};
 use super::{Addresses, Edit, Patch, PatchError};
 
-/// Static data begins at this address at the least; smaller offsets are fields of structures.
+/// Lowest address of static data; smaller offsets are fields of structures.
 const STATIC_DATA: u64 = 1 << 20;
 
-/// Bytes of a word that addresses are counted in.
+/// Bytes of one word of static memory.
 const WORD: u64 = 4;
 
-/// Returns the module with every edit of the patch made.
+/// Returns the module with every edit of the patch applied.
 ///
 /// # Errors
-/// [`PatchError`] when a name is missing or ambiguous, or a sequence does not occur exactly as often as it has to.
+/// [`PatchError`] if a name is missing or ambiguous, or if a sequence does not occur exactly as often as expected.
 pub(crate) fn apply(patch: &Patch, wasm: &[u8]) -> Result<Vec<u8>, PatchError> {
     let functions = Functions::read(wasm, &patch.names())?;
     let addresses = match &patch.addresses {
@@ -44,7 +44,7 @@ pub(crate) fn apply(patch: &Patch, wasm: &[u8]) -> Result<Vec<u8>, PatchError> {
 }
 
 impl Patch {
-    /// Every function that the patch names.
+    /// Returns the name of every function that the patch mentions.
     fn names(&self) -> BTreeSet<&str> {
         let edits = self.edits.iter().flat_map(|edit| {
             let called = edit.find.iter().chain(&edit.replace).filter_map(Pattern::callee);
@@ -56,7 +56,7 @@ impl Patch {
 }
 
 impl Addresses {
-    /// Reads the addresses off the function's stores to static memory.
+    /// Reads the addresses from the function's stores to static memory.
     fn read(&self, functions: &Functions<'_>) -> Result<BTreeMap<String, u64>, PatchError> {
         let (_, body) = functions.body(&self.function)?;
         let stores = operators(body)?.into_iter().filter_map(|op| match access(&op) {
@@ -83,21 +83,21 @@ fn operators<'a>(body: &FunctionBody<'a>) -> Result<Vec<Operator<'a>>, PatchErro
     body.get_operators_reader().map_err(unreadable)?.into_iter().collect::<Result<_, _>>().map_err(unreadable)
 }
 
-/// All that a patch changes in a function.
+/// All changes of a patch to one function.
 #[derive(Default)]
 struct Changes<'a> {
     edits: Vec<&'a Edit>,
     overflow: Option<&'a Overflow>,
 }
 
-/// A place in a function that an edit changes.
+/// A match of an edit's sequence in a function.
 struct Place<'a> {
     edit: &'a Edit,
-    /// The offset that was found where any will do.
+    /// The matched offset of a pattern that accepts any offset.
     found: Option<u64>,
 }
 
-/// Encodes a function anew with its changes made.
+/// Encodes a function again with its changes applied.
 fn rewrite(
     name: &str,
     body: &FunctionBody<'_>,
@@ -146,7 +146,7 @@ fn rewrite(
     Ok(function)
 }
 
-/// A function with the locals of `body`, and more, that begins with the check of its products.
+/// Returns a function that begins with the overflow check. It has the locals of `body` and those of the check.
 fn with_prologue(overflow: &Overflow, body: &FunctionBody<'_>, symbols: &Symbols<'_>) -> Result<Function, PatchError> {
     let mut locals = Vec::new();
     for read in body.get_locals_reader().map_err(unreadable)? {
@@ -162,7 +162,7 @@ fn with_prologue(overflow: &Overflow, body: &FunctionBody<'_>, symbols: &Symbols
     Ok(function)
 }
 
-/// The positions at which a sequence begins; they may overlap, and are counted then.
+/// Returns the positions at which a sequence begins, including overlapping occurrences.
 fn occurrences(ops: &[Operator<'_>], find: &[Pattern], symbols: &Symbols<'_>) -> Result<Vec<usize>, PatchError> {
     let mut starts = Vec::new();
     'windows: for (start, window) in ops.windows(find.len()).enumerate() {
@@ -176,7 +176,7 @@ fn occurrences(ops: &[Operator<'_>], find: &[Pattern], symbols: &Symbols<'_>) ->
     Ok(starts)
 }
 
-/// Copies the module with the changed functions in the place of theirs.
+/// Copies the module and replaces the changed functions.
 fn assemble(
     wasm: &[u8],
     bodies: &[FunctionBody<'_>],

@@ -1,7 +1,7 @@
-//! Patches of a pinned module: functions found by name, places in them by a sequence of operators.
+//! Patches of a pinned module: functions are found by name, and positions in them by a sequence of operators.
 //!
-//! A patch is described by data (`guest-runtimes/LANGUAGE/patches/NAME.toml`). Every place that it changes is counted,
-//! and a module in which a count differs is refused: a patch is applied whole or not at all.
+//! A patch is described by data (`guest-runtimes/LANGUAGE/patches/NAME.toml`). The patch states how often every
+//! sequence occurs, and a module with a different count is refused: a patch is applied as a whole or not at all.
 
 mod apply;
 mod names;
@@ -16,10 +16,10 @@ pub(crate) use apply::apply;
 use operator::Pattern;
 use overflow::Overflow;
 
-/// Changes whenever the same description would make another module of the same module.
+/// Version of the patcher. It changes whenever the same description would turn the same module into a different one.
 pub(crate) const PATCHER_VERSION: u32 = 2;
 
-/// The description of a patch, as its file gives it.
+/// The contents of a patch file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Patch {
@@ -28,20 +28,20 @@ pub(crate) struct Patch {
     /// The changes, each in one function.
     #[serde(rename = "edit", default)]
     edits: Vec<Edit>,
-    /// Loops whose products tell of an overflow.
+    /// Loops whose products are checked for overflow.
     #[serde(rename = "overflow", default)]
     overflows: Vec<Overflow>,
 }
 
-/// Consecutive words of static memory, read off the stores of the function that fills them.
+/// Consecutive words of static memory, whose addresses are read from the stores of the function that fills them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Addresses {
     /// The function whose `i32.store` operators have these addresses, in order.
     function: String,
-    /// The number of words that it fills.
+    /// The number of words that the function fills.
     count: usize,
-    /// Names of words, by their position.
+    /// Names of words, with their positions.
     names: BTreeMap<String, usize>,
 }
 
@@ -51,12 +51,12 @@ struct Addresses {
 struct Edit {
     /// The function's name in the module's name section.
     function: String,
-    /// The number of places where the sequence has to occur.
+    /// The number of times that the sequence must occur.
     #[serde(default = "once")]
     count: usize,
-    /// The operators that are replaced.
+    /// The operators to replace.
     find: Vec<Pattern>,
-    /// The operators that take their place.
+    /// The replacement operators.
     replace: Vec<Pattern>,
 }
 
@@ -65,10 +65,10 @@ fn once() -> usize {
 }
 
 impl Patch {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
-    /// The parser's message when the text is not one, or a patch without changes.
+    /// The parser's message if the text is not a patch, or a message if the patch changes nothing.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let patch: Self = toml::from_str(text).map_err(|e| e.to_string())?;
         let is_empty = patch.edits.is_empty() && patch.overflows.is_empty();
@@ -85,12 +85,12 @@ pub(crate) enum PatchError {
     /// The module cannot be parsed.
     #[error("the module cannot be read: {0}")]
     Module(String),
-    /// A name stands for no function, or for several.
+    /// A name stands for no function or for several functions.
     #[error("expected 1 function named {name}, found {found}")]
     Function {
         /// The function's name.
         name: String,
-        /// How many functions of the module have it.
+        /// The number of functions with that name.
         found: usize,
     },
     /// A sequence of operators does not occur as often as expected.
@@ -98,17 +98,17 @@ pub(crate) enum PatchError {
     Count {
         /// The function's name.
         function: String,
-        /// The operators, as the patch writes them.
+        /// The operators, as written in the patch.
         sequence: String,
-        /// How often they have to occur.
+        /// The expected number of occurrences.
         expected: usize,
-        /// How often they do.
+        /// The actual number of occurrences.
         found: usize,
     },
     /// Two edits change the same operators.
     #[error("two edits of function {0} overlap")]
     Overlap(String),
-    /// An address that a pattern names is not defined.
+    /// A pattern uses an address name that is not defined.
     #[error("there is no address named {0}")]
     Address(String),
     /// The stores that addresses are read from do not fill consecutive words.
@@ -116,9 +116,9 @@ pub(crate) enum PatchError {
     Words {
         /// The function's name.
         function: String,
-        /// How many words it has to fill.
+        /// The expected number of words.
         expected: usize,
-        /// How many it fills, up to the first that does not follow the one before.
+        /// The number of consecutive words if it differs from `expected`, and otherwise the number of all stored words.
         found: usize,
     },
 }

@@ -6,17 +6,17 @@ use wasmparser::{FunctionBody, KnownCustom, Name, Parser, Payload, TypeRef};
 
 use super::PatchError;
 
-/// The functions of a module that a patch names, and all bodies.
+/// The functions of a module that a patch names, and the bodies of all functions.
 pub(super) struct Functions<'a> {
-    /// Indices by name; each name has stood for exactly one function.
+    /// Function indices by name. Each name stands for exactly one function.
     pub indices: BTreeMap<String, u32>,
-    /// The functions that the module imports, which come first in its index space.
+    /// The number of imported functions, which come first in the module's index space.
     imported: u32,
     bodies: Vec<FunctionBody<'a>>,
 }
 
 impl<'a> Functions<'a> {
-    /// Reads a module and looks the `wanted` names up.
+    /// Reads a module and resolves the `wanted` names.
     pub(super) fn read(wasm: &'a [u8], wanted: &BTreeSet<&str>) -> Result<Self, PatchError> {
         let mut found: BTreeMap<&str, Vec<u32>> = wanted.iter().map(|name| (*name, Vec::new())).collect();
         let (mut imported, mut bodies) = (0, Vec::new());
@@ -55,14 +55,14 @@ impl<'a> Functions<'a> {
         Ok(Self { indices, imported, bodies })
     }
 
-    /// The body of a function, which is not an imported one.
+    /// Returns a function's position among the bodies, and its body. Fails for an imported function, which has no body.
     pub(super) fn body(&self, name: &str) -> Result<(u32, &FunctionBody<'a>), PatchError> {
         let place = self.indices.get(name).and_then(|index| index.checked_sub(self.imported));
         let body = place.and_then(|place| Some((place, self.bodies.get(place as usize)?)));
         body.ok_or_else(|| PatchError::Function { name: name.to_owned(), found: 0 })
     }
 
-    /// The bodies of all functions of the module's own, in order.
+    /// Returns the bodies of all functions that the module defines, in order.
     pub(super) fn bodies(&self) -> &[FunctionBody<'a>] {
         &self.bodies
     }

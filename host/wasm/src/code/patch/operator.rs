@@ -1,4 +1,4 @@
-//! The operators that patches know, as text, in a module and encoded.
+//! The operators that patches support: as text, in a module, and encoded.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use wasmparser::Operator;
 
 use super::PatchError;
 
-/// One operator as a patch writes it: `i32.const 7`, `call NAME`, `i32.load offset=NAME`.
+/// One operator as written in a patch: `i32.const 7`, `call NAME`, `i32.load offset=NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) enum Pattern {
@@ -21,7 +21,7 @@ pub(super) enum Pattern {
     Access(Access, Offset),
 }
 
-/// An operator without operands in the code.
+/// An operator without immediate operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plain {
     Eq,
@@ -44,11 +44,11 @@ pub(super) enum Access {
 pub(super) enum Offset {
     Number(u64),
     Named(String),
-    /// Any offset; in a replacement, the one that was found.
+    /// Any offset. In a replacement, it is the offset that was matched.
     Any,
 }
 
-/// The meaning of names in a module.
+/// The values of the names that a patch uses.
 pub(super) struct Symbols<'a> {
     pub functions: &'a BTreeMap<String, u32>,
     pub addresses: &'a BTreeMap<String, u64>,
@@ -119,17 +119,17 @@ fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static 
 }
 
 impl Pattern {
-    /// The name of the function that it calls.
+    /// Returns the name of the called function, for a call.
     pub(super) fn callee(&self) -> Option<&str> {
         if let Self::Call(name) = self { Some(name) } else { None }
     }
 
-    /// Returns true if it takes any offset.
+    /// Returns true if the pattern accepts any offset.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Self::Access(_, Offset::Any))
     }
 
-    /// Returns true if `op` is this operator.
+    /// Returns true if the pattern matches `op`.
     pub(super) fn matches(&self, op: &Operator<'_>, symbols: &Symbols<'_>) -> Result<bool, PatchError> {
         Ok(match (self, op) {
             (Self::Const(expected), Operator::I32Const { value }) => expected == value,
@@ -150,7 +150,7 @@ impl Pattern {
         })
     }
 
-    /// The operator in a function of the module; `found` is the offset that stands for any.
+    /// Encodes the operator for a function of the module. `found` replaces an offset that is [`Offset::Any`].
     pub(super) fn encode(&self, symbols: &Symbols<'_>, found: Option<u64>) -> Result<Instruction<'static>, PatchError> {
         Ok(match self {
             Self::Const(value) => Instruction::I32Const(*value),
@@ -163,7 +163,7 @@ impl Pattern {
             Self::Plain(Plain::ExtendS) => Instruction::I64ExtendI32S,
             Self::Access(access, offset) => {
                 let offset = symbols.offset(offset)?.or(found).ok_or_else(|| PatchError::Address("*".into()))?;
-                // The alignment is a hint; the natural one is what compilers write.
+                // The alignment is a hint. Compilers write the natural alignment, and so does the encoder.
                 let place = |align| MemArg { offset, align, memory_index: 0 };
                 match access {
                     Access::Load32 => Instruction::I32Load(place(2)),
@@ -176,7 +176,7 @@ impl Pattern {
     }
 }
 
-/// A load or store of the one memory, and its static offset.
+/// Returns the kind and the static offset of a load or store, or `None` for any other operator.
 pub(super) fn access(op: &Operator<'_>) -> Option<(Access, u64)> {
     let (access, place) = match op {
         Operator::I32Load { memarg } => (Access::Load32, memarg),
@@ -189,13 +189,13 @@ pub(super) fn access(op: &Operator<'_>) -> Option<(Access, u64)> {
 }
 
 impl Symbols<'_> {
-    /// The index of a function.
+    /// Returns the index of a function.
     pub(super) fn function(&self, name: &str) -> Result<u32, PatchError> {
         let index = self.functions.get(name).copied();
         index.ok_or_else(|| PatchError::Function { name: name.to_owned(), found: 0 })
     }
 
-    /// The number that an offset stands for; none where any will do.
+    /// Returns the value of an offset, or `None` for [`Offset::Any`].
     fn offset(&self, offset: &Offset) -> Result<Option<u64>, PatchError> {
         match offset {
             Offset::Number(number) => Ok(Some(*number)),

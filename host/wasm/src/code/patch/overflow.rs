@@ -1,13 +1,14 @@
-//! Products of 32-bit integers that tell of an overflow.
+//! Overflow checks for products of 32-bit integers.
 //!
-//! The loops of numpy's ufuncs compute integers without a word where they overflow. A loop that a patch names here looks
-//! through its factors first, and sets numpy's status of floating-point errors if a product does not fit. numpy looks at that
-//! status after each ufunc and warns, where the program has not turned that off.
+//! The integer loops of numpy's ufuncs do not report an overflow. A loop that a patch names here first checks its
+//! factors, and sets numpy's floating-point error status if a product does not fit. numpy reads that status after each
+//! ufunc and warns, unless the program has turned the warning off.
 
 use serde::Deserialize;
 use wasm_encoder::{BlockType, Instruction, MemArg, ValType};
 
-/// Parameters of a ufunc's loop: pointers to the operands' pointers, to the count, to the operands' steps, and data.
+/// Number of parameters of a ufunc's loop: pointers to the operands' pointers, to the count and to the operands' steps,
+/// and data.
 const PARAMETERS: u32 = 4;
 const OPERANDS: u32 = 0;
 const COUNT: u32 = 1;
@@ -16,26 +17,26 @@ const STEPS: u32 = 2;
 /// Bytes of a pointer.
 const POINTER: u64 = 4;
 
-/// A loop whose products are checked.
+/// A loop whose products are checked for overflow.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Overflow {
-    /// The loop's function.
+    /// The function that contains the loop.
     pub function: String,
-    /// The positions of the two factors among the operands; the product comes next.
+    /// The positions of the two factors among the operands. The operand after the later factor is the product.
     pub factors: [u32; 2],
-    /// The function without parameters that is called if a product overflows.
+    /// The function to call if a product overflows. It takes no parameters.
     pub call: String,
 }
 
-/// The locals that [`Overflow::prologue`] has beside the function's own.
+/// The locals that [`Overflow::prologue`] needs in addition to the function's own.
 pub(super) const LOCALS: [(u32, ValType); 2] = [(3, ValType::I32), (1, ValType::I64)];
 
 impl Overflow {
-    /// The operators that come first in the function, which has `locals` of its own. `call` is the index of the function
-    /// that is called.
+    /// Returns the operators to put at the start of the function, which has `locals` locals of its own. `call` is the
+    /// index of the function to call on overflow.
     ///
-    /// Reductions and accumulations are passed over: there one of the factors is the product before.
+    /// The check skips reductions and accumulations, where one of the factors is the previous product.
     pub(super) fn prologue(&self, locals: u32, call: u32) -> Vec<Instruction<'static>> {
         let [left, right, count] = [0, 1, 2].map(|more| PARAMETERS + locals + more);
         let product = count + 1;
@@ -58,13 +59,13 @@ impl Overflow {
         code.push(Instruction::LocalSet(right));
         code.extend(word(COUNT, 0));
         code.push(Instruction::LocalSet(count));
-        // The product is written where the next round reads its first factor.
+        // In a reduction or accumulation, the product is stored at the address of the next iteration's first factor.
         code.extend(word(OPERANDS, result));
         code.extend(word(OPERANDS, first));
         code.extend([Instruction::LocalTee(left), Instruction::I32Sub]);
         code.extend(word(STEPS, first));
         code.extend([Instruction::I32Eq, Instruction::BrIf(0), Instruction::Loop(BlockType::Empty)]);
-        // A count is never negative, but nothing is read if it is.
+        // A count is never negative; if it is, the check reads no factors.
         code.extend([
             Instruction::LocalGet(count),
             Instruction::I32Const(1),

@@ -4,7 +4,7 @@ use super::*;
 
 const NUMPY: &str = include_str!("../../../../../guest-runtimes/python/patches/numpy-int64.toml");
 
-/// Replaces the 7 that is given to `$describe`, and the load of one word.
+/// Replaces the 7 that is passed to `$describe`, and the load of one word.
 const PATCH: &str = r#"
 [addresses]
 function = "fill"
@@ -63,7 +63,7 @@ fn replaces_operators_and_keeps_everything_else() {
     assert_eq!(canonical(&found), canonical(&module(FILL, CHOSEN)));
 }
 
-/// The module as the encoder writes it, so that two encodings of one module compare equal.
+/// Encodes the module again with the encoder, so that two encodings of one module compare equal.
 fn canonical(wasm: &[u8]) -> Vec<u8> {
     use wasm_encoder::reencode::{Reencode, RoundtripReencoder};
 
@@ -137,7 +137,7 @@ fn the_patch_of_numpy_can_be_read_and_names_seventeen_functions() {
     assert_eq!(functions.len(), 17);
 }
 
-/// The runtime's module in the home that the tests share, where it has been installed.
+/// Returns the runtime's module from the home that the tests share, if the runtime is installed there.
 fn installed_module() -> Option<PathBuf> {
     let home = std::env::var_os("CODEBOX_TEST_HOME").map(PathBuf::from);
     let home = home.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/codebox-home"));
@@ -159,7 +159,7 @@ fn the_patch_of_numpy_fits_the_pinned_module_and_fits_it_once() {
     assert!(matches!(patched(NUMPY, &found), Err(PatchError::Count { .. })), "it was applied already");
 }
 
-/// A loop that does nothing but count its calls in a local of its own, over operands that the memory holds.
+/// A loop that only counts its calls in a local of its own; its operands are in the memory.
 const LOOP: &str = r#"(module
     (memory (export "memory") 1)
     (global $raised (export "raised") (mut i32) (i32.const 0))
@@ -170,7 +170,7 @@ const LOOP: &str = r#"(module
 
 const CHECKED: &str = "[[overflow]]\nfunction = \"multiply\"\nfactors = [0, 1]\ncall = \"raise\"";
 
-/// Runs the checked loop and returns its calls of `raise`, for operands at these places with these steps.
+/// Runs the checked loop and returns its calls of `raise`, for operands at these addresses with these steps.
 fn raised(patch: &str, words: &[i32], (places, steps): ([i32; 3], [i32; 3]), count: i32) -> i32 {
     let wasm = patched(patch, &wat::parse_str(LOOP).expect("a module")).expect("it fits");
     let engine = wasmtime::Engine::default();
@@ -208,12 +208,12 @@ fn a_product_that_overflows_is_told_of_once_for_each_run_of_the_loop() {
     assert_eq!(raised(CHECKED, &words([i32::MIN, 2, 3], [1, 2, 3]), contiguous, 3), 0);
     assert_eq!(raised(CHECKED, &words([i32::MIN, 2, 3], [-1, 2, 3]), contiguous, 3), 1);
     assert_eq!(raised(CHECKED, &words([big, big, big], [big, big, big]), contiguous, 3), 1);
-    // Only so many are looked at.
+    // The check stops after `count` products.
     assert_eq!(raised(CHECKED, &words([1, 1, big], [1, 1, big]), contiguous, 2), 0);
     assert_eq!(raised(CHECKED, &words([big; 3], [big; 3]), contiguous, 0), 0);
-    // One factor for all, in place.
+    // One factor for all products, which are stored in place.
     assert_eq!(raised(CHECKED, &words([1, 2, big], [big; 3]), ([64, 96, 64], [4, 0, 4]), 3), 1);
-    // A reduction, and an accumulation: the first factor is the product before.
+    // A reduction and an accumulation: the first factor is the previous product.
     assert_eq!(raised(CHECKED, &words([big; 3], [big; 3]), ([64, 96, 64], [0, 4, 0]), 3), 0);
     assert_eq!(raised(CHECKED, &words([big; 3], [big; 3]), ([64, 96, 68], [4, 4, 4]), 3), 0);
     let square = CHECKED.replace("[0, 1]", "[0, 0]");

@@ -1,4 +1,4 @@
-//! The functions on descriptors, apart from reading, writing and waiting.
+//! The functions on descriptors, except for reads, writes and polls.
 
 use wasmtime::{Caller, Linker};
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
@@ -11,11 +11,11 @@ use crate::guest::memory::{range, split};
 use crate::guest::{Guest, errno, listing};
 use crate::mounts::ROOT_FD;
 
-/// Flags of times that are to be set to the present: `ATIM_NOW` and `MTIM_NOW`.
+/// Flags that set times to the present: `ATIM_NOW` and `MTIM_NOW`.
 const SET_NOW: i32 = (1 << 1) | (1 << 3);
 
-/// Defines a function on one descriptor: `$here` answers for an open file that is served here, and `$behind` calls the
-/// function of the interface with the interface's own descriptor.
+/// Defines a function on one descriptor. `$here` is the result for an open file that codebox serves itself, and
+/// `$behind` calls the function of `wasmtime-wasi` with its own descriptor.
 macro_rules! one_descriptor {
     ($linker:ident, $function:ident(fd $(, $argument:ident: $type:ty)*),
      |$memory:ident, $guest:ident, $file:ident| $here:expr, |$fd:ident| $behind:expr) => {
@@ -47,7 +47,7 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     sockets(linker)
 }
 
-/// What closes and moves descriptors, and the directory that a guest starts with.
+/// Defines the functions that close and renumber descriptors, and those that describe the preopened directory.
 fn numbers(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.func_wrap_async(WASI, "fd_prestat_get", |mut caller: Caller<'_, Guest>, (fd, out): (i32, i32)| {
         Box::new(async move {
@@ -116,7 +116,7 @@ async fn renumber(guest: &mut Guest, from: i32, to: i32) -> wasmtime::Result<i32
     }
 }
 
-/// What a guest can learn of a descriptor.
+/// Defines the functions that read the properties of a descriptor.
 fn facts(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     one_descriptor!(
         linker,
@@ -173,7 +173,7 @@ fn facts(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// What changes a file or how a descriptor behaves.
+/// Defines the functions that change a file or the behaviour of a descriptor.
 fn changes(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     one_descriptor!(
         linker,
@@ -218,8 +218,8 @@ fn changes(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         fd_filestat_set_size(fd, size: i64),
         |memory, guest, file| errno::INVAL,
         |behind| {
-            // The whole new size counts: what it was before would cost another call to learn, and a file that is
-            // cut counts nothing where that matters, at zero.
+            // The whole new size counts, because the old size would cost another call. A truncation to zero, the case
+            // that matters, counts nothing.
             if guest.quota.write(size as u64).is_err() {
                 return Ok(errno::DQUOT);
             }
@@ -241,7 +241,7 @@ fn changes(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// No descriptor is a socket's.
+/// Defines the socket functions. No descriptor is a socket, so they always fail.
 fn sockets(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let answer = |caller: &Caller<'_, Guest>, fd| match caller.data().descriptors.get(fd) {
         Ok(_) => errno::NOTSOCK,
@@ -264,7 +264,7 @@ fn sockets(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// The answer to who sets the times of a device: anybody may set them to the present.
+/// Returns the result of setting a device's times: any process may set them to the present.
 pub(crate) fn touch(which: i32) -> i32 {
     if which & !SET_NOW == 0 { errno::SUCCESS } else { errno::PERM }
 }
@@ -284,7 +284,7 @@ fn put_filestat(memory: &mut GuestMemory<'_>, file: &OpenFile, out: i32) -> i32 
     file.stat().map_or(errno::BADF, |stat| write_stat(memory, out, stat))
 }
 
-/// A device is at its beginning wherever it is sought, as on Linux.
+/// Writes the position of a virtual file, which is always zero for devices, as on Linux.
 fn put_position(memory: &mut GuestMemory<'_>, file: &OpenFile, out: i32) -> i32 {
     if !can_seek(file) {
         return errno::SPIPE;

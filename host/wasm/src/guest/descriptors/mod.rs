@@ -1,9 +1,9 @@
-//! A guest's descriptors: the numbers that it knows, in front of those of wasmtime's system interface.
+//! A guest's descriptors: the guest's own numbers, in front of those of `wasmtime-wasi`.
 //!
-//! Every function of the interface that takes a descriptor is defined here or in [`paths`](super::paths). It looks the
-//! guest's number up; files and directories of mounts are then left to the function that it stands in front of, and
-//! streams, devices and pipes are served here. A number of the interface behind, such as a mount's, is no number of the
-//! guest's.
+//! Every WASI function that takes a descriptor is defined here or in [`paths`](super::paths) and resolves the guest's
+//! number. Calls for files and directories of mounts are then delegated to the function of `wasmtime-wasi`; streams,
+//! devices and pipes are served here. A descriptor of `wasmtime-wasi`, such as a mount's, is not valid as a number of
+//! the guest.
 
 mod calls;
 mod pipe;
@@ -32,7 +32,7 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     poll::link(linker)
 }
 
-/// Does what is left to do for a descriptor that was taken out of the table, and returns an error number.
+/// Releases the resources of a descriptor that was removed from the table, and returns an error number.
 pub(crate) async fn release(guest: &mut Guest, removed: Removed) -> wasmtime::Result<i32> {
     if removed.counted {
         guest.quota.close();
@@ -40,6 +40,6 @@ pub(crate) async fn release(guest: &mut Guest, removed: Removed) -> wasmtime::Re
     let Some(behind) = removed.to_close else { return Ok(errno::SUCCESS) };
     guest.listings.forget(behind);
     guest.mounts.closed(behind);
-    // The call has no argument in memory.
+    // The call has no argument in the guest's memory.
     wasi::fd_close(&mut guest.wasi, &mut GuestMemory::Unshared(&mut []), behind).await
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::guest::errno;
 
-/// Bytes that a pipe holds, as on Linux.
+/// Capacity of a pipe in bytes, as on Linux.
 const CAPACITY: usize = 64 << 10;
 
-/// Bytes that are written at once or not at all, as on Linux.
+/// `PIPE_BUF`: maximum bytes of an atomic write, as on Linux.
 const ATOMIC: usize = 4096;
 
-/// The bytes in a pipe, and how many of its two ends are open.
+/// The bytes in a pipe, and the number of its open ends.
 #[derive(Debug)]
 struct Shared {
     number: u64,
@@ -20,11 +20,11 @@ struct Shared {
     ends: AtomicUsize,
 }
 
-/// One end of a pipe. The other end sees when it is dropped.
+/// One end of a pipe. The other end detects when it is dropped.
 #[derive(Debug)]
 pub(crate) struct PipeEnd(Arc<Shared>);
 
-/// Makes a pipe with a number that tells it from others.
+/// Creates a pipe with a number that identifies it.
 pub(crate) fn pipe(number: u64) -> (PipeEnd, PipeEnd) {
     let shared = Arc::new(Shared { number, bytes: Mutex::default(), ends: AtomicUsize::new(2) });
     (PipeEnd(shared.clone()), PipeEnd(shared))
@@ -40,12 +40,12 @@ impl PipeEnd {
         self.0.ends.load(Ordering::Acquire) < 2
     }
 
-    /// A number that both ends have, and no other pipe of the guest.
+    /// Returns the number that both ends have and no other pipe of the guest has.
     pub(crate) fn number(&self) -> u64 {
         self.0.number
     }
 
-    /// Bytes that can be read now.
+    /// Returns the number of bytes that can be read now.
     pub(crate) fn filled(&self) -> usize {
         self.bytes().len()
     }
@@ -55,11 +55,11 @@ impl PipeEnd {
         CAPACITY - self.filled() >= ATOMIC
     }
 
-    /// Reads what is there into a buffer.
+    /// Reads the available bytes into a buffer.
     ///
     /// # Errors
-    /// [`errno::AGAIN`] for an empty pipe that is non-blocking, and [`errno::DEADLK`] for another: nobody else runs who
-    /// could write to it.
+    /// [`errno::AGAIN`] for an empty pipe that is non-blocking, and [`errno::DEADLK`] for one that is blocking: no
+    /// other thread could write to the pipe.
     pub(crate) fn read(&self, into: &mut [u8], blocking: bool) -> Result<usize, i32> {
         let mut bytes = self.bytes();
         if bytes.is_empty() && !into.is_empty() && !self.is_alone() {
@@ -75,8 +75,8 @@ impl PipeEnd {
     /// Writes as many bytes as fit.
     ///
     /// # Errors
-    /// [`errno::PIPE`] if the other end is closed; [`errno::AGAIN`] or [`errno::DEADLK`], as for [`read`](Self::read),
-    /// if none fit.
+    /// [`errno::PIPE`] if the other end is closed. [`errno::AGAIN`] or [`errno::DEADLK`], as for [`read`](Self::read),
+    /// if no bytes fit or a write of at most `PIPE_BUF` bytes does not fit as a whole.
     pub(crate) fn write(&self, from: &[u8], blocking: bool) -> Result<usize, i32> {
         if self.is_alone() {
             return Err(errno::PIPE);

@@ -1,7 +1,7 @@
-//! Waiting for descriptors and clocks.
+//! Polls of descriptors and clocks.
 //!
-//! Nobody but the guest itself reads or writes its pipes, so a descriptor is ready at once or stays as it is for as long
-//! as the guest waits. Only clocks are waited for, by the function behind.
+//! Only the guest itself reads and writes its pipes, so the state of a descriptor does not change while the guest
+//! waits. The host waits only for clocks, through `wasmtime-wasi`.
 
 use wasmtime::{Caller, Linker};
 use wasmtime_wasi::p1::wasi_snapshot_preview1 as wasi;
@@ -12,7 +12,7 @@ use crate::guest::linker::WASI;
 use crate::guest::memory::{range, split, word};
 use crate::guest::{Guest, errno};
 
-/// Subscriptions one poll may name; more than any program with at most a few hundred descriptors can use.
+/// Maximum number of subscriptions in one poll, more than a program with a few hundred descriptors can use.
 const MAX_SUBSCRIPTIONS: i32 = 1024;
 
 /// Bytes of a subscription and of an event.
@@ -24,10 +24,10 @@ const CLOCK: u8 = 0;
 const FD_READ: u8 = 1;
 const FD_WRITE: u8 = 2;
 
-/// The flag of an event that tells that the other end is closed.
+/// Event flag: the other end is closed.
 const HANGUP: u16 = 1;
 
-/// What can be said of a descriptor that is ready.
+/// The state of a descriptor that is ready.
 struct Ready {
     bytes: u64,
     flags: u16,
@@ -82,7 +82,7 @@ async fn poll(
         match found {
             Ok(Some(state)) => ready.extend_from_slice(&event(subscription, kind, &state)),
             Ok(None) => {}
-            // One descriptor of many: the event says so, and `poll` of C tells it as POLLNVAL.
+            // Only the event of this descriptor reports the error, and `poll` of C returns it as POLLNVAL.
             Err(errno::BADF) => ready.extend_from_slice(&refusal(subscription, kind, errno::BADF)),
             Err(refused) => return Ok(refused),
         }
@@ -91,7 +91,7 @@ async fn poll(
         if clocks.is_empty() {
             return Ok(errno::DEADLK);
         }
-        // In memory of their own: the function behind would look descriptors up by its own numbers.
+        // The clocks are polled in separate memory: `wasmtime-wasi` would resolve descriptors by its own numbers.
         let count = clocks.len() / SUBSCRIPTION_LEN;
         let (events_at, used_at) = (clocks.len(), clocks.len() + count * EVENT_LEN);
         clocks.resize(used_at + 4, 0);
@@ -110,7 +110,7 @@ async fn poll(
     Ok(errno::SUCCESS)
 }
 
-/// Returns what there is to say of a descriptor that is ready, or none for one that is not.
+/// Returns the state of a descriptor that is ready, or `None` for one that is not.
 fn state(file: &OpenFile, kind: u8) -> Result<Option<Ready>, i32> {
     let at_once = Ok(Some(Ready { bytes: 1, flags: 0 }));
     match (&file.kind, kind) {

@@ -1,7 +1,7 @@
-//! Duplicates of descriptors and pipes, which the interface has no functions for: requests over `host.call`.
+//! Requests over `host.call` for duplicates of descriptors and for pipes, which WASI has no functions for.
 //!
-//! A request is ten bytes: [`MARK`], the operation, and two numbers. An answer is three numbers: an error number of the
-//! interface, and up to two descriptors. All numbers have 32 bits, least significant first.
+//! A request is ten bytes: [`MARK`], the operation, and two numbers. An answer is three numbers: a WASI error number
+//! and up to two descriptors. All numbers are 32-bit and little-endian.
 
 use crate::guest::descriptors::release;
 use crate::guest::memory::word;
@@ -18,7 +18,7 @@ const PIPE: u8 = 3;
 /// Bytes of a request.
 const REQUEST_LEN: usize = 10;
 
-/// Answers a request; none for one that is malformed.
+/// Answers a request. Returns `None` if the operation is unknown.
 pub(crate) async fn answer(guest: &mut Guest, request: [u8; REQUEST_LEN]) -> wasmtime::Result<Option<Vec<u8>>> {
     let number = |at| word(&request, at).unwrap_or(0) as i32;
     let (one, other) = (number(2), number(6));
@@ -35,7 +35,7 @@ pub(crate) async fn answer(guest: &mut Guest, request: [u8; REQUEST_LEN]) -> was
     Ok(Some(numbers.into_iter().flat_map(i32::to_le_bytes).collect()))
 }
 
-/// The request in these bytes, if they are one.
+/// Parses a request. Returns `None` for other bytes.
 pub(crate) fn parse(bytes: &[u8]) -> Option<[u8; REQUEST_LEN]> {
     bytes.try_into().ok().filter(|request: &[u8; REQUEST_LEN]| request[0] == MARK)
 }
@@ -64,7 +64,7 @@ async fn duplicate_to(guest: &mut Guest, from: i32, to: i32) -> wasmtime::Result
     match guest.descriptors.replace(to, file) {
         Ok(replaced) => {
             if let Some(replaced) = replaced {
-                // As natively, an error of the file that was there is lost.
+                // As natively, an error from closing the previous file is lost.
                 release(guest, replaced).await?;
             }
             Ok(Ok([to, 0]))

@@ -1,4 +1,4 @@
-//! What the interface tells of files that are served here.
+//! WASI's `filestat` and `fdstat` of files that codebox serves itself.
 
 use wiggle::GuestMemory;
 
@@ -7,16 +7,16 @@ use crate::guest::descriptors::table::{Kind, OpenFile, Stream};
 use crate::guest::errno;
 use crate::guest::memory::range;
 
-/// Bytes of the interface's `filestat` and `fdstat`.
+/// Bytes of WASI's `filestat` and `fdstat`.
 const FILESTAT_LEN: usize = 64;
 const FDSTAT_LEN: usize = 24;
 
-/// The interface's file types.
+/// WASI's file types.
 const UNKNOWN: u8 = 0;
 const CHARACTER_DEVICE: u8 = 2;
 const DIRECTORY: u8 = 3;
 
-/// The interface's rights, from which a C library tells how a file was opened.
+/// WASI's rights, from which a C library derives the access mode of a file.
 const FD_READ: u64 = 1 << 1;
 const FD_SEEK: u64 = 1 << 2;
 const FD_WRITE: u64 = 1 << 6;
@@ -24,10 +24,10 @@ const FD_READDIR: u64 = 1 << 14;
 const FD_FILESTAT_GET: u64 = 1 << 21;
 const POLL: u64 = 1 << 27;
 
-/// The number of the file system that devices are on.
+/// The device number of the file system that contains the devices.
 const DEVICES: u64 = 5;
 
-/// The type and identity of a file without content on a disk.
+/// The type and identity of a file that is not on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub file_type: u8,
@@ -49,13 +49,13 @@ pub(crate) fn directory_stat(directory: Directory) -> Stat {
 }
 
 impl OpenFile {
-    /// The type and identity of a file that is served here; none for one of the interface behind.
+    /// Returns the type and identity of a virtual file, or `None` for a file of `wasmtime-wasi`.
     pub(crate) fn stat(&self) -> Option<Stat> {
         match &self.kind {
             Kind::Wasi(_) => None,
             Kind::Device(device) => Some(device_stat(*device)),
             Kind::Directory(directory) => Some(directory_stat(*directory)),
-            // The interface has no type for pipes, and the streams may be anything.
+            // WASI has no type for pipes, and the streams may be of any type.
             Kind::Stream(stream) => {
                 let number = match stream {
                     Stream::Input => 16,
@@ -68,7 +68,7 @@ impl OpenFile {
         }
     }
 
-    /// The interface's `fdstat`; none for a file of the interface behind.
+    /// Returns WASI's `fdstat`, or `None` for a file of `wasmtime-wasi`.
     pub(crate) fn fdstat(&self) -> Option<[u8; FDSTAT_LEN]> {
         let stat = self.stat()?;
         let mut rights = FD_FILESTAT_GET | POLL;
@@ -77,7 +77,7 @@ impl OpenFile {
         } else {
             rights |= if self.reads { FD_READ } else { 0 } | if self.writes { FD_WRITE } else { 0 };
         }
-        // A C library takes a character device that cannot be sought for a terminal.
+        // A C library treats a character device without the right to seek as a terminal.
         if stat.file_type == CHARACTER_DEVICE {
             rights |= FD_SEEK;
         }

@@ -1,4 +1,4 @@
-//! Reading and writing: streams, devices and pipes are served here, and files go by quota.
+//! Reads and writes: codebox serves streams, devices and pipes itself, and writes to files count against the quota.
 
 use codebox_streams::WriteFailed;
 use wasmtime::{Caller, Linker};
@@ -11,13 +11,13 @@ use crate::guest::linker::WASI;
 use crate::guest::memory::{MAX_TRANSFER, Shortened, memory, range, split, too_many_vectors, vectors};
 use crate::guest::{Guest, errno};
 
-/// Ends a guest that goes on writing after its output limit.
+/// Error that ends a guest which keeps on writing after its output limit.
 #[derive(Debug, thiserror::Error)]
 #[error("the guest kept on writing after its output limit")]
 pub(crate) struct Flood;
 
-/// The file behind a descriptor, cloned so that the call may change the guest's state; or the error number, also for a list of
-/// more buffers than a system takes.
+/// Returns the open file of a descriptor, cloned so that the call may change the guest's state. Fails with an error
+/// number, also for a list with more buffers than a system accepts.
 fn file(caller: &Caller<'_, Guest>, fd: i32, buffers: i32) -> Result<std::sync::Arc<OpenFile>, i32> {
     if too_many_vectors(buffers) {
         return Err(errno::INVAL);
@@ -125,7 +125,7 @@ pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// What the system interface will write: it takes the first buffer that is not empty.
+/// Returns the number of bytes that `wasmtime-wasi` will write: it uses the first buffer that is not empty.
 fn first_len(memory: &GuestMemory<'_>, iovs: i32, count: i32) -> u64 {
     let GuestMemory::Unshared(bytes) = memory else { return 0 };
     let buffers = vectors(bytes, iovs, count).unwrap_or_default();
@@ -162,7 +162,7 @@ fn read_here(
     }
 }
 
-/// Writes to a device or a pipe, buffer after buffer.
+/// Writes to a device or a pipe, one buffer after the other.
 fn write_here(
     caller: &mut Caller<'_, Guest>,
     file: &OpenFile,

@@ -1,4 +1,4 @@
-//! The descriptors of a guest: numbers that lead to open files.
+//! The descriptor table of a guest: numbers and their open files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::guest::descriptors::pipe::{PipeEnd, pipe};
 use crate::guest::errno;
 use crate::mounts::ROOT_FD;
 
-/// Descriptors that a guest may have at one time whatever its limits, which bounds the memory that they take here.
+/// Maximum number of open descriptors, independent of the guest's limits. It bounds the host memory of the table.
 const MAX_OPEN: usize = 8192;
 
-/// Numbers that a guest may choose for descriptors end before this one.
+/// End of the descriptor numbers that a guest may choose, exclusive.
 const END_OF_NUMBERS: i32 = 1 << 20;
 
-/// Pipes that a guest may have at one time, which bounds the bytes in them.
+/// Maximum number of open pipes. It bounds the bytes in them.
 const MAX_PIPES: usize = 128;
 
-/// Numbers of pipes as files are greater; devices have those below.
+/// Inode numbers of pipes are greater than this number. Devices have lower numbers.
 const FIRST_PIPE: u64 = 1000;
 
-/// The descriptor flags of the interface that matter here.
+/// The descriptor flags of WASI that are supported here.
 pub(crate) const APPEND: u16 = 1;
 pub(crate) const NONBLOCK: u16 = 4;
 
@@ -33,7 +33,7 @@ pub(crate) enum Stream {
     Error,
 }
 
-/// An open file, as one of the system's; duplicates of a descriptor share it.
+/// An open file description, as in POSIX. Duplicates of a descriptor share it.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub kind: Kind,
@@ -45,7 +45,7 @@ pub(crate) struct OpenFile {
 /// The kinds of open files.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// A file or directory of a mount, by the descriptor of wasmtime's system interface.
+    /// A file or directory of a mount, with its descriptor of `wasmtime-wasi`.
     Wasi(i32),
     Stream(Stream),
     Device(Device),
@@ -54,7 +54,7 @@ pub(crate) enum Kind {
 }
 
 impl OpenFile {
-    /// An open file that can be read, written or both.
+    /// Creates an open file that can be read, written or both.
     pub(crate) fn new(kind: Kind, reads: bool, writes: bool) -> Arc<Self> {
         Arc::new(Self { kind, reads, writes, flags: AtomicU16::new(0) })
     }
@@ -67,13 +67,13 @@ impl OpenFile {
         self.flags.store(flags & (APPEND | NONBLOCK), Ordering::Relaxed);
     }
 
-    /// Returns true unless the guest asked for an error instead of a wait.
+    /// Returns true unless the guest has set the non-blocking flag.
     pub(crate) fn is_blocking(&self) -> bool {
         self.flags() & NONBLOCK == 0
     }
 }
 
-/// An open file under a number, and whether the number counts as opened by the guest.
+/// An open file of a descriptor. `counted` is true if the descriptor counts as opened by the guest.
 #[derive(Debug)]
 struct Entry {
     file: Arc<OpenFile>,
@@ -84,20 +84,20 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct DescriptorTable {
     entries: BTreeMap<i32, Entry>,
-    /// Pipes made so far.
+    /// Number of pipes created so far.
     pipes: u64,
 }
 
-/// A descriptor that was taken out of the table.
+/// A descriptor that was removed from the table.
 pub(crate) struct Removed {
-    /// The open file's descriptor of wasmtime's system interface, if this was the last reference to it.
+    /// The open file's descriptor of `wasmtime-wasi`, if this was the last reference to the file.
     pub to_close: Option<i32>,
-    /// Returns true if the number counted as opened by the guest.
+    /// True if the descriptor counted as opened by the guest.
     pub counted: bool,
 }
 
 impl DescriptorTable {
-    /// The three standard streams and the root directory, which a guest starts with.
+    /// Creates a guest's initial table: the three standard streams and the root directory.
     pub(crate) fn new() -> Self {
         let files = [
             (0, OpenFile::new(Kind::Stream(Stream::Input), true, false)),
@@ -108,20 +108,20 @@ impl DescriptorTable {
         Self { entries: files.into_iter().map(|(fd, file)| (fd, Entry { file, counted: false })).collect(), pipes: 0 }
     }
 
-    /// The open file under a number.
+    /// Returns the open file of a descriptor.
     ///
     /// # Errors
-    /// [`errno::BADF`] where there is none.
+    /// [`errno::BADF`] if the descriptor is not open.
     pub(crate) fn get(&self, fd: i32) -> Result<&Arc<OpenFile>, i32> {
         self.entries.get(&fd).map(|entry| &entry.file).ok_or(errno::BADF)
     }
 
-    /// The numbers in use, in their order.
+    /// Returns the numbers in use, in ascending order.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = i32> + '_ {
         self.entries.keys().copied()
     }
 
-    /// Returns true if a guest may neither close nor replace a descriptor: its C library finds all paths through it.
+    /// Returns true if a guest may neither close nor replace a descriptor: its C library resolves all paths through it.
     pub(crate) fn is_fixed(fd: i32) -> bool {
         fd == ROOT_FD
     }
@@ -131,7 +131,7 @@ impl DescriptorTable {
         self.entries.len() < MAX_OPEN
     }
 
-    /// Puts an open file under the lowest number that is free.
+    /// Adds an open file under the lowest free number.
     ///
     /// # Errors
     /// [`errno::MFILE`] if the table is full.
@@ -145,10 +145,10 @@ impl DescriptorTable {
         Ok(fd)
     }
 
-    /// Puts an open file under a number, in the place of what is there.
+    /// Adds an open file under a number and returns the file that it replaces.
     ///
     /// # Errors
-    /// [`errno::BADF`] for a number that no guest may choose, [`errno::MFILE`] if the table is full.
+    /// [`errno::BADF`] for a number that guests may not choose, [`errno::MFILE`] if the table is full.
     pub(crate) fn replace(&mut self, fd: i32, file: Arc<OpenFile>) -> Result<Option<Removed>, i32> {
         if !(0..END_OF_NUMBERS).contains(&fd) || Self::is_fixed(fd) {
             return Err(errno::BADF);
@@ -159,10 +159,10 @@ impl DescriptorTable {
         Ok(self.entries.insert(fd, Entry { file, counted: true }).map(Removed::from))
     }
 
-    /// Takes a descriptor out.
+    /// Removes a descriptor.
     ///
     /// # Errors
-    /// [`errno::BADF`] where there is none, or one that cannot be closed.
+    /// [`errno::BADF`] if the descriptor is not open or cannot be closed.
     pub(crate) fn remove(&mut self, fd: i32) -> Result<Removed, i32> {
         if Self::is_fixed(fd) {
             return Err(errno::BADF);
@@ -170,12 +170,12 @@ impl DescriptorTable {
         self.entries.remove(&fd).map(Removed::from).ok_or(errno::BADF)
     }
 
-    /// Makes a pipe and returns its ends' open files, the one to read from first.
+    /// Creates a pipe and returns the open files of its ends, the read end first.
     ///
     /// # Errors
-    /// [`errno::NFILE`] if the guest has too many.
+    /// [`errno::NFILE`] if the guest has too many pipes.
     pub(crate) fn make_pipe(&mut self) -> Result<[Arc<OpenFile>; 2], i32> {
-        // Each end is counted once for every duplicate, so fewer pipes are possible than ends: that is still a bound.
+        // Every duplicate of an end counts too, so the limit may be reached with fewer than `MAX_PIPES` pipes.
         let ends = self.entries.values().filter(|entry| matches!(entry.file.kind, Kind::Pipe(_))).count();
         if ends >= 2 * MAX_PIPES {
             return Err(errno::NFILE);

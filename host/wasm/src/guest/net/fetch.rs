@@ -1,6 +1,7 @@
-//! Whole exchanges of HTTP, for guests whose language has `fetch`: the host speaks it.
+//! HTTP exchanges for guests whose language has `fetch`: the host implements HTTP.
 //!
-//! They get on while the guest waits for one of them, and end with the guest: nothing is left to an executor.
+//! The exchanges make progress while the guest waits for one of them, and end with the guest: none is spawned on an
+//! executor.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -26,16 +27,16 @@ use super::request::{FetchOp, ROOM};
 use body::Giver;
 use idle::Idle;
 
-/// Exchanges that a guest may have at once.
+/// Maximum number of concurrent exchanges of a guest.
 const MAX_FETCHES: usize = 64;
 
-/// Pieces of an answer that wait for the guest.
+/// Maximum number of pieces of a response that are buffered for the guest.
 const PIECES: usize = 4;
 
-/// Bytes of bodies that come whole, of all exchanges together, that the host holds at most.
+/// Maximum bytes of complete request bodies that the host holds for all exchanges together.
 const MOST_WHOLE: usize = 16 << 20;
 
-/// How long one that comes whole waits for the others to be sent.
+/// Maximum time that a complete body waits until enough of the others is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The exchanges of one guest.
@@ -43,28 +44,28 @@ pub(super) struct Fetches {
     reach: Arc<Reach>,
     running: BTreeMap<u32, Fetch>,
     last: u32,
-    /// Room for bodies that come whole.
+    /// Permits for the bytes of complete bodies.
     room: Arc<Semaphore>,
-    /// The exchanges' own part, and their connections'.
+    /// The futures of the exchanges and of their connections.
     work: FuturesUnordered<Work>,
     more_work: mpsc::UnboundedReceiver<Work>,
 }
 
-/// Something that gets on while the guest waits.
+/// A future that makes progress while the guest waits.
 pub(super) type Work = BoxFuture<'static, ()>;
 
-/// How exchanges reach a server.
+/// The parts that exchanges need to reach a server.
 pub(super) struct Reach {
     pub egress: Egress,
     idle: Idle,
-    /// Takes what a connection has to do beside its exchanges.
+    /// Queue for the futures that drive connections.
     pub work: mpsc::UnboundedSender<Work>,
 }
 
-/// An exchange, as the guest's side sees it. Dropping it gives it up.
+/// An exchange from the guest's side. Dropping it aborts the exchange.
 struct Fetch {
     events: mpsc::Receiver<Event>,
-    /// Taken from the events and not told yet.
+    /// An event that was received and is not passed to the guest yet.
     next: Option<Event>,
     body: Option<Giver>,
     abort: AbortHandle,
@@ -76,7 +77,7 @@ impl Drop for Fetch {
     }
 }
 
-/// What an exchange has to tell.
+/// An event of an exchange.
 pub(super) enum Event {
     Head(ResponseHead),
     Data(Bytes),
@@ -84,24 +85,24 @@ pub(super) enum Event {
     Failed(Reply),
 }
 
-/// What a guest asks of a server.
+/// A request of a guest to a server, without its body.
 #[derive(Deserialize)]
 pub(super) struct RequestHead {
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, String)>,
-    /// Whether the body comes later, piece by piece.
+    /// True if the body follows in pieces.
     pub streams: bool,
-    /// Its length, where that is known before.
+    /// The length of the body, if it is known in advance.
     pub length: Option<u64>,
 }
 
-/// What a server answers before its body.
+/// A server's response, without its body.
 #[derive(Serialize)]
 pub(super) struct ResponseHead {
     pub status: u16,
     pub text: String,
-    /// As they came; bytes that are no text are taken as Latin-1.
+    /// The headers in the order received. Bytes outside of ASCII are read as Latin-1.
     pub headers: Vec<(String, String)>,
 }
 
@@ -135,7 +136,7 @@ impl Fetches {
         }
     }
 
-    /// Does what can be done without waiting.
+    /// Polls the exchanges once, without waiting.
     async fn get_on(&mut self) {
         std::future::poll_fn(|cx| {
             self.poll_work(cx);
@@ -151,7 +152,7 @@ impl Fetches {
             }
             match self.work.poll_next_unpin(cx) {
                 Poll::Ready(Some(())) => {}
-                // What it has just begun has to be polled too.
+                // New work that the poll has just queued has to be polled too.
                 Poll::Ready(None) | Poll::Pending if self.more_work.is_empty() => return,
                 Poll::Ready(None) | Poll::Pending => {}
             }
@@ -188,7 +189,7 @@ impl Fetches {
         Reply::Done(handle.to_le_bytes().to_vec())
     }
 
-    /// A body that came whole, once there is room for it beside the others.
+    /// Copies a complete body, once there is space for it beside the others.
     async fn whole(&mut self, body: &[u8]) -> Result<Bytes, Reply> {
         if body.is_empty() {
             return Ok(Bytes::new());
@@ -208,7 +209,7 @@ impl Fetches {
         }
     }
 
-    /// Takes a piece of a body; it has to be given again where there is no room for all of it.
+    /// Accepts a piece of a body. The guest has to send the piece again if there is no space for all of it.
     fn body(&mut self, handle: u32, last: u32, bytes: &[u8]) -> Reply {
         let Some(fetch) = self.running.get_mut(&handle) else { return Reply::closed() };
         let Some(giver) = &mut fetch.body else { return Reply::closed() };
@@ -257,8 +258,8 @@ impl Fetches {
         }
     }
 
-    /// Waits until one of these exchanges has something to tell or, where that is what is wished, takes more of its body;
-    /// tells which do.
+    /// Waits until one of these exchanges has an event or, if the wish has the flag `ROOM`, accepts more of its body.
+    /// Returns the wishes that are ready.
     async fn wait(&mut self, wishes: &[u8]) -> Reply {
         if wishes.len() / 4 > 2 * MAX_FETCHES {
             return Reply::closed();
@@ -269,7 +270,7 @@ impl Fetches {
             for wish in wishes.chunks_exact(4) {
                 let word = wish.try_into().map_or(0, u32::from_le_bytes);
                 let polled = match self.running.get_mut(&(word & !ROOM)) {
-                    // That it is gone is told to whoever asks.
+                    // The next request for the exchange reports that it does not exist any more.
                     None => Poll::Ready(()),
                     Some(fetch) if word & ROOM == 0 => fetch.poll_next(cx),
                     Some(fetch) => fetch.poll_room(cx),
@@ -293,7 +294,7 @@ impl Fetch {
         Poll::Ready(())
     }
 
-    /// Ready once there is room for more of its body.
+    /// Returns ready once there is space for more of the exchange's body.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.body.as_mut().map_or(Poll::Ready(()), |giver| giver.poll_room(cx))
     }

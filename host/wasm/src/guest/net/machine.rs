@@ -1,23 +1,24 @@
-//! TLS apart from a connection, as a guest turns it.
+//! TLS without a connection: the guest transfers the encrypted bytes itself.
 
 use codebox_egress::{TlsMachine, Turned};
 
 use super::reply::Reply;
 use super::tls::GotTls;
 
-/// Bytes that one turn takes at most, in both directions together; what comes of it is little more.
+/// Maximum bytes of one step, in both directions together. The answer is only slightly longer.
 const MOST: usize = 256 << 10;
 
-/// The bit of a number of bytes that says that they are the last.
+/// Flag in a number of bytes: they are the last bytes to send.
 const END: u32 = 1 << 31;
 
-/// The other side has ended what it says.
+/// Status: the other side has ended its data.
 const HAS_ENDED: u8 = 1;
 
-/// Turns it: the first bytes, so many, are what is said, and the others what has come.
+/// Advances the machine by one step. The first `number` bytes are plaintext to send, and the others are ciphertext that
+/// was received.
 ///
-/// The answer is a byte of what holds now, the lengths of what was heard and of what was agreed on, these two, and what is
-/// to be sent.
+/// The answer is a status byte, the lengths of the received plaintext and of the negotiated parameters, these two, and
+/// the ciphertext to send.
 pub(super) fn turn(machine: &mut TlsMachine, number: u32, bytes: &[u8]) -> Reply {
     if bytes.len() > MOST {
         return Reply::failed("other", "EMSGSIZE", "that is too much for one turn of TLS");

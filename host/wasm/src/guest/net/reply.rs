@@ -4,22 +4,22 @@ use codebox_core::Refusal;
 use codebox_egress::EgressError;
 use serde::Serialize;
 
-/// What a request is answered with.
+/// The reply to a network request.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// It was done, and there is nothing to say.
+    /// Success without a result.
     Nothing,
-    /// What was asked for.
+    /// Success with a result.
     Done(Vec<u8>),
-    /// It was not done in time.
+    /// The time limit of the request was reached.
     Late,
-    /// Why it was not done, as JSON.
+    /// The reason for a failure, as JSON.
     Failed(Vec<u8>),
 }
 
 #[derive(Serialize)]
 struct Failure<'a> {
-    /// What kind of error the guest makes of it.
+    /// The kind of error, from which the guest makes its exception.
     kind: &'a str,
     /// The name of the system's error.
     errno: &'a str,
@@ -31,25 +31,25 @@ impl Reply {
         Self::Failed(serde_json::to_vec(&Failure { kind, errno, text }).unwrap_or_default())
     }
 
-    /// There is no such connection.
+    /// Returns the failure for a handle that does not exist.
     pub(super) fn closed() -> Self {
         Self::failed("other", "EBADF", "Bad file descriptor")
     }
 
-    /// A host that was named is not granted.
+    /// Returns the failure for a host that is not granted.
     pub(super) fn denied(refusal: &Refusal) -> Self {
         Self::failed("denied", "EACCES", &refusal.to_string())
     }
 
-    /// The host trusts nobody, so that there is no TLS.
+    /// Returns the failure of TLS on a host without trusted root certificates.
     pub(super) fn no_roots() -> Self {
         Self::failed("tls", "EPROTO", "the host has no certificates to trust")
     }
 
-    /// Why a connection was not made, or its TLS was not.
+    /// Converts a failure to connect or to start TLS.
     pub(super) fn of_egress(error: &EgressError) -> Self {
         match error {
-            // What a granted name led to is not for the guest to know.
+            // The address of a granted name is not disclosed to the guest.
             EgressError::Refused(refusal) if refusal.address().is_some() => {
                 Self::failed("denied", "EACCES", &format!("cannot connect: {}", refusal.reason))
             }
@@ -68,13 +68,13 @@ impl Reply {
         }
     }
 
-    /// An error of an open connection.
+    /// Converts an I/O error of an open connection.
     pub(super) fn of_io(error: &io::Error) -> Self {
         let (errno, text) = named(error);
         Self::failed("io", errno, text)
     }
 
-    /// The answer as the guest reads it.
+    /// Encodes the reply for the guest.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         let with = |kind: u8, mut bytes: Vec<u8>| {
             bytes.insert(0, kind);
@@ -89,7 +89,7 @@ impl Reply {
     }
 }
 
-/// The name and the words of a system's error.
+/// Returns the name and the message of an I/O error.
 pub(super) fn named(error: &io::Error) -> (&'static str, &'static str) {
     use io::ErrorKind as Kind;
     match error.kind() {

@@ -1,69 +1,69 @@
 use std::time::Duration;
 
-/// The first byte of a request for the network; the other requests are JSON.
+/// The first byte of a network request. Other requests begin with another byte.
 pub(crate) const MARK: u8 = 1;
 
 /// Bytes of the head: the mark, the operation, a handle and two numbers.
 const HEAD: usize = 14;
 
-/// Stands beside a number for the wish to send more.
+/// Flag beside a handle in a poll: wait until more bytes can be sent.
 pub(super) const ROOM: u32 = 1 << 31;
 
-/// Stands for no bound on the time.
+/// Value for no time limit.
 const FOREVER: u32 = u32::MAX;
 
-/// What is asked for.
+/// The operation of a network request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
-    /// A connection to the host that follows, on the port that is the number.
+    /// A connection to the host in `bytes`, on the port in `number`.
     Open,
-    /// TLS on a connection.
+    /// TLS on an open connection.
     Tls,
-    /// Sends as many of the bytes that follow as can go in the time.
+    /// The transmission of as many of the bytes as possible within the time limit.
     Send,
-    /// At most this number of bytes, as soon as there are some.
+    /// At most `number` received bytes, as soon as some are available.
     Receive,
     Close,
-    /// The end of what is sent.
+    /// The end of the transmitted data.
     Shutdown,
-    /// Which of the handles that follow can be read or, where that is the wish, written to.
+    /// The handles among those in `bytes` that can be read or, with the flag [`ROOM`], written to.
     Poll,
-    /// TLS apart from a connection.
+    /// TLS without a connection.
     Machine,
-    /// One turn of that: what is said, of which the number is the length, then what has come.
+    /// One step of TLS without a connection: `number` bytes of plaintext to send, then the received ciphertext.
     Turn,
-    /// Something about a whole exchange.
+    /// An operation on an HTTP exchange.
     Fetch(FetchOp),
 }
 
-/// What is asked about an exchange of HTTP.
+/// An operation on an HTTP exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FetchOp {
-    /// Begins one; the number is the length of the head that follows, and the rest is the body.
+    /// A new exchange: `number` is the length of the head in `bytes`, and the rest is the body.
     Start,
-    /// More of its body; the number is 1 with the last of it.
+    /// A piece of the request's body. `number` is 1 with the last piece.
     Body,
-    /// What came of it next.
+    /// The next event of the exchange.
     Next,
-    /// Gives it up.
+    /// The cancellation of the exchange.
     Abort,
-    /// Which exchanges have something to tell.
+    /// The exchanges among those in `bytes` that have an event or, with the flag [`ROOM`], accept more of the body.
     Wait,
 }
 
-/// A request, taken apart.
+/// A parsed network request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub op: Op,
     pub handle: u32,
     pub number: u32,
-    /// How long it may take; nothing for as long as the job may.
+    /// The time limit, or `None` if only the job's limits apply.
     pub wait: Option<Duration>,
     pub bytes: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// Nothing if it is no request.
+    /// Parses a request. Returns `None` if it is malformed.
     pub(super) fn parse(request: &'a [u8]) -> Option<Self> {
         let (head, bytes) = request.split_at_checked(HEAD)?;
         let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));

@@ -1,4 +1,4 @@
-//! One connection of a guest's.
+//! One connection of a guest.
 
 use std::io;
 use std::mem;
@@ -12,24 +12,25 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use super::reply::Reply;
 use super::{MAX_ANSWER, in_time};
 
-/// Bytes read ahead of a guest at first: most answers are no longer, and wiping room for more takes longer than they do.
+/// Size of the first read-ahead buffer: most answers fit into it, and zeroing a larger buffer takes longer than the
+/// read.
 const FIRST_AHEAD: usize = 8 << 10;
 
-/// Bytes read ahead of it at once after that.
+/// Size of the read-ahead buffer after the first read.
 const READ_AHEAD: usize = 64 << 10;
 
-/// How long an answer may take that is not slept over: being woken up takes about as long.
+/// Maximum time to busy-wait for an answer: waking up from sleep takes about as long.
 const AT_ONCE: Duration = Duration::from_micros(100);
 
-/// The bit of a number of bytes that says that they are to stay where they are.
+/// Flag in a number of bytes: the bytes stay in the buffer.
 const PEEK: u32 = 1 << 31;
 
 pub(super) struct Socket {
     stream: Stream,
     ahead: Ahead,
     end: End,
-    /// Bytes that TLS has sealed and the system has not all taken. The guest was not told that they went: it sends them
-    /// again, as OpenSSL has it, and what it is told then is that.
+    /// Number of bytes that TLS has encrypted and the system has not completely accepted. The guest has not received
+    /// their count. It has to send the same bytes again, as with OpenSSL, and then receives the count.
     owed: usize,
     host: String,
     port: u16,
@@ -40,7 +41,7 @@ enum Stream {
     Tls(Box<TlsConnection>),
 }
 
-/// What was read and not handed over.
+/// Bytes that were read and are not passed to the guest yet.
 #[derive(Default)]
 struct Ahead {
     room: Vec<u8>,
@@ -53,7 +54,7 @@ impl Ahead {
         &self.room[self.from..self.to]
     }
 
-    /// Room to read into, once all is handed over.
+    /// Returns the buffer for the next read. The previous bytes have to be consumed before.
     fn room(&mut self) -> ReadBuf<'_> {
         (self.from, self.to) = (0, 0);
         self.room.resize(if self.room.is_empty() { FIRST_AHEAD } else { READ_AHEAD }, 0);
@@ -61,11 +62,11 @@ impl Ahead {
     }
 }
 
-/// How reading ended.
+/// The end of reading.
 enum End {
     NotYet,
     Whole,
-    /// With an error, which is told once what was read before is handed over.
+    /// An error, which is reported once, after the bytes that were read before it.
     Failed(Option<io::Error>),
 }
 
@@ -74,7 +75,7 @@ impl Socket {
         Self { stream: Stream::Plain(connection), ahead: Ahead::default(), end: End::NotYet, owed: 0, host, port }
     }
 
-    /// What was connected to.
+    /// Returns the host and the port of the connection.
     pub(super) fn place(&self) -> (&str, u16) {
         (&self.host, self.port)
     }
@@ -97,8 +98,8 @@ impl Socket {
         Ok((Self { stream: Stream::Tls(Box::new(stream)), ahead, end, owed, host, port }, facts))
     }
 
-    /// Sends all of these, or as many as go at once where it is not to wait for as long as that takes. The answer is
-    /// nothing if that is all of them, and otherwise how many; the others were not taken.
+    /// Sends all of these bytes or, if there is a time limit, as many as can be sent at once. The reply is
+    /// [`Reply::Nothing`] if all bytes were sent, and otherwise their count. The remaining bytes were not accepted.
     pub(super) async fn send(&mut self, bytes: &[u8], wait: Option<Duration>) -> Reply {
         if self.owed > bytes.len() {
             return Reply::failed("tls", "EPROTO", "bad write retry: what could not be sent has to be sent first");
@@ -107,7 +108,7 @@ impl Socket {
         let sending = async {
             while sent < bytes.len() {
                 sent += std::future::poll_fn(|cx| self.poll_send(cx, &bytes[sent..])).await?;
-                // Whoever does not wait for all of it is told at once what has gone: nothing is owed beside it.
+                // With a time limit, the count is returned at once, so that no other bytes are owed.
                 if wait.is_some() {
                     break;
                 }
@@ -122,7 +123,7 @@ impl Socket {
         }
     }
 
-    /// Sends some of these; ready once as many are with the system.
+    /// Sends some of these bytes. Ready with their count once the system has accepted them.
     fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.owed == 0 {
             self.owed = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
@@ -134,7 +135,7 @@ impl Socket {
         Poll::Ready(Ok(mem::take(&mut self.owed)))
     }
 
-    /// Ready once more can be sent, or that fails.
+    /// Returns ready once more bytes can be sent or sending fails.
     pub(super) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.owed > 0 && ready!(Pin::new(&mut self.stream).poll_flush(cx)).is_err() {
             return Poll::Ready(());
@@ -171,7 +172,7 @@ impl Socket {
         Reply::Done(given)
     }
 
-    /// Looks out for an answer that comes at once, without going to sleep over it.
+    /// Busy-waits for an answer that arrives at once, without putting the thread to sleep.
     pub(super) fn look_out(&self) {
         if let (Stream::Plain(connection), true, End::NotYet) = (&self.stream, self.ahead.bytes().is_empty(), &self.end)
         {
@@ -179,13 +180,13 @@ impl Socket {
         }
     }
 
-    /// Reads ahead; ready once there is something to hand over, be it the end.
+    /// Reads ahead. Ready once there are bytes or the end of reading.
     pub(super) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.ahead.bytes().is_empty() || !matches!(self.end, End::NotYet) {
             return Poll::Ready(());
         }
         if self.owed > 0 {
-            // The other side may have to hear that before it speaks; that it fails is for reading, or the next send, to tell.
+            // The other side may need these bytes before it answers. The read below or the next send reports a failure.
             let _flushed = Pin::new(&mut self.stream).poll_flush(cx);
         }
         let mut room = self.ahead.room();
@@ -197,7 +198,8 @@ impl Socket {
                 End::NotYet
             }
             Ok(()) => End::Whole,
-            // The other side may leave without a word of TLS; what came before is whole by itself, or its framing tells.
+            // The other side may close the connection without a TLS close notification. The framing of the data, if
+            // there is any, shows that data is missing.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => End::Whole,
             Err(error) => End::Failed(Some(error)),
         };
@@ -205,7 +207,7 @@ impl Socket {
     }
 }
 
-/// TLS on a connection that is not fit for it.
+/// Returns the error for a connection on which TLS cannot start.
 fn unfit(name: &str, why: &str) -> EgressError {
     EgressError::Tls { host: name.to_owned(), source: io::Error::other(why) }
 }

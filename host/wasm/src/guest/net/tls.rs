@@ -1,11 +1,11 @@
-//! What a guest and its host tell each other of TLS.
+//! The TLS parameters in the messages between a guest and the host.
 
 use codebox_egress::{TlsFacts, TlsVersions};
 use serde::{Deserialize, Serialize};
 
 use super::reply::Reply;
 
-/// The TLS that a guest wants.
+/// The TLS parameters that a guest requests.
 #[derive(Deserialize)]
 pub(super) struct WantedTls<'a> {
     pub name: String,
@@ -15,7 +15,7 @@ pub(super) struct WantedTls<'a> {
     pub versions: WantedVersions,
 }
 
-/// The versions of TLS that it accepts.
+/// The versions of TLS that a guest accepts.
 #[derive(Clone, Copy, Default, Deserialize)]
 pub(super) enum WantedVersions {
     #[default]
@@ -37,13 +37,13 @@ impl From<WantedVersions> for TlsVersions {
     }
 }
 
-/// The TLS that it got.
+/// The negotiated TLS parameters.
 #[derive(Serialize)]
 pub(super) struct GotTls {
     version: &'static str,
     cipher: &'static str,
     alpn: Option<String>,
-    /// The other side's certificate, in hexadecimal digits.
+    /// The other side's certificate, in hexadecimal.
     certificate: String,
 }
 
@@ -65,7 +65,7 @@ impl GotTls {
         }
     }
 
-    /// As the guest reads it.
+    /// Encodes the parameters for the guest.
     pub(super) fn told(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }

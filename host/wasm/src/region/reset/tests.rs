@@ -16,11 +16,11 @@ fn region() -> Region {
     Region::map(Arc::new(image)).expect("address space")
 }
 
-/// A job that writes one byte into each of these pages.
+/// Runs a job that writes one byte into each of these pages.
 fn job(region: &mut Region, pages: &[usize]) {
     region.lend();
     for page in pages {
-        // SAFETY: the page is within the image, and nothing else uses the region.
+        // SAFETY: the page is within the image, and the region has no other user.
         let bytes = unsafe { region.space.bytes_mut(page * PAGE..page * PAGE + PAGE) };
         bytes[page % PAGE] = !bytes[page % PAGE];
     }
@@ -77,7 +77,7 @@ fn many_unchanged_private_pages_are_given_back() {
     let mut region = region();
     let everything: Vec<usize> = (0..PAGES).collect();
     job(&mut region, &everything);
-    // Too few to count as many: they are kept.
+    // Too few pages to count as many: they are kept.
     for _ in 0..=PATIENCE {
         job(&mut region, &[0]);
     }
@@ -96,10 +96,10 @@ fn a_reset_that_missed_a_page_is_found_by_its_verification() {
         let mut region = region();
         let pool = RegionPool::new(region.image().clone(), 1, Arc::clone(&verification));
         job(&mut region, &[1, 2]);
-        // As if a page had become private without a page fault: what the mode is there to find.
+        // Simulates a page that became private without a page fault, which the verification has to find.
         region.history.private = Some(Vec::new());
         region.lend();
-        // SAFETY: as in `job`; the page is private already, so that no fault tells of the write.
+        // SAFETY: as in `job`. The page is private already, so the write causes no page fault.
         let page = unsafe { region.space.bytes_mut(PAGE..PAGE + 1) };
         page[0] ^= 0xff;
         region.history.faults = page_faults();

@@ -1,6 +1,6 @@
-//! The body of a request: what the guest gives of it, and what the exchange takes.
+//! The body of a request: the guest's end that fills it, and the exchange's end that sends it.
 //!
-//! The host holds no more of one than there is room for. What was given counts until the last of it was sent.
+//! The host limits the bytes that it holds of each body. A byte counts until the last byte of its piece is sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,42 +13,42 @@ use futures_util::future::BoxFuture;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Bytes of one body that are on their way at most.
+/// Maximum bytes of one body that are not sent yet.
 const MOST: usize = 256 << 10;
 
-/// Bytes that go at once at most; HTTP copies what it is given.
+/// Maximum bytes of one frame; the HTTP client copies each frame.
 const PIECE: usize = 64 << 10;
 
-/// What the shortest piece takes of the room.
+/// Minimum bytes that a piece counts, however short it is.
 const LEAST: usize = 4 << 10;
 
 pub(super) enum RequestBody {
-    /// What was not sent of it yet.
+    /// A complete body: the bytes that are not sent yet.
     Whole(Bytes),
-    /// As it comes from the guest.
+    /// A body that the guest sends in pieces.
     Pieces {
         pieces: mpsc::UnboundedReceiver<Bytes>,
-        /// Bytes that are still to come, if it is known how many.
+        /// Number of bytes still to come, if it is known.
         left: Option<u64>,
     },
 }
 
-/// The guest's end of a body that comes piece by piece.
+/// The guest's end of a body that is sent in pieces.
 pub(super) struct Giver {
     pieces: mpsc::UnboundedSender<Bytes>,
     room: Arc<Semaphore>,
     next: Option<Next>,
-    /// How much was taken of what has to be given again, since not all of it was.
+    /// Number of bytes already accepted of a buffer that the guest has to send again.
     taken: usize,
 }
 
-/// Room for the next piece, which the guest waits for.
+/// Space for the next piece, which the guest waits for.
 enum Next {
     Awaited(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
     There(OwnedSemaphorePermit),
 }
 
-/// Bytes, and the room that they take.
+/// Bytes, and the permit for the space that they take.
 struct Held(Vec<u8>, OwnedSemaphorePermit);
 
 impl AsRef<[u8]> for Held {
@@ -58,7 +58,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// A copy of these bytes, which gives its room back when the last part of it is gone.
+/// Copies the bytes. The permit is released when the last part of the copy is dropped.
 pub(super) fn held(bytes: &[u8], room: OwnedSemaphorePermit) -> Bytes {
     Bytes::from_owner(Held(bytes.to_vec(), room))
 }
@@ -69,14 +69,14 @@ impl Giver {
         (Self { pieces, room: Arc::new(Semaphore::new(MOST)), next: None, taken: 0 }, taken)
     }
 
-    /// Takes these bytes, if there is room for all of them. Otherwise they have to be given again, and what was taken of
-    /// them is not taken twice.
+    /// Accepts these bytes and returns true if there is space for all of them. Otherwise the caller has to pass the
+    /// same bytes again, and the part that was already accepted is skipped.
     pub(super) fn give(&mut self, bytes: &[u8]) -> bool {
         while let Some(rest) = bytes.get(self.taken..).filter(|rest| !rest.is_empty()) {
             let piece = &rest[..rest.len().min(PIECE)];
             let Some(room) = self.room_for(piece.len()) else { return false };
             self.taken += piece.len();
-            // The server has answered without it, or the exchange has failed: that is told of as its next event.
+            // The send fails if the server has answered early or the exchange has failed: the next event reports it.
             let _taken = self.pieces.send(held(piece, room));
         }
         self.taken = 0;
@@ -96,7 +96,7 @@ impl Giver {
             },
             None => None,
         };
-        // Whoever gives something else now than before has waited for other room.
+        // The permit is for a different size if the guest now sends other bytes than before.
         if let Some(room) = there.filter(|room| room.num_permits() == wanted) {
             return Some(room);
         }
@@ -109,7 +109,7 @@ impl Giver {
         room
     }
 
-    /// Ready once there is room for more.
+    /// Returns ready once there is space for more bytes.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(Next::Awaited(room)) = &mut self.next {
             self.next = ready!(room.as_mut().poll(cx)).map(Next::There);

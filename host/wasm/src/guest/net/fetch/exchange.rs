@@ -1,4 +1,4 @@
-//! One exchange: a connection, a request, its answer.
+//! One exchange: a connection, a request and its response.
 
 use std::error::Error as _;
 use std::io;
@@ -20,7 +20,7 @@ use super::idle::Place;
 use super::{Event, Reach, RequestHead, ResponseHead};
 use crate::guest::net::reply::Reply;
 
-/// Headers that say how the connection is used, which is the host's to say.
+/// Headers that control the connection, which only the host sets.
 const OWN: [&str; 8] = [
     "connection",
     "content-length",
@@ -32,27 +32,27 @@ const OWN: [&str; 8] = [
     "upgrade",
 ];
 
-/// What is said to a server first.
+/// The protocol that is offered during the TLS handshake.
 const ALPN: &str = "http/1.1";
 
-/// Bytes of an answer's head, and of what waits in either direction, at most.
+/// Maximum bytes of a response's head and of each direction's buffer.
 const MOST_BUFFERED: usize = 64 << 10;
 
-/// Bytes of the longest body that goes over a connection that was used before: where that is closed just then, it is sent
-/// again, and so it is held until there is an answer.
+/// Maximum bytes of a body that is sent over a reused connection. If the server has just closed that connection, the
+/// body is sent again, so it is held until the response arrives.
 const SENT_TWICE: usize = 64 << 10;
 
-/// Most headers of an answer, of which there are seldom more than a hundred.
+/// Maximum number of headers of a response, which seldom has more than a hundred.
 const MOST_HEADERS: usize = 2000;
 
-/// Makes an exchange and tells what comes of it.
+/// Runs an exchange and sends its events.
 pub(super) async fn run(
     reach: Arc<Reach>,
     head: RequestHead,
     (whole, pieces): (Bytes, Option<mpsc::UnboundedReceiver<Bytes>>),
     tell: mpsc::Sender<Event>,
 ) {
-    // Whoever does not listen any more has given the exchange up.
+    // The receiver is dropped if the guest has aborted the exchange.
     let _heard = match exchange(&reach, &head, (whole, pieces), &tell).await {
         Ok(()) => tell.send(Event::End).await,
         Err(reply) => tell.send(Event::Failed(reply)).await,
@@ -71,7 +71,7 @@ async fn exchange(
     let answered = match kept {
         Some(mut sender) => match sender.send_request(request(RequestBody::Whole(whole.clone()))?).await {
             Ok(response) => Some((sender, response)),
-            // Its other side closed it just then: without having looked at the request, or perhaps not.
+            // The server closed the connection just then, before or possibly after it read the request.
             Err(error) if error.is_canceled() || (error.is_incomplete_message() && is_harmless(&head.method)) => None,
             Err(error) => return Err(failure(&error)),
         },
@@ -96,7 +96,7 @@ async fn exchange(
     Ok(())
 }
 
-/// Tells the answer, piece by piece, as fast as the guest takes it.
+/// Sends the response's events, piece by piece, as fast as the guest receives them.
 async fn receive(response: Response<Incoming>, tell: &mpsc::Sender<Event>) -> Result<(), Reply> {
     let (parts, mut body) = response.into_parts();
     let text = |value: &HeaderValue| match value.to_str() {
@@ -136,7 +136,7 @@ async fn connect(reach: &Reach, place: &Place) -> Result<SendRequest<RequestBody
     spoken(reach, connection).await
 }
 
-/// Begins HTTP on a connection.
+/// Starts HTTP on a connection.
 async fn spoken(
     reach: &Reach,
     connection: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -145,19 +145,19 @@ async fn spoken(
     http.max_buf_size(MOST_BUFFERED).max_headers(MOST_HEADERS);
     let (sender, driver) = http.handshake(TokioIo::new(connection)).await.map_err(|error| failure(&error))?;
     let driven = async {
-        // Its errors are those of the exchanges on it.
+        // The exchanges on the connection report its errors.
         let _ended = driver.await;
     };
     let _taken = reach.work.send(Box::pin(driven));
     Ok(sender)
 }
 
-/// Whether a request may be made twice.
+/// Returns true if a request with this method may be sent twice.
 fn is_harmless(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS")
 }
 
-/// Where a URL leads, and what is asked for there.
+/// Splits a URL into the server and the request target.
 fn place(url: &str) -> Result<(Place, Uri), Reply> {
     let malformed = || Reply::failed("other", "EINVAL", "the URL is malformed");
     let uri: Uri = url.parse().map_err(|_| malformed())?;
@@ -186,7 +186,7 @@ fn made(head: &RequestHead, target: &Uri, place: &Place, body: RequestBody) -> R
             continue;
         }
         let name: HeaderName = name.parse().map_err(|_| malformed("header"))?;
-        // What JavaScript keeps as one unit of a string is one byte of a header.
+        // JavaScript represents each byte of a header as one code unit of a string.
         let value: Option<Vec<u8>> = value.chars().map(|unit| u8::try_from(unit).ok()).collect();
         let value = value.and_then(|value| HeaderValue::from_bytes(&value).ok()).ok_or_else(|| malformed("header"))?;
         headers.append(name, value);
@@ -201,16 +201,16 @@ fn made(head: &RequestHead, target: &Uri, place: &Place, body: RequestBody) -> R
     Ok(request)
 }
 
-/// What an error of HTTP comes of, where that is known.
+/// Converts an error of the HTTP client to a reply, with the cause if it is known.
 fn failure(error: &hyper::Error) -> Reply {
     let closed = || Reply::failed("closed", "ECONNRESET", "other side closed");
     let mut source = error.source();
     while let Some(inner) = source {
         if let Some(error) = inner.downcast_ref::<io::Error>() {
             return match error.kind() {
-                // A body that ends before its end.
+                // The connection was closed before the end of the body.
                 io::ErrorKind::UnexpectedEof => closed(),
-                // hyper's words for one whose chunks are none.
+                // The kinds that hyper uses for a body with malformed chunks.
                 io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
                     Reply::failed("protocol", "EPROTO", &error.to_string())
                 }

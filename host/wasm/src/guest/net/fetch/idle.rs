@@ -1,4 +1,4 @@
-//! Connections between exchanges.
+//! Idle connections, kept between exchanges.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -7,27 +7,27 @@ use hyper::client::conn::http1::SendRequest;
 
 use super::body::RequestBody;
 
-/// Connections to one place that are kept.
+/// Maximum number of idle connections to one server.
 const MOST: usize = 8;
 
-/// Connections that are kept in all.
+/// Maximum number of idle connections in total.
 const MOST_IN_ALL: usize = 64;
 
-/// Where a connection leads.
+/// The server of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub tls: bool,
-    /// In small letters.
+    /// The host name or address in lower case.
     pub host: String,
     pub port: u16,
 }
 
-/// Open connections that a further exchange can use, in the order in which they were last used.
+/// Open connections for further exchanges, in the order of their last use.
 #[derive(Default)]
 pub(super) struct Idle(Mutex<VecDeque<(Place, SendRequest<RequestBody>)>>);
 
 impl Idle {
-    /// One to this place that was not closed since.
+    /// Removes and returns a connection to this server that is still open.
     pub(super) fn take(&self, place: &Place) -> Option<SendRequest<RequestBody>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(at) = kept.iter().rposition(|(other, _)| other == place) {
@@ -40,7 +40,7 @@ impl Idle {
         None
     }
 
-    /// Keeps one; where there are too many, the one that was used the longest ago is closed.
+    /// Keeps a connection. If there are too many, the connection that was used the longest ago is closed.
     pub(super) fn put(&self, place: Place, connection: SendRequest<RequestBody>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(_, connection)| !connection.is_closed());
