@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use codebox_packages::{ConfigFiles, IndexSettings, Pin, Progress, fetch_wheel, unpack_wheel};
 
-/// A line for every tenth of the way.
+/// Progress output with one line for each tenth of the transfer.
 #[derive(Default)]
 struct Lines {
     total: AtomicU64,

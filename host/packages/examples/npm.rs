@@ -1,4 +1,4 @@
-//! Puts packages of npm together below a directory and lists them: `npm DIRECTORY SPEC...`.
+//! Installs npm packages below a directory and lists them: `npm DIRECTORY SPEC...`.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,31 +1,33 @@
-//! How large the conditions of requirements may be: reading one takes a stack as deep as its parentheses, and time and memory
-//! that double with each pair of terms in it.
+//! Limits on the size of requirements' conditions: parsing one takes a stack as deep as its parentheses, and time and
+//! memory that double with each pair of terms in it.
 
 use mailparse::MailHeaderMap as _;
 
-/// The most bytes of one requirement.
+/// Maximum length of one requirement in bytes.
 const LONGEST: usize = 4096;
 
-/// The deepest parentheses.
+/// Maximum depth of nested parentheses.
 const DEEPEST: usize = 20;
 
-/// Terms as a reader holds them: a diagram, which has at most two to the power of this many nodes for each.
+/// Maximum complexity of a condition. The parser holds the terms of a condition as a decision diagram, which has at
+/// most two to the power of this many nodes for each term.
 ///
-/// That holds of terms joined by `or` whose parts are joined by `and`, and the other way round; the fewer of the two words
-/// counts.
+/// That bound applies to terms joined by `or` whose parts are joined by `and`, and to the reverse; the rarer of the two
+/// words counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tangle(usize);
 
 impl Tangle {
-    /// What is typed, or stands in a script: it is shown as well, which takes longer still.
+    /// Limit for a requirement on the command line or in a script. It is lower, since these are also displayed, which
+    /// takes longer still.
     pub(crate) const OF_USERS: Self = Self(3);
-    /// What packages say of themselves.
+    /// Limit for a requirement in the metadata of a package.
     pub(crate) const OF_PACKAGES: Self = Self(8);
 }
 
-/// Whether a requirement, a name with versions and a condition, can be read at no great cost.
+/// Returns true if a requirement (a name with versions and a condition) can be parsed at low cost.
 ///
-/// Also what is quoted counts: nobody but the reader itself knows for sure what is.
+/// Text within quotes counts as well: only the parser itself can tell reliably which text is quoted.
 pub(crate) fn is_plain(requirement: &str, most: Tangle) -> bool {
     let (mut depth, mut deepest) = (0_usize, 0_usize);
     for c in requirement.chars() {
@@ -40,9 +42,9 @@ pub(crate) fn is_plain(requirement: &str, most: Tangle) -> bool {
     requirement.len() <= LONGEST && deepest <= DEEPEST && count("and").min(count("or")) <= most.0
 }
 
-/// Whether that is so of each requirement in a METADATA or PKG-INFO, and it has headers at all.
+/// Returns true if a METADATA or PKG-INFO has valid headers and [`is_plain`] holds for each requirement in it.
 pub(crate) fn are_plain(metadata: &[u8]) -> bool {
-    // As the resolver's reader does it, which decodes headers.
+    // This is the resolver's own parser, which decodes headers.
     let Ok((headers, _)) = mailparse::parse_headers(metadata) else { return false };
     headers.get_all_values("Requires-Dist").iter().all(|one| is_plain(one, Tangle::OF_PACKAGES))
 }
@@ -79,7 +81,7 @@ mod tests {
             (pairs(10), false, false),
             (deep(20), true, true),
             (deep(21), false, false),
-            // Who hides it behind what could be a quotation is seen too.
+            // An apparent quotation does not hide the parentheses.
             (format!("x @ http://h/'a ; {}", deep(21)), false, false),
             (format!("x {}", "1".repeat(5000)), false, false),
         ] {
@@ -98,7 +100,7 @@ mod tests {
         use base64::Engine as _;
         let coded = base64::engine::general_purpose::STANDARD.encode(&deep);
         assert!(!are_plain(with(&format!("Requires-Dist: =?utf-8?B?{coded}?=")).as_bytes()));
-        // What the text goes on with is no header.
+        // The text after the blank line is not a header.
         assert!(are_plain(format!("Name: a\n\nRequires-Dist: {deep}\n").as_bytes()));
     }
 }

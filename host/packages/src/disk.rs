@@ -1,4 +1,4 @@
-//! What lies on disk.
+//! File system operations of the package stores.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use tempfile::Builder;
 
-/// What the names begin with of what is on its way out.
+/// Name prefix of directories that are being removed.
 pub(crate) const GONE: &str = ".gone-";
 
-/// The names in a directory, but for those of unfinished things.
+/// Returns the sorted names in a directory, except those that start with a dot, which belong to unfinished entries.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -18,16 +18,16 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Opens a plain file that somebody named.
+/// Opens a regular file at a path that came from outside.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // A pipe would have to be waited for.
+    // Opening a pipe would block.
     match fs::metadata(path)?.is_file() {
         true => File::open(path),
         false => Err(io::Error::other(format!("{} is no plain file", path.display()))),
     }
 }
 
-/// Bytes of the files in a tree, without following links.
+/// Returns the total size in bytes of the files in a tree, without following links.
 pub(crate) fn size(path: &Path) -> u64 {
     let Ok(meta) = fs::symlink_metadata(path) else { return 0 };
     if !meta.is_dir() {
@@ -36,8 +36,8 @@ pub(crate) fn size(path: &Path) -> u64 {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
 }
 
-/// Removes a directory, if it is there. It loses its name before anything in it goes: whoever is stopped on the way leaves
-/// nothing that looks whole.
+/// Removes a directory, if it exists. The directory is renamed before its contents are deleted, so that an interrupted
+/// removal leaves no incomplete directory under the original name.
 pub(crate) fn remove(place: &Path) -> io::Result<()> {
     if fs::symlink_metadata(place).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Ok(());
@@ -47,8 +47,8 @@ pub(crate) fn remove(place: &Path) -> io::Result<()> {
     gone.close()
 }
 
-/// Removes what killed processes left in a directory: what was on its way out, and what begins with `staged`, which was on
-/// its way in. Answers how many bytes that was.
+/// Removes the remains of killed processes from a directory: incomplete removals, and incomplete entries whose names
+/// start with `staged`. Returns the number of bytes removed.
 pub(crate) fn sweep(dir: &Path, staged: &str) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -83,7 +83,7 @@ mod tests {
             let watcher = scope.spawn(|| {
                 loop {
                     let there = fs::read_dir(&place).into_iter().flatten().flatten().count();
-                    // What was read while the name was lost is nobody's finding.
+                    // A count that was taken during the rename does not matter.
                     let named = place.is_dir();
                     if !named || there < FILES {
                         return named;

@@ -1,23 +1,23 @@
-//! What can go wrong, each naming the object and, where there is one, the fix.
+//! Errors of settings, downloads and unpacking. Each names the object and, if one exists, the fix.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::pin::Sha256;
 
-/// A cause from the libraries beneath, kept for its text.
+/// Cause from an underlying library, kept for its text.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why the user's index settings cannot be used.
+/// Error reading the user's index settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// An environment variable that cannot be read as what it should be. Its value is left out: it may hold a password.
+    /// An environment variable cannot be parsed as the expected type. Its value is left out: it may hold a password.
     #[error("environment variable {name} does not hold {expected}")]
     Variable { name: &'static str, expected: &'static str },
-    /// A uv configuration file that cannot be read.
+    /// A uv configuration file cannot be read.
     #[error("uv configuration file cannot be used")]
     File(#[source] Cause),
-    /// `SSL_CERT_FILE` names no usable bundle of certificates.
+    /// `SSL_CERT_FILE` does not name a usable certificate bundle.
     #[error("SSL_CERT_FILE {path:?} cannot be used")]
     Certificates {
         path: PathBuf,
@@ -26,9 +26,9 @@ pub enum SettingsError {
     },
 }
 
-/// Why a wheel was not fetched. Nothing is left behind in any of these cases.
+/// Error fetching a wheel. Every variant leaves the disk unchanged.
 ///
-/// Index addresses in here never carry credentials.
+/// The index addresses in these errors never carry credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The pin's name is not a package name.
@@ -48,10 +48,10 @@ pub enum FetchError {
         #[source]
         source: Cause,
     },
-    /// The index wants other credentials, or none will do.
+    /// The index rejects the credentials, or denies access regardless of credentials.
     #[error("package index {index} denies access to {package}: check the credentials in its address or in netrc")]
     Denied { index: String, package: String },
-    /// The index answered with something that cannot be used.
+    /// The index sent an unusable response.
     #[error("package index {index} gave no usable answer for {package}")]
     Answer {
         index: String,
@@ -59,12 +59,12 @@ pub enum FetchError {
         #[source]
         source: Cause,
     },
-    /// Every index answered, and none has it.
+    /// Every index answered, and no index has the package.
     #[error(
         "{package} is in none of the package indexes searched ({searched}): set UV_DEFAULT_INDEX to one that has it"
     )]
     NotFound { package: String, searched: String },
-    /// What the index has under this name and version is another file.
+    /// The index serves another file under this name and version.
     #[error("{file} from {index} has sha256 {found} where {expected} is expected")]
     WrongHash { file: String, index: String, expected: Sha256, found: Sha256 },
     /// The file is longer or shorter than pinned.
@@ -73,13 +73,13 @@ pub enum FetchError {
         file: String,
         index: String,
         expected: u64,
-        /// As far as it was counted.
+        /// Bytes counted before the transfer ended.
         found: u64,
     },
-    /// The HTTP client could not be made.
+    /// The HTTP client cannot be created.
     #[error("HTTP client cannot be set up")]
     Client(#[source] Cause),
-    /// The file could not be written.
+    /// The file cannot be written.
     #[error("cannot write {path:?}")]
     Write {
         path: PathBuf,
@@ -88,7 +88,7 @@ pub enum FetchError {
     },
 }
 
-/// Why a wheel was not unpacked. The destination is as it was before.
+/// Error unpacking a wheel. Every variant leaves the destination unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     /// The wheel cannot be opened.
@@ -98,32 +98,32 @@ pub enum UnpackError {
         #[source]
         source: io::Error,
     },
-    /// Not a zip archive, or a damaged one.
+    /// The file is not a zip archive, or is a damaged one.
     #[error("{path:?} is not a sound zip archive")]
     Archive {
         path: PathBuf,
         #[source]
         source: Cause,
     },
-    /// A member's name could lead out of the destination or means different things to different readers.
+    /// A member's name could escape the destination, or readers interpret it differently.
     #[error("archive member {0:?} has a name that is not allowed")]
     Name(String),
-    /// Two members of one name.
+    /// Two members have the same name.
     #[error("archive member {0:?} occurs twice")]
     Duplicate(String),
-    /// A link, a device or the like.
+    /// A member is neither a file nor a directory, but a link or a device, for example.
     #[error("archive member {0:?} is neither a file nor a directory")]
     Kind(String),
-    /// More members than allowed.
+    /// The archive has more members than allowed.
     #[error("archive has {found} members where {allowed} are allowed")]
     TooMany { found: usize, allowed: usize },
-    /// More bytes than allowed, or than the archive itself says.
+    /// The members unpack to more bytes than allowed, or than the archive itself declares.
     #[error("archive member {member:?} unpacks to more than the {allowed} bytes allowed")]
     TooLarge { member: String, allowed: u64 },
-    /// A wanted member is not there.
+    /// A selected member is missing from the archive.
     #[error("archive has no member {0:?}")]
     Missing(String),
-    /// A member's data cannot be read back.
+    /// A member's data cannot be read.
     #[error("archive member {member:?} cannot be unpacked")]
     Member {
         member: String,
@@ -133,7 +133,7 @@ pub enum UnpackError {
     /// The destination exists and is not an empty directory.
     #[error("destination {0:?} is not an empty directory")]
     Occupied(PathBuf),
-    /// The destination could not be written.
+    /// The destination cannot be written.
     #[error("cannot write {path:?}")]
     Write {
         path: PathBuf,

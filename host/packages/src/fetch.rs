@@ -1,4 +1,4 @@
-//! From a pin to a file on disk.
+//! Download of a pinned file to the disk.
 
 mod bound;
 mod client;
@@ -24,20 +24,22 @@ pub(crate) use part::in_parts;
 pub(crate) use search::{Candidate, Sought};
 pub(crate) use transfer::transfer;
 
-/// Brings the pinned wheel to the file `into`, or leaves everything as it was.
+/// Downloads the pinned wheel to the file `into`, or leaves everything unchanged.
 ///
-/// The sources in `settings` are asked in order: plain folders, further indexes, the default index. Since the sha256
-/// decides, it does no harm to ask all of them: a file of the same name that is another file is passed over, and a source
-/// that fails does not stop the search, but is what the error speaks of when no other source has the file.
+/// The sources in `settings` are searched in order: plain folders, further indexes, the default index. The sha256
+/// identifies the file, so it is safe to search all of them: a different file of the same name is skipped, and a source
+/// that fails does not stop the search, but its failure is reported if no other source has the file.
 ///
-/// The bytes go to a temporary file next to `into` (`.codebox-fetch-…`), are checked as they arrive, reach the disk, and
-/// only then take the name `into`, replacing what had it. Requests are retried as the uv client does it.
+/// The bytes are written to a temporary file next to `into` (`.codebox-fetch-…`) and hashed as they arrive. The file is
+/// synced to the disk and only then renamed to `into`, replacing any existing file. Requests are retried as the uv
+/// client does it.
 ///
-/// Wants a tokio runtime with time and I/O. The future is not `Send` (the uv client's is not) and writes to disk on the
-/// thread that polls it: give it a thread of its own, with `Runtime::block_on`. Dropping it removes the temporary file.
+/// Requires a tokio runtime with time and I/O. The future is not `Send` (the uv client's is not) and writes to disk on
+/// the thread that polls it: run it on a thread of its own, with `Runtime::block_on`. Dropping it removes the temporary
+/// file.
 ///
 /// # Errors
-/// See [`FetchError`]; after any of them nothing new is on the disk.
+/// See [`FetchError`]; after any of them the disk is unchanged.
 pub fn fetch_wheel<'a>(
     pin: &'a Pin,
     settings: &'a IndexSettings,
@@ -51,7 +53,7 @@ pub fn fetch_wheel<'a>(
     fetched.boxed_local()
 }
 
-/// The same with a client that is there.
+/// Downloads a file as [`fetch_wheel`] does, with an existing client.
 pub(crate) async fn fetch_by(
     registry: &Registry,
     (pin, sought): (&Pin, Sought),
@@ -63,7 +65,7 @@ pub(crate) async fn fetch_by(
     let mut last = None;
     for candidate in &candidates {
         match transfer(candidate, pin, settings, registry, into, progress).await {
-            // Another file under the same name and version, from an index that tells no hashes.
+            // A different file under the same name and version, from an index that lists no hashes.
             Err(error @ (FetchError::WrongHash { .. } | FetchError::WrongSize { .. })) => last = Some(error),
             done => return done,
         }
@@ -71,7 +73,7 @@ pub(crate) async fn fetch_by(
     Err(last.unwrap_or_else(|| refusal::not_found(pin, settings)))
 }
 
-/// The package as errors name it.
+/// Returns the package's name and version as errors show them.
 fn package(pin: &Pin) -> String {
     format!("{} {}", pin.name, pin.version)
 }

@@ -1,17 +1,19 @@
-//! Wheels unpacked once, by their content, and environments made of them: read-only, shared by every process of a user.
+//! Store of unpacked wheels, keyed by their content, and of environments made from them: read-only, shared by all
+//! processes of a user.
 //!
 //! ```text
 //! wheels/SHA256/           a wheel as it is installed: its modules and its metadata
 //! compiled/KEY/SHA256/     the same modules as bytecode, for one runtime
-//! environments/KEY/        what a job sees: the wheels of one resolution, in one tree
-//! remembered/KEY.json      what a question to an index came to
-//! sources/SHA256/          a source distribution as it was unpacked, to be built
-//! built/SHA256/KEY.json    which wheel was built of it, and where
+//! environments/KEY/        the tree that a job sees: the wheels of one resolution
+//! remembered/KEY.json      the cached answer to an index query
+//! sources/SHA256/          an unpacked source distribution, to be built
+//! built/SHA256/KEY.json    the wheel that was built from it, and the image
 //! index/                   uv's own cache of index pages and metadata
 //! ```
 //!
-//! Everything is made in a directory beside its place and renamed when it is whole. Any number of processes make things at
-//! once, and of two that make the same the first is as good; only removing waits for all of them.
+//! Every entry is created in a directory next to its final path and renamed when it is complete. Any number of
+//! processes may create entries at once; if two create the same one, the first to be renamed stays. Only removal waits
+//! for all of them.
 
 mod arrange;
 mod built;
@@ -39,52 +41,52 @@ pub use built::{BuildPlace, ImageChoice};
 pub use keep::{Kept, Pruned};
 pub use source::Unpacked;
 
-/// What one wheel may hold: larger than any that is of use to a job, smaller than a disk.
+/// Limits of one wheel: larger than any wheel of use to a job, smaller than a disk.
 const LIMITS: UnpackLimits = UnpackLimits { bytes: 4 << 30, members: 60_000 };
 
-/// How long an answer of an index is believed without asking again.
+/// Time for which a cached answer of an index is valid.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long an older one is believed once more where none could be asked: a run asks in more than one place, and each time waits
-/// for whoever does not answer.
+/// Additional validity of an expired answer when no index could be reached: a run queries indexes at several points,
+/// and each query would wait for the unreachable index again.
 const ONCE_MORE: Duration = Duration::from_secs(5 * 60);
 
-/// Wheels fetched at one time.
+/// Maximum number of concurrent wheel downloads.
 const AT_ONCE: usize = 8;
 
-/// The tree of an environment that a job sees.
+/// Directory of an environment's modules, which a job sees.
 const MODULES: &str = "modules";
 
-/// The programs of an environment, which no job sees: what is built with it may start them.
+/// Directory of an environment's programs. No job sees it, but the build of a source distribution may run them.
 const PROGRAMS: &str = "programs";
 
-/// Where packages are kept.
+/// Store of packages on disk.
 #[derive(Debug, Clone)]
 pub struct House {
     root: PathBuf,
 }
 
-/// Why packages could not be made ready.
+/// Error preparing packages.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HouseError {
-    /// A wheel could not be had.
+    /// A wheel cannot be fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// A wheel could not be unpacked.
+    /// A wheel cannot be unpacked.
     #[error("cannot install {wheel}: {source}")]
     Unpack {
         /// The wheel.
         wheel: String,
-        /// Why.
+        /// The cause.
         source: UnpackError,
     },
-    /// A wheel is not what its name says.
+    /// A wheel's content does not match its name.
     #[error("cannot install {wheel}: {reason}")]
     Wheel {
         /// The wheel.
         wheel: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A source distribution cannot be built.
@@ -92,17 +94,17 @@ pub enum HouseError {
     Source {
         /// The source distribution.
         file: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A file could not be used.
+    /// A file operation failed.
     #[error("cannot {doing} {}", path.display())]
     Io {
-        /// What was done.
+        /// The operation that failed, as an infinitive.
         doing: &'static str,
-        /// To what.
+        /// The path that it failed on.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -115,75 +117,76 @@ impl HouseError {
     }
 }
 
-/// An environment that is ready, and stays while this value lives.
+/// An environment that is ready. It cannot be pruned while this value lives.
 #[derive(Debug)]
 pub struct Environment {
     /// The directory with its modules.
     pub modules: PathBuf,
-    /// The directory with the programs that its wheels bring, if they bring any. None of them can be run where it is.
+    /// The directory with the programs of its wheels, if they have any. The programs cannot be run from there.
     pub programs: Option<PathBuf>,
-    /// Held, so that nobody prunes it.
+    /// Lock that protects the environment from pruning.
     #[expect(dead_code, reason = "the open file is the lock")]
     held: File,
 }
 
-/// A directory to work in, which is gone with the value.
+/// A working directory, removed when the value is dropped.
 #[derive(Debug)]
 pub struct Workbench {
-    /// Held, so that nobody takes it for what a killed process left. Let go of first: not every system removes what is open.
+    /// Lock that distinguishes the directory from the remains of a killed process. Declared first so that it is dropped
+    /// first: some systems cannot remove an open file.
     #[expect(dead_code, reason = "the open file is the lock")]
     held: File,
     dir: tempfile::TempDir,
 }
 
 impl Workbench {
-    /// Where it is.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 }
 
-/// What the names of such directories begin with, and the file in them that is held.
+/// Name prefix of working directories, and the name of the lock file in them.
 const BENCH: &str = ".compiled-";
 const HELD: &str = ".held";
 
-/// An environment as it is described beside its modules.
+/// Description of an environment, stored beside its modules.
 #[derive(Debug, Serialize, Deserialize)]
 struct Described {
     target: String,
     wheels: Vec<(String, String)>,
 }
 
-/// An answer that is kept.
+/// A cached answer.
 #[derive(Serialize, Deserialize)]
 struct Remembered<T> {
-    /// Seconds since 1970.
+    /// Time of the answer in seconds since 1970.
     at: u64,
     answer: T,
 }
 
 impl House {
-    /// A place below this directory; touches nothing.
+    /// Creates a store rooted at this directory, without accessing the disk.
     #[must_use]
     pub fn at(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// Where uv's own cache is.
+    /// Returns the directory of uv's own cache.
     #[must_use]
     pub fn index_cache(&self) -> PathBuf {
         self.root.join("index")
     }
 
-    /// A key out of anything that can be told apart.
+    /// Computes a key from the serialized form of a value.
     #[must_use]
     pub fn key(of: &impl Serialize) -> String {
         let digest = Sha256::digest(serde_json::to_vec(of).unwrap_or_default());
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What was remembered under a key, and whether it is fresh enough not to ask again.
+    /// Returns the answer cached under a key, and true if it is still valid without a new query.
     pub fn remembered<T: DeserializeOwned>(&self, key: &str) -> Option<(T, bool)> {
         let text = fs::read(self.remembered_file(key)).ok()?;
         let Remembered { at, answer } = serde_json::from_slice(&text).ok()?;
@@ -191,17 +194,17 @@ impl House {
         Some((answer, age.is_ok_and(|age| age < FRESH)))
     }
 
-    /// Remembers an answer. That it cannot be written costs a question the next time, and nothing else.
+    /// Caches an answer. A write error is ignored: its only effect is another query the next time.
     pub fn remember<T: Serialize>(&self, key: &str, answer: &T) {
         self.remember_as(key, answer, Duration::ZERO);
     }
 
-    /// Goes on with an older answer for a few minutes, because nobody could be asked.
+    /// Extends the validity of an expired answer by a few minutes, because no index could be reached.
     pub fn remember_once_more<T: Serialize>(&self, key: &str, answer: &T) {
         self.remember_as(key, answer, FRESH.saturating_sub(ONCE_MORE));
     }
 
-    /// Remembers an answer as one of this age.
+    /// Caches an answer as one of the given age.
     fn remember_as<T: Serialize>(&self, key: &str, answer: &T, age: Duration) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let at = now.map_or(0, |now| now.saturating_sub(age).as_secs());
@@ -224,22 +227,22 @@ impl House {
         self.root.join("wheels").join(sha256)
     }
 
-    /// Where a wheel's modules are, once it was brought.
+    /// Returns the directory of a wheel's modules, which exists once the wheel is in the store.
     #[must_use]
     pub fn modules_of(&self, wheel: &Wheel) -> PathBuf {
         self.wheel_dir(&wheel.sha256).join(MODULES)
     }
 
-    /// The wheels among these that are not here yet.
+    /// Returns the wheels that are not in the store yet.
     #[must_use]
     pub fn missing<'w>(&self, wheels: &'w [Wheel]) -> Vec<&'w Wheel> {
         wheels.iter().filter(|wheel| !self.modules_of(wheel).is_dir()).collect()
     }
 
-    /// Brings wheels here and unpacks them, those that are not here yet.
+    /// Fetches and unpacks the wheels that are not in the store yet.
     ///
     /// # Errors
-    /// The first that cannot be had or is refused; the others stay.
+    /// The first wheel that cannot be fetched or is refused; wheels stored before that stay.
     pub async fn bring(&self, wheels: &[Wheel], index: &Index<'_>, progress: &dyn Progress) -> Result<(), HouseError> {
         if self.missing(wheels).is_empty() {
             return Ok(());
@@ -258,7 +261,7 @@ impl House {
         fetched.buffer_unordered(AT_ONCE).try_collect::<()>().await
     }
 
-    /// Unpacks a wheel whose content was checked to its place.
+    /// Unpacks a verified wheel into the store.
     fn unpack(&self, wheel: &Wheel, file: &Path, made: &Path) -> Result<(), HouseError> {
         let whole = made.join("whole");
         let unpacked = unpack_wheel_within(&LIMITS, file, &[""], &whole, &crate::progress::Silent);
@@ -270,7 +273,7 @@ impl House {
         tree::into_place(&ready, &place).map_err(HouseError::io("write", &place))
     }
 
-    /// Which of these wheels have no bytecode for a runtime yet.
+    /// Returns the wheels that have no bytecode for a runtime yet.
     #[must_use]
     pub fn uncompiled<'w>(&self, wheels: &'w [Wheel], runtime: &str) -> Vec<&'w Wheel> {
         wheels.iter().filter(|wheel| !self.compiled_dir(wheel, runtime).is_dir()).collect()
@@ -280,10 +283,10 @@ impl House {
         self.root.join("compiled").join(runtime).join(&wheel.sha256)
     }
 
-    /// A directory to compile or build into; it is gone with the value.
+    /// Creates a directory to compile or build in, which is removed with the returned value.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the directory cannot be created.
     pub fn workbench(&self) -> Result<Workbench, HouseError> {
         let above = self.root.join("compiled");
         tree::private(&above).map_err(HouseError::io("make", &above))?;
@@ -296,11 +299,11 @@ impl House {
         made().map_err(HouseError::io("make a directory in", &above))
     }
 
-    /// Takes a wheel's bytecode, a tree of files beside its modules, over from a workbench. Anything but plain files of
-    /// bytecode is left there.
+    /// Copies a wheel's bytecode, a tree of files that mirrors its modules, from a workbench into the store. Only
+    /// regular bytecode files are copied.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// When the bytecode cannot be stored.
     pub fn keep_compiled(&self, wheel: &Wheel, runtime: &str, from: &Path) -> Result<(), HouseError> {
         let place = self.compiled_dir(wheel, runtime);
         let parent = place.parent().unwrap_or(&self.root);
@@ -311,14 +314,15 @@ impl House {
         tree::into_place(&ready, &place).map_err(HouseError::io("write", &place))
     }
 
-    /// The environment of these wheels, all of them here, for a target; made if it is not there.
+    /// Returns the environment of these wheels for a target, and creates it if it does not exist. All of the wheels
+    /// must be in the store.
     ///
-    /// `compiled` names the runtime whose bytecode is put in. `library` are names in whose place nothing of a package is
-    /// found: where packages come before the interpreter's own modules they are left out, as a plain interpreter passes
-    /// over them.
+    /// `compiled` names the runtime whose bytecode is included. `library` lists names of the interpreter's own modules,
+    /// for runtimes that search packages before these: top-level modules of packages with one of these names are left
+    /// out. A regular interpreter, which searches its own modules first, ignores them as well.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the environment cannot be created.
     pub fn environment(
         &self,
         wheels: &[Wheel],
@@ -342,7 +346,7 @@ impl House {
         fs::create_dir_all(&modules).map_err(HouseError::io("make", &modules))?;
         for wheel in wheels {
             let from = self.modules_of(wheel);
-            // It may have been brought under another name.
+            // The wheel may have been stored under another name.
             arrange::is_what_it_is_called(wheel, &from)?;
             tree::link(&from, &modules, library).map_err(HouseError::io("link", &from))?;
             let programs = from.with_file_name(PROGRAMS);
@@ -365,7 +369,7 @@ impl House {
         self.held(&place)?.ok_or_else(gone)
     }
 
-    /// The environment at a place, if it is there, held.
+    /// Opens and locks the environment at a path, if it exists.
     fn held(&self, place: &Path) -> Result<Option<Environment>, HouseError> {
         let (modules, programs) = (place.join(MODULES), place.join(PROGRAMS));
         let programs = programs.is_dir().then_some(programs);
@@ -373,18 +377,18 @@ impl House {
         Ok(held.map(|held| Environment { modules, programs, held }).filter(|environment| environment.modules.is_dir()))
     }
 
-    /// Keeps everything that is here, and that comes, from being removed while the answer lives: for whoever chooses wheels,
-    /// brings them and then makes an environment of them.
+    /// Acquires the shared lock, which protects all entries, including later ones, from removal until it is dropped. A
+    /// caller that selects wheels, fetches them and then creates an environment of them holds it throughout.
     ///
     /// # Errors
-    /// When the file that is locked for it cannot be had.
+    /// When the lock file cannot be opened or locked.
     pub fn beside_others(&self) -> Result<File, HouseError> {
         tree::private(&self.root).map_err(HouseError::io("make", &self.root))?;
         turns::beside_others(&self.root).map_err(HouseError::io("lock", &self.root))
     }
 }
 
-/// The file that describes a place, if that is there, held so that nobody prunes it.
+/// Opens the file that describes an entry, if it exists, and locks it against pruning.
 fn held_file(place: &Path, name: &str) -> Result<Option<File>, HouseError> {
     match File::open(place.join(name)) {
         Ok(file) => {

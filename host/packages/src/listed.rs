@@ -7,42 +7,42 @@ use serde::Deserialize;
 
 use crate::requirement::{Requirement, RequirementError};
 
-/// The most packages that one program may ask for: an index is asked at least twice for each.
+/// Maximum number of packages that one program may request: each takes at least two queries to an index.
 pub const MOST_REQUIREMENTS: usize = 500;
 
-/// A line of a file that is refused.
+/// Error in one line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct LineError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What a file of requirements asks for.
+/// Requirements listed in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListedRequirements {
-    /// The requirements, in their order.
+    /// The requirements, in the order of the file.
     pub requirements: Vec<Requirement>,
-    /// By package, the sha256 of the files that may be installed, where any are listed.
+    /// The allowed sha256 hashes by package, for packages with listed hashes.
     pub hashes: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The requirements of a `requirements.txt`.
+/// Parses a `requirements.txt`.
 ///
-/// Lines with a requirement each, comments, continued lines, and `--hash=sha256:…` behind a requirement: of a package with
-/// hashes only files are installed that have one of them.
+/// Lines may hold one requirement each, comments, continuations, and `--hash=sha256:…` after a requirement: a package
+/// with listed hashes is installed only from a file that has one of them.
 ///
 /// # Errors
-/// The first line with anything else: options, other files, addresses, paths; and the first beyond
-/// [`MOST_REQUIREMENTS`].
+/// The first line with any other content (options, references to other files, URLs, paths), or the first requirement
+/// beyond [`MOST_REQUIREMENTS`].
 pub fn requirements_of_file(text: &str) -> Result<ListedRequirements, LineError> {
     let mut listed = ListedRequirements::default();
     let mut lines = text.strip_prefix('\u{feff}').unwrap_or(text).lines().zip(1..);
     while let Some((first, line)) = lines.next() {
         let mut whole = without_comment(first).to_owned();
-        // Not by a new text for each line: a file may be of lines that are continued, and nothing else.
+        // Appended in place: a file may consist of continued lines alone, and a new string for each line would be slow.
         while whole.ends_with('\\') {
             whole.pop();
             whole.push(' ');
@@ -74,7 +74,7 @@ pub fn requirements_of_file(text: &str) -> Result<ListedRequirements, LineError>
     Ok(listed)
 }
 
-/// What is said where more is asked for.
+/// Returns the error message for too many requirements.
 fn too_many() -> String {
     format!("no more than {MOST_REQUIREMENTS} packages can be asked for; leave out those that others bring along")
 }
@@ -86,7 +86,7 @@ fn is_hash(option: &str) -> bool {
     digits.is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// A line without its comment: `#` at its start, or after a space.
+/// Removes the comment from a line. A comment starts with `#` at the start of the line or after a space.
 fn without_comment(line: &str) -> &str {
     let cut = match line.trim_start().starts_with('#') {
         true => "",
@@ -95,18 +95,18 @@ fn without_comment(line: &str) -> &str {
     cut.trim_end()
 }
 
-/// What a script says of itself (PEP 723).
+/// Metadata of a script (PEP 723).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptMetadata {
-    /// What it needs.
+    /// The requirements of the script.
     pub dependencies: Vec<Requirement>,
-    /// The versions of Python that it runs in.
+    /// The supported versions of Python.
     pub requires_python: Option<String>,
-    /// Tables that were passed over, because a script has no say in them: `tool.uv`.
+    /// Tables that were ignored, because a script may not set them: `tool.uv`.
     pub ignored: Vec<String>,
 }
 
-/// The block as it is written.
+/// The metadata block as written.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Block {
@@ -117,11 +117,11 @@ struct Block {
     tool: toml::Table,
 }
 
-/// Reads the block `# /// script` of a program; nothing where there is none.
+/// Parses the `# /// script` block of a program. Returns `None` if the program has no such block.
 ///
 /// # Errors
-/// A block that is not closed, or there twice; what is no TOML; a dependency that is refused; more than
-/// [`MOST_REQUIREMENTS`] of them.
+/// A block that is not closed, a second block, invalid TOML, a dependency that is refused, or more than
+/// [`MOST_REQUIREMENTS`] dependencies.
 pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineError> {
     let mut found: Option<(usize, String)> = None;
     let mut lines = program.split(|byte| *byte == b'\n').zip(1..).peekable();
@@ -133,7 +133,7 @@ pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineErr
             return Err(LineError { line: number, reason: "a second block of script metadata is refused".to_owned() });
         }
         let mut text = String::new();
-        // The last line that closes it counts, as long as only comments come before.
+        // The last closing line counts, as long as all lines before it are comments.
         let (mut closed, mut pending) = (false, String::new());
         while let Some((line, _)) = lines.next_if(|(line, _)| line.first() == Some(&b'#')) {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -178,7 +178,7 @@ pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineErr
     Ok(Some(ScriptMetadata { dependencies, requires_python: block.requires_python, ignored }))
 }
 
-/// Whether a version of Python is among those that a script names.
+/// Returns true if a version of Python satisfies the version specifiers of a script.
 #[must_use]
 pub fn is_among(version: &str, versions: &str) -> bool {
     let read = (uv_pep440::Version::from_str(version), uv_pep440::VersionSpecifiers::from_str(versions));
@@ -240,7 +240,7 @@ mod tests {
         let script = |names: &[String]| script_metadata(block(names).as_bytes());
         assert_eq!(file(&most).map(|read| read.requirements.len()), Ok(MOST_REQUIREMENTS));
         assert_eq!(script(&most).map(|read| read.map(|read| read.dependencies.len())), Ok(Some(MOST_REQUIREMENTS)));
-        // It is counted before any of it is read.
+        // The limit applies before the excess requirement is parsed.
         let more = [most, vec!["no name at all".to_owned()]].concat();
         assert_eq!(file(&more), Err(LineError { line: MOST_REQUIREMENTS + 1, reason: too_many() }));
         assert_eq!(script(&more), Err(LineError { line: 1, reason: too_many() }));

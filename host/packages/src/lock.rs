@@ -1,4 +1,4 @@
-//! The lock of a script: every package with its version and hash, for each target.
+//! Lock of a script: every package with its version and hash, for each target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
@@ -13,7 +13,7 @@ use crate::pin::Sha256;
 use crate::requirement::Requirement;
 use crate::resolve::{Resolved, Target, Wheel};
 
-/// What the file says that it is.
+/// Format identifier in the file.
 const FORMAT: &str = "codebox-1";
 
 /// Exact packages for the targets that a script was locked for.
@@ -21,44 +21,44 @@ const FORMAT: &str = "codebox-1";
 #[serde(deny_unknown_fields)]
 pub struct Lock {
     format: String,
-    /// What was asked for.
+    /// The requirements that were resolved.
     requirements: Vec<String>,
-    /// What that came to, by target.
+    /// The resolution for each target.
     #[serde(default)]
     target: BTreeMap<String, Locked>,
 }
 
-/// One target's packages.
+/// The packages of one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Locked {
     #[serde(flatten)]
     resolved: Resolved,
-    /// Packages for which there is nothing here but in a container.
+    /// Packages that are available only in a container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     native: Vec<String>,
 }
 
-/// Why a lock cannot be used.
+/// Error reading a lock, or using it for a script.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
-    /// It was written by something else, or by hand.
+    /// The file is not a valid lock: another program wrote it, or it was edited by hand.
     #[error("it is no lock of codebox's: {0}")]
     Unreadable(String),
-    /// The script asks for something else now.
+    /// The script's requirements differ from those of the lock.
     #[error("it was made for {locked}, and the program asks for {asked}")]
     Changed {
-        /// What it was made for.
+        /// The requirements of the lock.
         locked: String,
-        /// What is asked for.
+        /// The requirements of the script.
         asked: String,
     },
-    /// Something that was asked for is not in it.
+    /// A required package is missing, or its version does not satisfy the requirement.
     #[error("it has nothing that is {0}")]
     Unmet(String),
-    /// It has a package more than once.
+    /// The lock lists a package more than once.
     #[error("it has the package {0} twice")]
     Twice(String),
-    /// It has a file for a package that is none of it by its name.
+    /// The name of a file does not match the package that the lock lists it for.
     #[error("it has the file {file:?} for {package}")]
     Misnamed {
         /// The file.
@@ -66,37 +66,37 @@ pub enum LockError {
         /// The package and its version.
         package: String,
     },
-    /// It has nothing for this target.
+    /// The lock has no entry for the target.
     #[error("it has no packages for {target}, only for {known}")]
     NoTarget {
         /// The target.
         target: String,
-        /// Those that it has.
+        /// The targets of the lock.
         known: String,
     },
 }
 
 impl Lock {
-    /// A lock for these requirements, empty still.
+    /// Creates a lock for these requirements, without any targets.
     #[must_use]
     pub fn new(wanted: &[Requirement]) -> Self {
         Self { format: FORMAT.to_owned(), requirements: texts(wanted), target: BTreeMap::new() }
     }
 
-    /// Adds what the requirements came to for a target.
+    /// Adds the resolution for a target.
     pub fn add(&mut self, target: &Target, resolved: Resolved) {
         self.target.insert(target.name(), Locked { resolved, native: Vec::new() });
     }
 
-    /// Adds that there is nothing for a target, because of these packages.
+    /// Adds a target that cannot be served, with the native packages that prevent it.
     pub fn add_native(&mut self, target: &Target, native: Vec<String>) {
         self.target.insert(target.name(), Locked { resolved: Resolved::default(), native });
     }
 
-    /// The text of the file.
+    /// Formats the lock as the text of a file.
     ///
     /// # Errors
-    /// When it cannot be written down.
+    /// When the lock cannot be serialized.
     pub fn to_text(&self) -> Result<String, LockError> {
         let text = toml::to_string_pretty(self).map_err(|error| LockError::Unreadable(error.to_string()))?;
         Ok(format!(
@@ -104,10 +104,10 @@ impl Lock {
         ))
     }
 
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// When it is no such file.
+    /// When the text is not a valid lock.
     pub fn parse(text: &str) -> Result<Self, LockError> {
         let read: Self = toml::from_str(text)
             .map_err(|error| LockError::Unreadable(error.message().lines().next().unwrap_or_default().to_owned()))?;
@@ -118,13 +118,13 @@ impl Lock {
             return Err(LockError::Unreadable(format!("it is for more than {MOST_REQUIREMENTS} packages")));
         }
         let files = read.target.values().flat_map(|locked| locked.resolved.files());
-        // They become names of directories.
+        // The hashes become directory names.
         let plain = |sha256: &str| sha256.parse::<Sha256>().is_ok_and(|read| read.to_string() == sha256);
         let bad = files.map(|file| &file.sha256).find(|sha256| !plain(sha256)).cloned();
         if let Some(sha256) = bad {
             return Err(LockError::Unreadable(format!("{sha256:?} is no sha256")));
         }
-        // What is listed by name, with its hashes, is looked up by the one spelling.
+        // Packages and their hashes are looked up by the normalized name, so only that spelling is allowed.
         let built_in = read.target.values().flat_map(|locked| locked.resolved.built_in.iter().map(|(name, _)| name));
         let files = read.target.values().flat_map(|locked| locked.resolved.files().map(|file| &file.name));
         let is_odd = |name: &&String| !PackageName::from_str(name).is_ok_and(|read| read.as_ref() == name.as_str());
@@ -135,16 +135,17 @@ impl Lock {
         }
     }
 
-    /// Refuses other requirements than those it was made for, and what no resolution comes to.
+    /// Checks that the lock was made for these requirements, and that its entries could be the result of a resolution.
     ///
     /// # Errors
-    /// When they are others, or it has a package twice, or a file of another one for it.
+    /// When the requirements differ or are not met, a package is listed twice, or a file does not belong to its
+    /// package.
     pub fn check(&self, wanted: &[Requirement]) -> Result<(), LockError> {
         let asked = texts(wanted);
         if asked != self.requirements {
             return Err(LockError::Changed { locked: self.requirements.join(", "), asked: asked.join(", ") });
         }
-        // Anybody may have written the file, and then it says that one package is another.
+        // The file is not trusted: it may list one package under the name of another.
         let unmet =
             self.target.values().filter(|locked| locked.native.is_empty()).find_map(|Locked { resolved, .. }| {
                 let files = resolved.files().map(|file| (&file.name, &file.version));
@@ -152,7 +153,7 @@ impl Lock {
                     files.chain(resolved.built_in.iter().map(|(name, version)| (name, version))).collect();
                 wanted.iter().find(|one| {
                     let mut named = all.iter().filter(|(name, _)| one.is_named(name)).peekable();
-                    // What is wanted on some systems only may be missing.
+                    // A requirement with a marker may be missing, since it applies to some systems only.
                     let missing = named.peek().is_none() && !one.has_marker();
                     missing || named.any(|(_, version)| !one.admits(version))
                 })
@@ -163,28 +164,28 @@ impl Lock {
         }
     }
 
-    /// What it was made for, as far as that can be asked for.
+    /// Returns the requirements that the lock was made for, without those that cannot be parsed.
     #[must_use]
     pub fn requirements(&self) -> Vec<Requirement> {
         self.requirements.iter().filter_map(|text| text.parse().ok()).collect()
     }
 
-    /// Every package that it names.
+    /// Returns the names of the packages whose files the lock lists, for all targets.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.target.values().flat_map(|locked| locked.resolved.files().map(|file| file.name.as_str()))
     }
 
-    /// What it has for a target: the packages, or why there are none.
+    /// Returns the packages for a target, or the native packages that prevent a resolution.
     ///
     /// # Errors
-    /// When it was not made for it.
+    /// When the lock has no entry for the target.
     pub fn of(&self, target: &Target) -> Result<Result<Resolved, Vec<String>>, LockError> {
         match self.target.get(&target.name()) {
             Some(Locked { native, .. }) if !native.is_empty() => Ok(Err(native.clone())),
             Some(Locked { resolved, .. }) => {
                 let mut resolved = resolved.clone();
-                // The file comes with the script: it says what, and the user's own indexes are asked for it. Where it was
-                // found by whoever made the file is for people.
+                // The file comes with the script. It determines the content, but the user's own indexes supply the
+                // files: the recorded URLs are informative only.
                 resolved.wheels.iter_mut().for_each(|wheel| wheel.url.clear());
                 resolved.sources.iter_mut().for_each(|sdist| sdist.0.url.clear());
                 Ok(Ok(resolved))
@@ -197,7 +198,7 @@ impl Lock {
     }
 }
 
-/// Refuses a package that is there twice, and a file that is another's by its name.
+/// Refuses a package that is listed twice, and a file that belongs to another package by its name.
 fn each_is_one(resolved: &Resolved) -> Result<(), LockError> {
     let built_in = resolved.built_in.iter().map(|(name, _)| name);
     let mut seen = BTreeSet::new();
@@ -213,7 +214,7 @@ fn each_is_one(resolved: &Resolved) -> Result<(), LockError> {
     })
 }
 
-/// Whether a wheel's file is by its name one of that package and version, in any spelling of both.
+/// Returns true if the file name of a wheel matches its package and version, in any spelling of both.
 fn is_named(Wheel { name, version, file, .. }: &Wheel) -> bool {
     let same = |read: WheelFilename| {
         PackageName::from_str(name).is_ok_and(|name| name == read.name)

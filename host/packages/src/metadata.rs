@@ -1,4 +1,4 @@
-//! What a wheel says of itself, in its METADATA.
+//! Reading of a wheel's METADATA.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -10,29 +10,31 @@ use futures_util::io::{AsyncRead, AsyncReadExt as _, AsyncSeek, AsyncSeekExt as 
 
 use crate::disk;
 
-/// The most bytes of it that are looked at: many times the longest that is known.
+/// Maximum size of a METADATA in bytes: many times the longest known.
 pub(crate) const LARGEST: u64 = 1 << 20;
 
-/// The most of an archive elsewhere that is asked for, in bytes: its directory and one member. The longest directories that are
-/// known, of 20,000 members, have 2 MiB.
+/// Maximum number of bytes read from a remote archive: its directory and one member. The longest known directories,
+/// with 20,000 members, have 2 MiB.
 const MOST_LOOKED_AT: u64 = 4 << 20;
 
-/// Further from its end than the last record of an archive is looked for, 67,474 bytes, and what belongs to it before that.
+/// Bytes at the end of an archive that are checked for its last record: more than the 67,474 bytes that the reader
+/// searches, and the preceding locator.
 const TAIL: u64 = 72 << 10;
 
-/// How much of a member is asked for at once.
+/// Size in bytes of the reads of a member.
 const PART: usize = 64 << 10;
 
-/// How much of a directory is asked for, and read, before others have their turn: reading takes longer than a packed one has
-/// bytes to show for it, up to half a second for this much.
+/// Maximum size in bytes of a read before the task yields. Parsing a dense directory is slow for its size: it takes up
+/// to half a second for this many bytes.
 const TURN: usize = 256 << 10;
 
-/// Whether a member is the METADATA of its wheel. Packages that it has in it describe themselves further down.
+/// Returns true if a member is the METADATA of the wheel itself. Bundled packages have theirs in subdirectories.
 fn is_own(member: &str) -> bool {
     member.strip_suffix(".dist-info/METADATA").is_some_and(|stem| !stem.contains('/'))
 }
 
-/// That of the wheel in a file, and at most one byte more than [`LARGEST`] of it. Nothing of what is no sound wheel.
+/// Reads the METADATA of the wheel in a file, up to [`LARGEST`] + 1 bytes. Returns `None` if the file is not a valid
+/// wheel.
 pub(crate) fn in_file(wheel: &Path) -> Option<Vec<u8>> {
     let mut archive = zip::ZipArchive::new(io::BufReader::new(disk::open(wheel).ok()?)).ok()?;
     let name = archive.file_names().find(|name| is_own(name))?.to_owned();
@@ -41,16 +43,17 @@ pub(crate) fn in_file(wheel: &Path) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// That of a wheel that is elsewhere and so many bytes long, without bringing all of it here; as much as of one in a file.
+/// Reads the METADATA of a remote wheel of `length` bytes, up to [`LARGEST`] + 1 bytes, without downloading the whole
+/// wheel.
 ///
-/// Nothing where this does not work: the whole wheel may tell then.
+/// Returns `None` on any error; the METADATA may still be readable from the whole wheel.
 pub(crate) async fn elsewhere<R: AsyncRead + AsyncSeek + Unpin>(wheel: R, length: u64) -> Option<Vec<u8>> {
     let mut wheel = Sparing { wheel, left: MOST_LOOKED_AT, is_rested: true };
     let mut tail = vec![0; usize::try_from(length.min(TAIL)).ok()?];
     wheel.seek(SeekFrom::Start(length.saturating_sub(TAIL))).await.ok()?;
     wheel.read_exact(&mut tail).await.ok()?;
-    // A locator of the 64-bit form right before a last record. Room is made for as many members as are told, which only
-    // in this form can be more than 65,535.
+    // Zip64 is rejected, recognized by its locator right before a last record: the reader allocates memory for the
+    // declared number of members, which can exceed 65,535 only in this format.
     if tail.windows(24).any(|window| window.starts_with(b"PK\x06\x07") && window.ends_with(b"PK\x05\x06")) {
         return None;
     }
@@ -63,11 +66,11 @@ pub(crate) async fn elsewhere<R: AsyncRead + AsyncSeek + Unpin>(wheel: R, length
     is_whole.then_some(text)
 }
 
-/// A reader of an archive that gives so many bytes, a part in each turn, and then fails.
+/// Reader of an archive that yields after each read, and fails after a maximum number of bytes.
 struct Sparing<R> {
     wheel: R,
     left: u64,
-    /// Whether others had their turn since it gave some.
+    /// True if the task has yielded since the last read.
     is_rested: bool,
 }
 
@@ -77,7 +80,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Sparing<R> {
         if most == 0 && !into.is_empty() {
             return Poll::Ready(Err(io::ErrorKind::QuotaExceeded.into()));
         }
-        // A deadline among them.
+        // Other tasks run here, including a deadline.
         if !std::mem::replace(&mut self.is_rested, true) {
             context.waker().wake_by_ref();
             return Poll::Pending;
@@ -143,7 +146,7 @@ mod tests {
     fn no_more_is_read_of_it_than_is_looked_at() {
         let most = LARGEST as usize;
         for (length, read) in [(most, most), (most + 1, most + 1), (most * 40, most + 1)] {
-            // At an odd place, and so packed: to a thousandth.
+            // The member starts at an odd offset and compresses to a thousandth of its size.
             let wheel = archive(&[("a/x", ""), (OWN, &"x".repeat(length))], |_| ());
             assert_eq!(told(&wheel).map(|text| text.len()), Some(read));
         }
@@ -154,7 +157,7 @@ mod tests {
         let sixty_four = |zip: &mut ZipWriter<_>| zip.set_raw_zip64_extensible_data_sector(Box::new([7; 8]));
         let small = archive(&[(OWN, "own")], sixty_four);
         assert_eq!(told(&small), None);
-        // As far from the end as anybody looks for it, and further.
+        // Offsets of the last record from the end, up to the limit of the reader's search and beyond it.
         let plain = archive(&[(OWN, "own")], |_| ());
         assert_eq!(told(&[&plain[..], &[0; 67_000]].concat()).as_deref(), Some("own"));
         for behind in (60_000..70_000).step_by(10) {

@@ -1,12 +1,12 @@
-//! Packages of npm: from what a user asks for to a directory that a guest finds as `node_modules`.
+//! npm packages: from a user's specs to a directory that a guest sees as `node_modules`.
 //!
-//! [`npm_environment`] does all of it: it resolves [specs](NpmSpec) into an [`NpmTree`], or takes one that is locked, brings
-//! every package into the [`NpmStore`] and puts them together in one read-only directory. What was made once is found again
-//! by what it holds, without the network.
+//! [`npm_environment`] runs all steps: it resolves [specs](NpmSpec) to an [`NpmTree`] or uses a locked one, downloads
+//! every package into the [`NpmStore`], and assembles the packages in one read-only directory. An existing environment
+//! is found by its content, without the network.
 //!
-//! Nothing of a package is ever run here: there are no install scripts. What arrives is believed only when its integrity is
-//! the one that the registry, or the lock, announced. A package that holds machine code is told in
-//! [`NpmEnvironment::native`]: only a container can use it.
+//! No code of a package runs here: install scripts are not executed. A download is accepted only if its integrity is
+//! the one that the registry, or the lock, lists. Packages with machine code are listed in [`NpmEnvironment::native`]:
+//! only a container can use them.
 
 mod builtin;
 mod client;

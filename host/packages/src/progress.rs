@@ -1,17 +1,17 @@
-//! How a caller watches a long step.
+//! Progress reports of long steps.
 
-/// Hears how far a step has come. Called often, from the thread that does the work: be quick.
+/// Receiver of a step's progress. The methods are called often, from the thread that does the work, and must be fast.
 pub trait Progress: Send + Sync {
-    /// A step over `what` begins, `total` bytes long where that is known. Called again when a broken transfer starts
-    /// over; the count then begins at 0 again.
+    /// Starts a step on `what`, with a length of `total` bytes if known. Called again when a broken transfer restarts;
+    /// the count then restarts at 0.
     fn started(&self, what: &str, total: Option<u64>);
-    /// This many more bytes are done.
+    /// Adds bytes to the completed part of the step.
     fn advanced(&self, bytes: u64);
-    /// The step is complete. Not called when it failed; the step's `Err` says that.
+    /// Completes the step. Not called if the step fails, which its `Err` reports.
     fn finished(&self);
 }
 
-/// Nobody is watching.
+/// Receiver that ignores all reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

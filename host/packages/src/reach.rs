@@ -1,4 +1,4 @@
-//! Where a registry or an index may send us.
+//! Restrictions on the addresses that a registry or an index may refer to.
 
 use std::net::IpAddr;
 
@@ -12,13 +12,14 @@ use url::{Host, Url};
 use uv_client::WrappedReqwestError;
 use uv_distribution_types::IndexUrl;
 
-/// Whether `to`, which a registry led to, may be asked for: by a redirect, or as the address of an archive.
+/// Checks that a request may be sent to `to`, which a registry gave as a redirect or as the URL of an archive.
 ///
-/// What is at the registry's own host may. Elsewhere nothing may be that is near rather than far (loopback, link-local,
-/// private, metadata), by address or by a name that leads there, and what was asked for in secret stays so.
+/// The registry's own host is allowed. Any other host must not be on this machine or network (loopback, link-local,
+/// private, metadata), by its address or by the addresses that its name resolves to. An https registry must not lead to
+/// plain http.
 ///
 /// # Errors
-/// Why not.
+/// The reason why the address is refused.
 pub(crate) async fn may_follow(registry: &Url, to: &Url) -> Result<(), &'static str> {
     let same = registry.host_str() == to.host_str();
     match to.scheme() {
@@ -36,28 +37,28 @@ pub(crate) async fn may_follow(registry: &Url, to: &Url) -> Result<(), &'static 
     }
 }
 
-/// What is said of what is refused.
+/// Reason for refusing a nearby address.
 const NEAR: &str = "it is an address of this machine or network";
 
-/// How near an address is.
+/// Proximity of a nearby address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Near {
-    /// This machine itself.
+    /// This machine.
     Loopback,
-    /// A network of the user's own.
+    /// A private network of the user.
     Private,
-    /// What is only ever of a machine's own concern, metadata of its cloud among it.
+    /// An address that is only meaningful to one machine or link, including cloud metadata services.
     Link,
 }
 
-/// How near the nearest place is that an address leads to; nothing where all are far.
+/// Returns the proximity of the first nearby address that a URL leads to, or `None` if all of its addresses are remote.
 async fn leads_to(to: &Url) -> Result<Option<Near>, &'static str> {
     match to.host() {
         Some(Host::Ipv4(address)) => Ok(near(address.into())),
         Some(Host::Ipv6(address)) => Ok(near(address.into())),
         Some(Host::Domain(name)) => {
             let port = to.port_or_known_default().unwrap_or(443);
-            // A name that is known to a proxy alone cannot be looked up here, and leads nowhere here.
+            // A name that only a proxy can resolve does not lead to a nearby address.
             let Ok(found) = lookup_host((name, port)).await else { return Ok(None) };
             Ok(found.filter_map(|address| near(address.ip())).next())
         }
@@ -65,7 +66,7 @@ async fn leads_to(to: &Url) -> Result<Option<Near>, &'static str> {
     }
 }
 
-/// What an index led to, by a redirect or as the address of a file, and what may not be asked for.
+/// Error for an address from an index, as a redirect or as the URL of a file, that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the package index leads to {host}, and {why}")]
 pub(crate) struct Astray {
@@ -73,7 +74,7 @@ pub(crate) struct Astray {
     pub(crate) why: &'static str,
 }
 
-/// Whether an index may have a file at this address: only one that is on this machine itself has files of it.
+/// Checks that an index may list a file at this URL: only a local index may list local files.
 pub(crate) fn may_have(index: &IndexUrl, file: &Url) -> Result<(), Astray> {
     match file.scheme() == "file" && index.url().scheme() != "file" {
         true => Err(Astray { host: file.to_string(), why: "that is a file of this machine" }),
@@ -81,13 +82,14 @@ pub(crate) fn may_have(index: &IndexUrl, file: &Url) -> Result<(), Astray> {
     }
 }
 
-/// What a guard of ours refused a request or an answer with, where that is the cause: such as [`Astray`].
+/// Returns the error of a middleware that refused a request or a response, such as [`Astray`], if it is among the
+/// causes.
 pub(crate) fn refused_by<T: std::error::Error + Clone + Send + Sync + 'static>(
     error: &(dyn std::error::Error + 'static),
 ) -> Option<T> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        // What a guard like ours says is shown by these, and is not among their causes.
+        // These two types display a middleware's error without listing it among their sources.
         let of_client = error.downcast_ref::<WrappedReqwestError>().map(|wrapped| &**wrapped);
         let of_guard = match of_client.or_else(|| error.downcast_ref::<Error>()) {
             Some(Error::Middleware(guard)) => guard.chain().find_map(|error| error.downcast_ref::<T>()),
@@ -101,10 +103,10 @@ pub(crate) fn refused_by<T: std::error::Error + Clone + Send + Sync + 'static>(
     None
 }
 
-/// Lets a client ask the hosts that the user configured, and others that are no nearer than those: looked at for each
-/// request anew, so that redirects are.
+/// Middleware that allows requests to the hosts that the user configured, and to hosts that are no nearer than those.
+/// It checks each request anew, including redirects.
 pub(crate) struct NoNearer {
-    /// The user's indexes.
+    /// URLs of the user's indexes.
     pub(crate) own: Vec<Url>,
 }
 
@@ -114,7 +116,7 @@ impl NoNearer {
             return Ok(());
         }
         let Some(near) = leads_to(url).await? else { return Ok(()) };
-        // An index of a private network may keep its files on another machine there.
+        // An index in a private network may serve its files from another machine there.
         for own in self.own.iter().filter(|_| near != Near::Link) {
             if leads_to(own).await == Ok(Some(near)) {
                 return Ok(());
@@ -139,13 +141,13 @@ fn near(address: IpAddr) -> Option<Near> {
     match AddressKind::of(address)? {
         AddressKind::Loopback | AddressKind::Own => Some(Near::Loopback),
         AddressKind::Private | AddressKind::Shared => Some(Near::Private),
-        // One that carries another: no index is known by such an address.
+        // An address that embeds another one: indexes do not have such addresses.
         AddressKind::Wrapped
         | AddressKind::LinkLocal
         | AddressKind::Multicast
         | AddressKind::Unspecified
         | AddressKind::Metadata => Some(Near::Link),
-        // Nobody's, so nobody near is there.
+        // Unassigned addresses do not belong to a nearby host.
         AddressKind::Reserved => None,
     }
 }

@@ -1,4 +1,4 @@
-//! One requirement: a name, extras, versions and markers, and nothing else.
+//! Requirements: a name, extras, versions and markers, and no URL or path.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,43 +8,43 @@ use uv_pypi_types::VerbatimParsedUrl;
 
 use crate::condition::{self, Tangle};
 
-/// The longest text that is looked at.
+/// Maximum length of a requirement in bytes.
 const LONGEST: usize = 1024;
 
-/// What a user wants of an index: `requests`, `rich>=13`, `httpx[http2]; python_version > "3.10"`.
+/// A user's requirement: `requests`, `rich>=13`, `httpx[http2]; python_version > "3.10"`.
 ///
-/// PEP 508's names, extras, version specifiers and markers, and nothing that names a place to take a package from.
+/// It has PEP 508's names, extras, version specifiers and markers, but no URL or path of a package.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Requirement(uv_pep508::Requirement<VerbatimParsedUrl>);
 
-/// Why a text is no requirement that is taken.
+/// Error for a text that is not an allowed requirement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("package {text:?} is refused: {reason}; give a name with versions, such as 'requests' or 'rich>=13'")]
 pub struct RequirementError {
     /// The text, shortened.
     pub text: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Requirement {
-    /// The package's name as indexes know it.
+    /// Returns the package's name as indexes normalize it.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name.as_ref()
     }
 
-    /// Whether this is its name, however that is spelt.
+    /// Returns true if this is the package's name, in any spelling.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         uv_normalize::PackageName::from_str(name).is_ok_and(|name| name == self.0.name)
     }
 
-    /// Whether it is wanted on some systems only.
+    /// Returns true if the requirement applies to some systems only.
     pub(crate) fn has_marker(&self) -> bool {
         !self.0.marker.is_true()
     }
 
-    /// Whether a version is among those that are wanted.
+    /// Returns true if a version satisfies the requirement.
     pub(crate) fn admits(&self, version: &str) -> bool {
         let Ok(version) = uv_pep440::Version::from_str(version) else { return false };
         match &self.0.version_or_url {
@@ -54,7 +54,7 @@ impl Requirement {
         }
     }
 
-    /// The same for the resolver.
+    /// Converts the requirement to the resolver's type.
     pub(crate) fn lower(&self) -> uv_distribution_types::Requirement {
         self.0.clone().into()
     }
@@ -85,7 +85,7 @@ impl FromStr for Requirement {
         if trimmed.starts_with('-') {
             return Err(refused("it is an option, not a package"));
         }
-        // What comes before the markers has none of these, unless it is an address or a path.
+        // Before the markers, these characters occur only in URLs and paths.
         let before = trimmed.split(';').next().unwrap_or_default();
         if before.contains(['@', '/', '\\', ':', '%', '$', '?']) {
             return Err(refused("it names an address or a path"));

@@ -1,4 +1,4 @@
-//! From requirements to exact wheels, on the host, with nothing built and no Python started.
+//! Resolution of requirements to exact wheels, on the host, without building anything or starting Python.
 
 mod decide;
 mod near;
@@ -56,74 +56,74 @@ use unbuilt::Unbuilt;
 use wheels::Looks;
 pub(crate) use wheels::WHOLE;
 
-/// One wheel, exactly.
+/// One exact wheel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wheel {
-    /// The package.
+    /// The package's name.
     pub name: String,
-    /// Its version.
+    /// The package's version.
     pub version: String,
     /// The wheel's file name.
     pub file: String,
-    /// Where it was found, without credentials. Empty where the user's indexes are to be asked for it.
+    /// The URL of the file, without credentials. Empty if the user's indexes are to be searched for it.
     pub url: String,
-    /// Its content.
+    /// The sha256 of the file.
     pub sha256: String,
-    /// Its size, where the index told it.
+    /// The size in bytes, if the index lists it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }
 
 impl Wheel {
-    /// Whether it is for any platform.
+    /// Returns true if the wheel is for any platform.
     #[must_use]
     pub fn is_pure(&self) -> bool {
         self.file.ends_with("-none-any.whl")
     }
 }
 
-/// What requirements come to for one target.
+/// Resolution of requirements for one target.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Resolved {
-    /// The wheels, by name.
+    /// The wheels, sorted by name.
     #[serde(default)]
     pub wheels: Vec<Wheel>,
-    /// What the runtime has built in and is wanted: names and versions.
+    /// Names and versions of required packages that the runtime has built in.
     #[serde(default)]
     pub built_in: Vec<(String, String)>,
-    /// The source distributions whose wheels have to be built, by name.
+    /// The source distributions to build, sorted by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Sdist>,
 }
 
 impl Resolved {
-    /// Every file that an index is asked for.
+    /// Returns all files that are downloaded from an index.
     pub fn files(&self) -> impl Iterator<Item = &Wheel> {
         self.wheels.iter().chain(self.sources.iter().map(|Sdist(file)| file))
     }
 }
 
-/// The user's indexes, ready to be asked.
+/// Client for the user's indexes.
 pub struct Index<'s> {
     settings: &'s IndexSettings,
     registry: Registry,
 }
 
-/// Answers are given up after so many times the longest pause that the settings allow.
+/// Number of read timeouts after which a resolution is aborted; a download gets twice as many.
 const PAUSES: u32 = 10;
 
-/// Names that are looked up once one was found to be unknown.
+/// Maximum number of names that are looked up once one of them is unknown.
 const MOST_UNKNOWN: usize = 20;
 
-/// A file may take longer than that, by its size at this many bytes a second.
+/// Minimum download rate in bytes per second. The time limit of a download is extended by its size at this rate.
 const SLOWEST: u64 = 256 << 10;
 
 impl<'s> Index<'s> {
-    /// Gets ready to ask. What indexes say is kept below `cache`, for other processes too.
+    /// Opens a client. Responses of indexes are cached below `cache`, for other processes as well.
     ///
     /// # Errors
-    /// When the cache or the client cannot be had.
+    /// When the cache or the client cannot be created.
     pub fn open<'a>(settings: &'s IndexSettings, cache: &'a Path) -> LocalBoxFuture<'a, Result<Self, FetchError>>
     where
         's: 'a,
@@ -135,12 +135,14 @@ impl<'s> Index<'s> {
         opened.boxed_local()
     }
 
-    /// Chooses wheels for a target, and source distributions where `sources` lets these serve; of one version the wheel.
-    /// Only the first index that knows a name is asked for its versions.
+    /// Resolves requirements to wheels for a target, and to source distributions if `sources` allows them; a wheel is
+    /// preferred to a source distribution of the same version. The versions of a package come only from the first index
+    /// that has it.
     ///
     /// # Errors
-    /// When there is no solution, a name that no index has, or an index does not answer in time. A source distribution that
-    /// has to be built before anybody knows what it needs is [`ResolveError::Unbuilt`]: build it, and ask again.
+    /// When there is no solution, a package is not in any index, or an index does not answer in time.
+    /// [`ResolveError::Unbuilt`] names a source distribution that must be built to determine its requirements: build
+    /// it, and resolve again.
     pub async fn resolve(
         &self,
         wanted: &[Requirement],
@@ -152,8 +154,8 @@ impl<'s> Index<'s> {
         timeout(patience, resolving).await.map_err(|_| pages::late(patience))?
     }
 
-    /// Boxed in a function that is not `async` itself, as all that asks an index: it is large, and would otherwise be compiled
-    /// once more in each crate that waits for it.
+    /// Boxed in a function that is not `async` itself, like all functions that query an index: the future is large, and
+    /// would otherwise be compiled again in each crate that awaits it.
     fn resolve_patiently<'a>(
         &'a self,
         wanted: &'a [Requirement],
@@ -169,7 +171,7 @@ impl<'s> Index<'s> {
             let context = Unbuilt::new(cache.clone(), self.settings.locations.clone());
             let flat = FlatIndexClient::new(client.cached_client(), self.settings.connectivity, cache);
             let flat = flat.fetch_all(self.settings.locations.flat_indexes().map(|index| index.url())).await;
-            // A folder that is not there does not stand in the way of an index.
+            // A missing folder does not prevent the use of an index.
             let flat = flat.unwrap_or_default();
             let flat = FlatIndex::from_entries(flat, Some(&tags), &HashStrategy::None, &options);
             let version = markers.python_full_version().version.clone();
@@ -232,7 +234,7 @@ impl<'s> Index<'s> {
                     }
                     let mut unknown = unknown.lock().map(|names| names.clone()).unwrap_or_default();
                     if !unknown.is_empty() {
-                        // The resolver gives up at the first one, and whoever misspells two names is to hear of both.
+                        // The resolver stops at the first unknown name, but the error lists all of them.
                         let rest = asked_plainly(wanted, target).filter(|name| !unknown.contains(name));
                         let rest: BTreeSet<String> = rest.take(MOST_UNKNOWN).collect();
                         let again = index(&options);
@@ -251,20 +253,20 @@ impl<'s> Index<'s> {
         resolved.boxed_local()
     }
 
-    /// How long one question may take altogether.
+    /// Returns the time limit of a resolution.
     fn patience(&self) -> Duration {
         self.settings.read_timeout.saturating_mul(PAUSES)
     }
 
-    /// Brings a wheel to the file `into`, if its content is the expected one.
+    /// Downloads a wheel to the file `into`, if its content is the expected one.
     ///
     /// # Errors
-    /// As for [`fetch_wheel`](crate::fetch_wheel), and when it takes too long.
+    /// As for [`fetch_wheel`](crate::fetch_wheel), and when the time limit is exceeded.
     pub async fn bring(&self, wheel: &Wheel, into: &Path, progress: &dyn Progress) -> Result<(), FetchError> {
         self.bring_file(wheel, Sought::Wheels, into, progress).await
     }
 
-    /// The same for a source distribution.
+    /// Downloads a source distribution to the file `into`, if its content is the expected one.
     pub(crate) async fn bring_source(
         &self,
         Sdist(file): &Sdist,
@@ -315,7 +317,7 @@ impl<'s> Index<'s> {
         brought.boxed_local()
     }
 
-    /// The addresses of the indexes that are asked, without credentials.
+    /// Returns the URLs of the indexes, without credentials and without flat indexes.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         let simple = |index: &&uv_distribution_types::Index| index.format == IndexFormat::Simple;
@@ -323,13 +325,13 @@ impl<'s> Index<'s> {
     }
 }
 
-/// The names that were asked for without a condition, and that only an index can have.
+/// Returns the names of the unconditional requirements that are not built in.
 fn asked_plainly<'a>(wanted: &'a [Requirement], target: &'a Target) -> impl Iterator<Item = String> + 'a {
     let is_built_in = |name: &str| target.built_in().iter().any(|built_in| built_in.name == name);
     wanted.iter().filter(move |one| !one.has_marker() && !is_built_in(one.name())).map(|one| one.name().to_owned())
 }
 
-/// What a resolution comes to.
+/// Converts the resolver's result.
 fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
     let mut resolved = Resolved::default();
     for dist in resolution.distributions() {
@@ -355,7 +357,7 @@ fn resolved_by(resolution: &Resolution) -> Result<Resolved, ResolveError> {
     Ok(resolved)
 }
 
-/// A file of an index as it is kept: only with its hash.
+/// Converts a file of an index to a pinned file. Fails if the file has no hash.
 fn pinned(
     (name, version): (&PackageName, &Version),
     file: &uv_distribution_types::File,
@@ -366,7 +368,7 @@ fn pinned(
     let announced = file.hashes.iter().find(|digest| digest.algorithm.to_string() == "sha256");
     let sha256 = match announced {
         Some(digest) => digest.digest.to_string(),
-        // A folder of this machine tells no hashes, and can be asked for one.
+        // A local folder lists no hashes, so the hash is computed.
         None if url.scheme() == "file" => {
             url.to_file_path().ok().and_then(|path| local_hash(&path)).ok_or_else(|| unlocked(file))?
         }
@@ -383,7 +385,7 @@ fn pinned(
     })
 }
 
-/// Where a file of an index is.
+/// Returns the URL of an index's file.
 fn served(file: &uv_distribution_types::File, index: &IndexUrl) -> Result<DisplaySafeUrl, ResolveError> {
     let url = file.url.to_url().map_err(|_| unlocked(file))?;
     may_have(index, &url).map_err(|astray| ResolveError::Astray(astray.into()))?;
@@ -402,14 +404,14 @@ fn local_hash(path: &Path) -> Option<String> {
     Some(Sha256::from_bytes(hash.finalize().into()).to_string())
 }
 
-/// Where an address leads, in words: its host.
+/// Returns the host of a URL, for error messages.
 fn host_of(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if place.is_empty() { url.to_owned() } else { place.to_owned() }
 }
 
-/// The packages among these that are for one platform only, those that were asked for first.
+/// Returns the names of the packages that are for one platform only, the required ones first.
 #[must_use]
 pub fn native<'r>(resolved: &'r Resolved, wanted: &[Requirement]) -> Vec<&'r str> {
     let asked: BTreeSet<&str> = wanted.iter().map(Requirement::name).collect();

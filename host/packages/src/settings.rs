@@ -1,4 +1,4 @@
-//! Where packages come from, as the user has configured it.
+//! Package index settings of the user.
 
 mod certificates;
 mod files;
@@ -15,7 +15,7 @@ use crate::error::SettingsError;
 pub use files::ConfigFiles;
 use variables::Variables;
 
-/// The user's package indexes and how to reach them.
+/// The user's package indexes and the settings of the connection to them.
 #[derive(Clone)]
 pub struct IndexSettings {
     pub(crate) locations: IndexLocations,
@@ -24,42 +24,42 @@ pub struct IndexSettings {
     pub(crate) read_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) roots: Roots,
-    /// What uv.toml says about proxies, hosts to trust and the keyring.
+    /// The options of uv.toml for proxies, trusted hosts and the keyring.
     pub(crate) options: Box<Options>,
 }
 
-/// Whom to believe about a server's identity.
+/// Root certificates to verify servers with.
 #[derive(Clone)]
 pub(crate) enum Roots {
     /// Exactly these certificates.
     Given(Certificates),
     /// The system's certificates.
     System,
-    /// The certificates uv carries.
+    /// The certificates that uv bundles.
     Bundled,
-    /// The system's, or uv's own on a system that has none.
+    /// The system's certificates, or the bundled ones on a system without any.
     SystemOrBundled,
 }
 
 impl IndexSettings {
     /// Reads the settings that uv and pip would read.
     ///
-    /// `env` answers for environment variables; empty ones count as unset. uv.toml files are read as `files` says;
-    /// `UV_NO_CONFIG` and `UV_CONFIG_FILE` go before that. In uv's order of precedence:
+    /// `env` returns the values of environment variables; an empty value counts as unset. `files` selects the uv.toml
+    /// files; `UV_NO_CONFIG` and `UV_CONFIG_FILE` take precedence over it. In uv's order of precedence:
     ///
-    /// - the default index: `UV_DEFAULT_INDEX`, `[[index]]` with `default = true`, `UV_INDEX_URL`, `index-url`, and
-    ///   where none is set `PIP_INDEX_URL`; else the uv library's default
-    /// - further indexes, tried before it: `UV_INDEX`, `[[index]]`, `UV_EXTRA_INDEX_URL`, `extra-index-url`
-    /// - plain folders and pages of files: `UV_FIND_LINKS` and `find-links`, or where none is set `PIP_FIND_LINKS`
-    /// - no index at all: `UV_NO_INDEX`, `no-index`, `PIP_NO_INDEX`; no network: `UV_OFFLINE`, `offline`
+    /// - the default index: `UV_DEFAULT_INDEX`, `[[index]]` with `default = true`, `UV_INDEX_URL`, `index-url`, and if
+    ///   none is set `PIP_INDEX_URL`; else the uv library's default
+    /// - further indexes, searched before it: `UV_INDEX`, `[[index]]`, `UV_EXTRA_INDEX_URL`, `extra-index-url`
+    /// - plain folders and pages of files: `UV_FIND_LINKS` and `find-links`, or if none is set `PIP_FIND_LINKS`
+    /// - no index at all: `UV_NO_INDEX`, `no-index`, `PIP_NO_INDEX`; offline mode: `UV_OFFLINE`, `offline`
     /// - the connection: `UV_HTTP_RETRIES`, `UV_HTTP_TIMEOUT`, `UV_HTTP_CONNECT_TIMEOUT`, `UV_INSECURE_HOST`,
-    ///   `SSL_CERT_FILE`, `SSL_CERT_DIR`, `UV_SYSTEM_CERTS` (or `UV_NATIVE_TLS`), and uv.toml's words for them, for
-    ///   proxies and for the keyring
+    ///   `SSL_CERT_FILE`, `SSL_CERT_DIR`, `UV_SYSTEM_CERTS` (or `UV_NATIVE_TLS`), and the options of uv.toml for these,
+    ///   for proxies and for the keyring
     ///
-    /// Unlike uv, the system's certificates are the default: a company's proxy is trusted where the system trusts it.
+    /// Unlike in uv, the system's certificates are the default: a company's proxy is trusted if the system trusts it.
     ///
     /// # Errors
-    /// A variable or file that cannot be understood. Settings are never half used.
+    /// When a variable or file cannot be parsed. Settings are never applied partially.
     pub fn from_user(env: &dyn Fn(&str) -> Option<String>, files: &ConfigFiles) -> Result<Self, SettingsError> {
         let variables = Variables::new(env);
         let mut options = files::read(&variables, files)?;
@@ -76,14 +76,15 @@ impl IndexSettings {
             },
             retries: variables.parsed("UV_HTTP_RETRIES", "a number of retries")?.unwrap_or(DEFAULT_RETRIES),
             read_timeout,
-            // As in uv: a short answer time is also the time to connect.
+            // As in uv, a short read timeout also limits the time to connect.
             connect_timeout: connect_timeout.min(read_timeout),
             roots: certificates::roots(&variables, &options.globals)?,
             options: Box::new(options),
         })
     }
 
-    /// What tells these settings' sources from others, without reading more than the files that name them: for keys.
+    /// Returns the configured sources, as a key that distinguishes settings. Only the files that configure sources are
+    /// read.
     ///
     /// # Errors
     /// As for [`from_user`](Self::from_user).
@@ -93,26 +94,26 @@ impl IndexSettings {
         Ok(locations.flat_indexes().chain(locations.fetch_indexes()).map(address).collect())
     }
 
-    /// Whether the network is switched off.
+    /// Returns true if network access is disabled.
     #[must_use]
     pub fn is_offline(&self) -> bool {
         self.connectivity.is_offline()
     }
 
-    /// The sources in the order they are searched, without credentials.
+    /// Returns the sources in search order, without credentials.
     #[must_use]
     pub fn sources(&self) -> Vec<String> {
         self.in_order().map(address).collect()
     }
 
-    /// Local folders first, then indexes.
+    /// Returns the sources in search order: flat indexes such as local folders first, then other indexes.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = &Index> {
         self.locations.flat_indexes().chain(self.locations.fetch_indexes())
     }
 }
 
 impl fmt::Debug for IndexSettings {
-    // Not derived: the parts hold addresses as the user gave them, with their passwords.
+    // Not derived, since the fields hold URLs as the user configured them, including passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IndexSettings")
             .field("sources", &self.sources())
@@ -121,7 +122,7 @@ impl fmt::Debug for IndexSettings {
     }
 }
 
-/// An index's address without credentials.
+/// Returns an index's URL without credentials.
 pub(crate) fn address(index: &Index) -> String {
     index.url().without_credentials().to_string()
 }
@@ -140,7 +141,7 @@ fn locations(variables: &Variables<'_>, options: &Options) -> Result<IndexLocati
     let extra = variables.list("UV_EXTRA_INDEX_URL", INDEXES)?;
     indexes.extend(extra.into_iter().map(Index::from_extra_index_url));
     indexes.extend(file.extra_index_url.iter().flatten().cloned().map(Index::from));
-    // Of several defaults the first one counts, so pip's comes last.
+    // The first of several defaults counts, so pip's comes last.
     let uv = variables.parsed("UV_INDEX_URL", INDEX)?.map(Index::from_index_url);
     indexes.extend(uv.or_else(|| file.index_url.clone().map(Index::from)));
     indexes.extend(variables.parsed("PIP_INDEX_URL", INDEX)?.map(Index::from_index_url));

@@ -1,4 +1,4 @@
-//! Source distributions: which they are, and what they say of themselves without any of them being run.
+//! Source distributions and their static metadata, which is read without running their code.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,13 +18,13 @@ use crate::metadata;
 use crate::requirement::Requirement;
 use crate::resolve::Wheel;
 
-/// A source distribution, exactly: told as a wheel is, by its package, version, file, address, sha256 and size.
+/// One exact source distribution. Like a wheel, it is identified by its package, version, file, URL, sha256 and size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sdist(pub Wheel);
 
 impl Sdist {
-    /// Whether a file of this name is one of this package and version, in any spelling of both.
+    /// Returns true if a file name matches this package and version, in any spelling of both.
     #[must_use]
     pub fn is_in(&self, file: &str) -> bool {
         let Self(Wheel { name, version, .. }) = self;
@@ -34,35 +34,35 @@ impl Sdist {
     }
 }
 
-/// The most of a file that tells of a source distribution which is looked at.
+/// Maximum size in bytes of a file that describes a source distribution.
 const LARGEST: u64 = 1 << 20;
 
-/// The most requirements that one may need to be built.
+/// Maximum number of build requirements.
 const MOST_REQUIRED: usize = 100;
 
-/// How much of a need is shown.
+/// Maximum number of characters of a requirement that an error shows.
 const SHOWN: usize = 200;
 
-/// What builds a source distribution that does not say it.
+/// Default build backend.
 const USUAL: &str = "setuptools.build_meta:__legacy__";
 
-/// Why a source distribution cannot be built.
+/// Error in the build system of a source distribution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("pyproject.toml: {0}")]
 pub struct BadBuildSystem(String);
 
-/// What a source distribution is built with (PEP 517 and 518).
+/// Build system of a source distribution (PEP 517 and 518).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildSystem {
-    /// What has to be there.
+    /// The build requirements.
     pub requires: Vec<Requirement>,
-    /// The module, and after a colon the object in it, whose functions build.
+    /// The module that provides the build functions, with an optional object in the module after a colon.
     pub backend: String,
-    /// Directories of the source distribution in which that is looked for first.
+    /// The directories of the source distribution that are searched for the backend first.
     pub paths: Vec<String>,
 }
 
-/// `pyproject.toml`, as far as it is about that.
+/// The part of `pyproject.toml` that describes the build system.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Project {
@@ -80,10 +80,11 @@ struct Table {
 }
 
 impl BuildSystem {
-    /// What the unpacked source distribution at `tree` says; setuptools, where it says nothing.
+    /// Reads the build system of the unpacked source distribution at `tree`; the default is setuptools.
     ///
     /// # Errors
-    /// A file that is no TOML or too large, a requirement that is refused, a backend that is no name.
+    /// When pyproject.toml is too large or is not valid TOML, a requirement is refused, or the name of the backend or
+    /// one of its paths is invalid.
     pub fn of(tree: &Path) -> Result<Self, BadBuildSystem> {
         let Some(text) = text_of(&tree.join("pyproject.toml"))? else { return Ok(Self::usual()) };
         let read: Project = toml::from_str(&text)
@@ -103,10 +104,10 @@ impl BuildSystem {
         Ok(Self { requires, backend, paths: backend_path })
     }
 
-    /// What a backend says that it needs, as requirements.
+    /// Parses the build requirements that a backend reports.
     ///
     /// # Errors
-    /// The first that is refused, and more of them than anybody needs.
+    /// When a requirement is refused, or there are too many.
     pub fn wanted(texts: &[String]) -> Result<Vec<Requirement>, BadBuildSystem> {
         if texts.len() > MOST_REQUIRED {
             return Err(BadBuildSystem(format!("{} packages to build with are too many", texts.len())));
@@ -121,7 +122,7 @@ impl BuildSystem {
     }
 }
 
-/// What its wheel will need, where the unpacked source distribution at `tree` says that for good.
+/// Returns the static metadata of the unpacked source distribution at `tree`, if it declares all of the requirements.
 pub(crate) fn stated(tree: &Path, sdist: &Sdist) -> Option<ResolutionMetadata> {
     let Sdist(Wheel { name, version, .. }) = sdist;
     let (name, version) = (PackageName::from_str(name).ok()?, Version::from_str(version).ok()?);
@@ -134,14 +135,15 @@ pub(crate) fn stated(tree: &Path, sdist: &Sdist) -> Option<ResolutionMetadata> {
         let read = PyProjectToml::from_toml(read, "pyproject.toml").ok()?;
         ResolutionMetadata::parse_pyproject_toml(read, Some(&version)).ok()
     };
-    // One that speaks of another package has to be built, and is then seen not to be what it is called.
+    // With metadata of another package, the source distribution must be built, and the wheel then fails the check of
+    // its name.
     info.or_else(project).filter(|stated| stated.name == name && stated.version == version)
 }
 
-/// How the wheel in the file `made` breaks the word that its unpacked source distribution at `tree` gave for good. What is
-/// chosen by that word would otherwise be something else once the wheel is here.
+/// Returns the difference, if any, between the wheel in the file `made` and the static metadata of its source
+/// distribution at `tree`. A resolution relies on the static metadata, and would be invalid with other metadata.
 ///
-/// A file that is no sound wheel says nothing here; it is refused as such.
+/// Returns `None` for a file that is not a valid wheel, which is refused elsewhere.
 pub(crate) fn broken_word(tree: &Path, sdist: &Sdist, made: &Path) -> Option<String> {
     let stated = stated(tree, sdist)?;
     let text = metadata::in_file(made)?;
@@ -157,7 +159,7 @@ pub(crate) fn broken_word(tree: &Path, sdist: &Sdist, made: &Path) -> Option<Str
     }
 }
 
-/// What one of them needs and the other does not, whatever the spelling and the order.
+/// Describes the first difference in the requirements, regardless of spelling and order.
 fn difference(stated: &ResolutionMetadata, built: &ResolutionMetadata) -> Option<String> {
     let [said, needs] = [stated, built].map(|one| {
         let all = one.requires_dist.iter().cloned().map(|mut need| {
@@ -183,7 +185,7 @@ fn difference(stated: &ResolutionMetadata, built: &ResolutionMetadata) -> Option
     (said != needs).then(|| format!("it is for {}, and its source says for good {}", python(needs), python(said)))
 }
 
-/// Whether a PKG-INFO leaves open what is needed; in any spelling, where uv's reader knows one.
+/// Returns true if a PKG-INFO declares requirements as dynamic, in any spelling. uv's parser knows only one spelling.
 fn is_open(info: &str) -> bool {
     let fields = info.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
     let mut open = fields.filter(|(name, _)| name.eq_ignore_ascii_case("Dynamic")).map(|(_, field)| field.trim());
@@ -192,7 +194,7 @@ fn is_open(info: &str) -> bool {
     })
 }
 
-/// Whether what a pyproject.toml says that is needed can be read at no great cost.
+/// Returns true if the requirements in a pyproject.toml can be parsed at low cost.
 fn has_plain_needs(text: &str) -> bool {
     fn are_plain(value: &toml::Value) -> bool {
         match value {
@@ -208,7 +210,7 @@ fn has_plain_needs(text: &str) -> bool {
     needs.into_iter().all(are_plain)
 }
 
-/// A file's text, if it is there.
+/// Reads a file's text, or returns `None` if the file cannot be opened.
 fn text_of(path: &Path) -> Result<Option<String>, BadBuildSystem> {
     let Ok(file) = File::open(path) else { return Ok(None) };
     let mut text = String::new();
@@ -316,7 +318,7 @@ mod tests {
         assert_eq!(broken("", &long).as_deref(), Some("its METADATA is larger than 1 MiB"));
         let deep = format!("Requires-Dist: c; {}os_name == 'a'{}\n", "(".repeat(100_000), ")".repeat(100_000));
         assert_eq!(broken("", &deep).as_deref(), Some("what it says that it needs is too tangled"));
-        // Which is another's to refuse.
+        // An invalid archive is refused elsewhere.
         std::fs::write(&made, "no archive").expect("a file");
         let info = format!("Metadata-Version: 2.2\n{head}");
         let tree = tree(&[("PKG-INFO", &info)]);

@@ -1,22 +1,23 @@
-//! Who may change what is kept below a directory: any number of processes add to it at once, and one alone removes from it.
+//! Locks on a directory tree: any number of processes may add to it at once, and only one at a time may remove from it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// Held while something is added: whoever wants to remove waits.
+/// Acquires a shared lock on the tree at `root`, for adding to it. While it is held, removal waits.
 pub(crate) fn beside_others(root: &Path) -> io::Result<File> {
     let file = open(root)?;
     file.lock_shared()?;
     Ok(file)
 }
 
-/// Held while something is removed. Calls `waits` once if others are adding still, before it waits for them.
+/// Acquires an exclusive lock on the tree at `root`, for removing from it. Calls `waits` once before blocking if the
+/// lock is held elsewhere.
 pub(crate) fn alone(root: &Path, waits: &dyn Fn()) -> io::Result<File> {
     locked(open(root)?, waits)
 }
 
-/// Locks a file for one alone. Calls `waits` once if others have it locked, before it waits for them.
+/// Locks a file exclusively. Calls `waits` once before blocking if the lock is held elsewhere.
 pub(crate) fn locked(file: File, waits: &dyn Fn()) -> io::Result<File> {
     match file.try_lock() {
         Ok(()) => {}

@@ -1,4 +1,4 @@
-//! Members of a wheel into a new directory.
+//! Unpacking of wheel members into a new directory.
 
 mod members;
 mod names;
@@ -17,12 +17,12 @@ use crate::progress::Progress;
 use members::Member;
 pub(crate) use names::is_harmless;
 
-/// How much an archive may hold.
+/// Limits of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnpackLimits {
-    /// Bytes of all selected members together, unpacked.
+    /// Maximum unpacked size of all selected members together in bytes.
     pub bytes: u64,
-    /// Members in the whole archive, and files together with the directories that are made for them.
+    /// Maximum number of members in the whole archive, and of files together with the directories created for them.
     pub members: usize,
 }
 
@@ -37,7 +37,7 @@ impl UnpackLimits {
 }
 
 impl Default for UnpackLimits {
-    /// 1 GiB and 20,000 members.
+    /// Returns limits of 1 GiB and 20,000 members.
     fn default() -> Self {
         Self { bytes: 1 << 30, members: 20_000 }
     }
@@ -48,25 +48,27 @@ impl Default for UnpackLimits {
 /// See [`unpack_wheel_within`].
 ///
 /// # Errors
-/// See [`UnpackError`]; after any of them `into` is as it was.
+/// See [`UnpackError`]; after any of them `into` is unchanged.
 pub fn unpack_wheel(wheel: &Path, select: &[&str], into: &Path, progress: &dyn Progress) -> Result<(), UnpackError> {
     unpack_wheel_within(&UnpackLimits::default(), wheel, select, into, progress)
 }
 
 /// Unpacks selected members of a wheel into the directory `into`.
 ///
-/// `select` holds member names; one that ends in `/` stands for everything beneath it, and `""` for the whole wheel. Each
-/// must be there. Members keep their full names under `into`; permissions and times in the archive are not taken over.
+/// `select` lists member names; a name that ends in `/` selects everything below it, and `""` selects the whole wheel.
+/// Each name must match a member. Members keep their full names below `into`; permissions and times in the archive are
+/// ignored.
 ///
-/// `into` must be absent or an empty directory, its parent must exist. Everything is written to a directory next to it
-/// (`.codebox-unpack-…`) and takes its name when it is whole and on the disk.
+/// `into` must be absent or an empty directory, and its parent must exist. Everything is written to a directory next to
+/// `into` (`.codebox-unpack-…`), which is renamed when it is complete and synced to the disk.
 ///
-/// The archive is not trusted, even where its hash is: before anything is written it is refused as a whole if any
-/// member, selected or not, has a name that is absolute, goes upwards or is not plain UTF-8 with `/`, occurs twice, or
-/// is anything but a file or a directory. Data that unpacks to more than the archive announced is refused too.
+/// The archive is not trusted, even if its hash is correct: before anything is written, the archive is refused as a
+/// whole if any member, selected or not, has a name that is absolute, refers to a parent directory or is not plain
+/// UTF-8 with `/`, occurs twice, or is neither a file nor a directory. Data that unpacks to more than the declared size
+/// is refused as well.
 ///
 /// # Errors
-/// See [`UnpackError`]; after any of them `into` is as it was.
+/// See [`UnpackError`]; after any of them `into` is unchanged.
 pub fn unpack_wheel_within(
     limits: &UnpackLimits,
     wheel: &Path,
@@ -85,7 +87,7 @@ pub fn unpack_wheel_within(
         _ => Path::new("."),
     };
     let staged = Builder::new().prefix(".codebox-unpack-").tempdir_in(parent).map_err(unwritable)?;
-    // Renamed as a whole below, so that a failure or a panic on the way leaves only the staging directory to remove.
+    // The tree is renamed as a whole below, so that a failure or a panic leaves only the staging directory to remove.
     let tree = staged.path().join("tree");
     fs::create_dir(&tree).map_err(unwritable)?;
 
@@ -102,7 +104,7 @@ pub fn unpack_wheel_within(
         limits.hold(chosen.len() + directories)?;
         extract(&mut archive, member, &path, progress)?;
     }
-    // Not every system lets a directory be renamed over an empty one.
+    // Some systems cannot rename a directory over an empty one.
     if into.exists() {
         fs::remove_dir(into).map_err(unwritable)?;
     }
@@ -112,7 +114,7 @@ pub fn unpack_wheel_within(
     Ok(())
 }
 
-/// Writes one member to a file that is not there yet, no more than it announced.
+/// Writes one member to a new file, up to the member's declared size.
 fn extract(
     archive: &mut ZipArchive<File>,
     member: &Member,
@@ -143,7 +145,7 @@ fn extract(
     file.sync_all().map_err(unwritable)
 }
 
-/// Makes a directory, and those above it that are not there; how many those were.
+/// Creates a directory and its missing parents. Returns the number of created directories.
 fn make_all(dir: &Path) -> io::Result<usize> {
     match (fs::create_dir(dir), dir.parent()) {
         (Ok(()), _) => Ok(1),
@@ -157,7 +159,7 @@ fn make_all(dir: &Path) -> io::Result<usize> {
     }
 }
 
-/// Whether nothing would be lost by putting a directory here.
+/// Returns true if a path is unused or is an empty directory.
 fn is_free(into: &Path) -> bool {
     match fs::symlink_metadata(into) {
         Ok(found) => found.is_dir() && fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_none()),

@@ -1,4 +1,4 @@
-//! How much of an answer is taken in: pages of an index are read into memory, and a server can go on for ever.
+//! Size limits of responses: index pages are read into memory, and a server may send an endless response.
 
 use async_trait::async_trait;
 use http::Extensions;
@@ -9,13 +9,13 @@ use reqwest_middleware::{Error, Middleware, Next};
 
 use crate::{condition, metadata};
 
-/// The most of one answer, unpacked, in bytes: many times the longest page of any index that is known.
+/// Maximum size of one response in bytes, unpacked: many times the longest page of any known index.
 const MOST: usize = 128 << 20;
 
-/// Ends answers that are longer than any page of an index, and refuses what a reader could not get through.
+/// Middleware that cuts off responses longer than any index page, and rejects metadata that no parser can process.
 pub(super) struct Bounded;
 
-/// What a wheel is said to need, and what no reader gets through.
+/// Error for a wheel whose requirements no parser can process.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("what {file} says that it needs is too tangled, or too long")]
 pub(crate) struct Tangled {
@@ -25,13 +25,14 @@ pub(crate) struct Tangled {
 #[async_trait]
 impl Middleware for Bounded {
     async fn handle(&self, asked: Request, more: &mut Extensions, next: Next<'_>) -> Result<Response, Error> {
-        // Wheels are asked for as they are. They go to disk as they come, and are held to a bound of their own there.
+        // Wheels are requested without a content encoding. They are streamed to disk, where their size has a separate
+        // limit.
         let wheel = asked.headers().get(ACCEPT_ENCODING).is_some_and(|named| named == "identity");
         let response = next.run(asked, more).await?;
         if wheel {
             return Ok(response);
         }
-        // Only a new response knows the address that this one is of.
+        // The conversion to `http::Response` loses the URL, and this extension of a new response restores it.
         let known = http::Response::builder().url(response.url().clone()).body(()).map_err(Error::middleware)?;
         let told = response.url().path_segments().and_then(|mut path| path.next_back()?.strip_suffix(".metadata"));
         let told = told.filter(|_| response.status().is_success()).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The HTTP client: uv's, set up from the user's settings.
+//! The uv HTTP client, configured from the user's settings.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::error::FetchError;
 use crate::reach::NoNearer;
 use crate::settings::{IndexSettings, Roots};
 
-/// A client and the cache its index pages go through.
+/// HTTP client with the cache of its index pages.
 pub(crate) struct Registry {
     pub(crate) client: RegistryClient,
     pub(crate) cache: Cache,
 }
 
-/// A client for these settings. Its cache lives in a temporary directory for as long as the client does.
+/// Builds a client for these settings. Its cache is in a temporary directory, which is removed with the client.
 pub(super) fn registry(settings: &IndexSettings) -> Result<Registry, FetchError> {
     registry_in(settings, Cache::temp().map_err(|error| FetchError::Client(error.into()))?)
 }
 
-/// A client for these settings over this cache.
+/// Builds a client for these settings that uses this cache.
 pub(crate) fn registry_in(settings: &IndexSettings, cache: Cache) -> Result<Registry, FetchError> {
     let build = |base: BaseClientBuilder<'static>| {
         RegistryClientBuilder::new(base, cache.clone()).index_locations(settings.locations.clone()).build()
@@ -36,14 +36,14 @@ pub(crate) fn registry_in(settings: &IndexSettings, cache: Cache) -> Result<Regi
         Roots::Given(certificates) => build(base.custom_certificates(certificates.clone())),
         Roots::System => build(base.with_system_certs(true)),
         Roots::Bundled => build(base),
-        // A system without any certificates, as slim containers are, has nothing to build a client from.
+        // A system without any certificates, such as a slim container image, cannot supply the client's roots.
         Roots::SystemOrBundled => build(base.clone().with_system_certs(true)).or_else(|_| build(base)),
     };
     let client = client.map_err(|error| FetchError::Client(error.into()))?;
     Ok(Registry { client, cache })
 }
 
-/// A client for these settings that follows no redirect and knows no credentials: both are left to whoever asks.
+/// Builds a client for these settings that follows no redirect and adds no credentials: the caller handles both.
 pub(crate) fn plain(settings: &IndexSettings) -> Result<BaseClient, ClientBuildError> {
     let base = base(settings).redirect(RedirectPolicy::NoRedirect).auth_integration(AuthIntegration::NoAuthMiddleware);
     match &settings.roots {

@@ -1,4 +1,4 @@
-//! Where bytes land until they are known to be the right ones.
+//! Temporary file of a download until its content is verified.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,10 +12,10 @@ use crate::error::FetchError;
 use crate::pin::{Pin, Sha256};
 use crate::progress::Progress;
 
-/// No wheel of unknown size may be larger: an endless answer must not fill the disk.
+/// Maximum size in bytes of a wheel whose size is unknown: an endless response must not fill the disk.
 pub(crate) const LARGEST: u64 = 4 << 30;
 
-/// A temporary file next to its destination, hashed as it grows. Dropped unfinished, it is gone.
+/// A temporary file next to its destination, hashed as it grows. Dropping it unfinished removes the file.
 pub(super) struct Landing<'a> {
     file: NamedTempFile,
     hash: sha2::Sha256,
@@ -40,7 +40,7 @@ impl<'a> Landing<'a> {
         Ok(Self { file, hash: sha2::Sha256::new(), received: 0, candidate, pin, into, progress })
     }
 
-    /// Takes the next bytes. More than the pin says end the transfer.
+    /// Appends the next bytes. Fails once there are more bytes than the pin's size.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
         let count = bytes.len() as u64;
         self.received += count;
@@ -54,7 +54,7 @@ impl<'a> Landing<'a> {
         Ok(())
     }
 
-    /// Gives the file its name, if it is the pinned one.
+    /// Renames the file to its destination, if it is the pinned file.
     pub(super) fn finish(self) -> Result<(), FetchError> {
         if self.pin.size.is_some_and(|size| size != self.received) {
             return Err(self.wrong_size());
@@ -64,7 +64,7 @@ impl<'a> Landing<'a> {
             return Err(self.candidate.wrong_hash(self.pin, found));
         }
         let into = self.into;
-        // On disk first: after a power cut a name must not stand for a file without its bytes.
+        // The sync comes first: after a power failure the name must not refer to a file without its bytes.
         let synced = self.file.as_file().sync_all();
         synced.map_err(|source| unwritable(into, source))?;
         self.file.persist(into).map_err(|error| unwritable(into, error.error))?;
@@ -94,7 +94,8 @@ fn directory(into: &Path) -> &Path {
     }
 }
 
-/// Makes a rename last. Not every system can do that for a directory, and the file is whole either way.
+/// Syncs a directory, so that a rename in it is durable. Errors are ignored: some systems cannot sync a directory, and
+/// the file is complete either way.
 pub(crate) fn sync_directory(directory: &Path) {
     if let Ok(directory) = File::open(directory) {
         drop(directory.sync_all());

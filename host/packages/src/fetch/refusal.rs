@@ -1,4 +1,4 @@
-//! Why a source gave nothing.
+//! Reasons why a source does not supply a file.
 
 use uv_client::{Error as ClientError, ErrorKind, FlatIndexError};
 
@@ -7,17 +7,17 @@ use crate::error::{Cause, FetchError};
 use crate::pin::Pin;
 use crate::settings::IndexSettings;
 
-/// One source's reason.
+/// The reason of one source.
 pub(super) enum Refusal {
-    /// It does not have the package.
+    /// The source does not have the package.
     Nothing,
-    /// It would need the network, which the user has switched off.
+    /// The source is on the network, and the user has disabled network access.
     Offline,
-    /// It asks for other credentials.
+    /// The source rejects the credentials.
     Denied,
-    /// No answer.
+    /// The source did not answer.
     Unreachable(Cause),
-    /// An answer of no use.
+    /// The source sent an unusable response.
     Answer(Cause),
 }
 
@@ -28,7 +28,7 @@ impl Refusal {
                 Self::Nothing
             }
             ErrorKind::Offline(_) => Self::Offline,
-            // Without a status there was no answer.
+            // An error without a status means that there was no response.
             ErrorKind::WrappedReqwestError(_, cause) if cause.status().is_none() => Self::Unreachable(error.into()),
             _ => Self::Answer(error.into()),
         }
@@ -41,7 +41,7 @@ impl Refusal {
         }
     }
 
-    /// This reason as the error of the whole fetch.
+    /// Converts this reason to the error of the whole fetch.
     pub(super) fn at(self, index: String, pin: &Pin, settings: &IndexSettings) -> FetchError {
         let package = package(pin);
         match self {
@@ -53,11 +53,11 @@ impl Refusal {
         }
     }
 
-    /// How much the user can do about it.
+    /// Returns the rank of this reason by how much the user can do about it.
     fn weight(&self) -> u8 {
         match self {
             Self::Nothing => 0,
-            // A folder listed as a source that does not exist, most often.
+            // The usual case is a configured folder that does not exist.
             Self::Answer(_) => 1,
             Self::Denied => 2,
             Self::Unreachable(_) => 3,
@@ -66,7 +66,7 @@ impl Refusal {
     }
 }
 
-/// The error to show when no source has the file: the first of the weightiest.
+/// Returns the error to show when no source has the file: the first one of the highest weight.
 pub(super) fn most_telling(refusals: Vec<(String, Refusal)>, pin: &Pin, settings: &IndexSettings) -> FetchError {
     let heaviest = refusals.into_iter().reduce(|best, next| match next.1.weight() > best.1.weight() {
         true => next,

@@ -1,4 +1,4 @@
-//! Asking the sources for the pinned file.
+//! Search of the sources for the pinned file.
 
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ use crate::pin::{Pin, Sha256};
 use crate::reach::may_have;
 use crate::settings::{IndexSettings, address};
 
-/// What kind of file is sought.
+/// Kind of file to search for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sought {
     Wheels,
@@ -24,7 +24,7 @@ pub(crate) enum Sought {
 
 /// A file that may be the pinned one.
 pub(crate) struct Candidate {
-    /// Where it was found, without credentials.
+    /// Address of the source that has the file, without credentials.
     pub(crate) index: String,
     pub(crate) file: File,
 }
@@ -34,7 +34,7 @@ impl Candidate {
         self.file.filename.to_string()
     }
 
-    /// The sha256 the source gives for it, if it gives one.
+    /// Returns the sha256 that the source lists for the file, if any.
     fn announced(&self) -> Option<Sha256> {
         let mut digests = self.file.hashes.iter();
         let sha256 = digests.find(|digest| digest.algorithm.to_string() == "sha256")?;
@@ -42,7 +42,7 @@ impl Candidate {
     }
 }
 
-/// The files to try, in order. The first source that announces the pinned sha256 ends the search.
+/// Returns the files to try, in order. The first source that lists the pinned sha256 ends the search.
 pub(super) async fn candidates(
     (pin, sought): (&Pin, Sought),
     settings: &IndexSettings,
@@ -77,13 +77,13 @@ pub(super) async fn candidates(
         }
     }
     if silent.is_empty() {
-        // A source with another file of that name says more than one that did not answer.
+        // A source with a different file of that name is a better explanation than a source that did not answer.
         return Err(other.unwrap_or_else(|| refusal::most_telling(refusals, pin, settings)));
     }
     Ok(silent)
 }
 
-/// All files of one kind of the package in one source.
+/// Lists all files of one kind that a source has of the package.
 async fn files(
     (name, sought): (&PackageName, Sought),
     index: &Index,
@@ -134,7 +134,7 @@ fn is_sought(named: &DistFilename, sought: Sought) -> bool {
     }
 }
 
-/// Whether a text says this version, in any spelling: `1.0` and `1.0.0` are one.
+/// Returns true if a text denotes this version, in any spelling: `1.0` and `1.0.0` are equal.
 fn same<V: FromStr + PartialEq>(version: &V, text: &str) -> bool {
     text.parse::<V>().is_ok_and(|read| read == *version)
 }

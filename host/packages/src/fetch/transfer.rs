@@ -1,4 +1,4 @@
-//! Bringing one file here.
+//! Transfer of one file from its source to the disk.
 
 use std::io::Read;
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::progress::Progress;
 use crate::reach::{Astray, refused_by};
 use crate::settings::IndexSettings;
 
-/// How one attempt failed.
+/// Failure of one attempt.
 enum Failure {
-    /// The connection broke in the middle: worth another attempt.
+    /// The connection broke during the transfer. Another attempt may succeed.
     Broken(Cause),
-    /// Nothing another attempt would change. The client has by then retried what it retries.
+    /// Another attempt would fail as well. The client has already retried the failures that it retries.
     Final(FetchError),
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn transfer(
     let mut retries = RetryState::start(policy, url.clone());
     loop {
         let landing = Landing::new(candidate, pin, into, progress)?;
-        // The files of an index are packed already; a server must not pack them again.
+        // The files of an index are compressed already; the server must not encode them again.
         let request = registry.client.uncached_client(&url).get(url.as_str());
         let request = request.header("accept-encoding", "identity");
         let attempt = async {
@@ -91,7 +91,7 @@ pub(crate) async fn transfer(
     }
 }
 
-/// A file from a folder on this machine.
+/// Copies a file from a folder on this machine.
 fn copy(path: &Path, mut landing: Landing<'_>) -> Result<(), Failure> {
     let broken = |error: std::io::Error| Failure::Broken(error.into());
     let mut file = crate::disk::open(path).map_err(broken)?;

@@ -1,4 +1,4 @@
-//! From a wheel's members to the files that an interpreter finds.
+//! Layout of a wheel's members as files that an interpreter can import.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -11,14 +11,14 @@ use super::{HouseError, PROGRAMS, tree};
 use crate::metadata::LARGEST;
 use crate::resolve::Wheel;
 
-/// Modules that an interpreter runs by itself when it starts. None of a package's is ever there to be found.
+/// Modules that an interpreter runs by itself when it starts. They are removed from every package.
 const STARTS: [&str; 2] = ["sitecustomize", "usercustomize"];
 
-/// The most of a METADATA's head that is looked at.
+/// Maximum number of bytes of a METADATA that are searched for headers.
 const HEAD: usize = 64 << 10;
 
-/// Arranges an unpacked wheel at `modules`: its modules and metadata; its programs beside that. Headers, data files, `.pth`
-/// files and what an interpreter would run when it starts are left out.
+/// Arranges an unpacked wheel: modules and metadata at `modules`, programs in the directory next to it. Headers, data
+/// files, `.pth` files and modules that an interpreter would run at startup are left out.
 pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(), HouseError> {
     fs::create_dir_all(modules).map_err(HouseError::io("make", modules))?;
     let entries = fs::read_dir(whole).map_err(HouseError::io("read", whole))?;
@@ -33,7 +33,7 @@ pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(),
             for part in ["purelib", "platlib"] {
                 let part = path.join(part);
                 if part.is_dir() {
-                    // The same rules hold for what is said to lie elsewhere.
+                    // The same rules apply to the directories that are installed to other paths.
                     arrange_part(&part, modules)?;
                 }
             }
@@ -45,12 +45,12 @@ pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(),
         }
     }
     tree::moved(whole, modules).map_err(HouseError::io("move", whole))?;
-    // As it is installed, with what it says to lie elsewhere.
+    // This check needs the final tree, with the parts from the data directory.
     is_what_it_is_called(wheel, modules)
 }
 
-/// Refuses a wheel whose metadata, below `tree`, is another package's or of another version: a hash says only that the
-/// content is the one that was named.
+/// Refuses a wheel whose metadata below `tree` names another package or version: a hash proves only that the content is
+/// the expected one.
 pub(super) fn is_what_it_is_called(wheel: &Wheel, tree: &Path) -> Result<(), HouseError> {
     let refused = |reason: String| HouseError::Wheel { wheel: wheel.file.clone(), reason };
     let text = metadata(wheel, tree)?;
@@ -71,7 +71,7 @@ pub(super) fn is_what_it_is_called(wheel: &Wheel, tree: &Path) -> Result<(), Hou
     }
 }
 
-/// The METADATA of a wheel whose files are below `tree`.
+/// Reads the METADATA of a wheel whose files are below `tree`.
 pub(super) fn metadata(wheel: &Wheel, tree: &Path) -> Result<Vec<u8>, HouseError> {
     let refused = |reason: &str| HouseError::Wheel { wheel: wheel.file.clone(), reason: reason.to_owned() };
     let mut described = None;
@@ -103,7 +103,7 @@ fn arrange_part(part: &Path, modules: &Path) -> Result<(), HouseError> {
     tree::moved(part, modules).map_err(HouseError::io("move", part))
 }
 
-/// A name as indexes compare it.
+/// Normalizes a package name as indexes do.
 fn plain(name: &str) -> String {
     let mut plain = String::new();
     for c in name.trim().chars() {

@@ -1,4 +1,4 @@
-//! Wheels that were built of source distributions: kept by their content as all are, with a note of what they came of.
+//! Wheels built from source distributions: stored by content like all wheels, with a note of their origin.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,25 +20,25 @@ use crate::source::{Sdist, broken_word};
 /// An image in which source distributions are built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildPlace {
-    /// What its wheels are for.
+    /// Target of the wheels built there.
     pub target: Target,
-    /// What tells it from any other image.
+    /// Identity of the image.
     pub image: String,
-    /// Whose choice it is.
+    /// The party that chose the image.
     pub choice: ImageChoice,
 }
 
-/// Who chose an image.
+/// Party that chose an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageChoice {
-    /// The user, for every program in that language.
+    /// Chosen by the user for every program in that language.
     Usual,
-    /// Whoever asked for one job to be run.
+    /// Chosen by the request for one job.
     Named,
 }
 
-/// What is noted of a wheel that was built.
+/// Record of a wheel that was built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     wheel: Wheel,
@@ -47,7 +47,7 @@ struct Note {
     target: String,
     image: String,
     choice: ImageChoice,
-    /// What tells the packages that it was built with from others.
+    /// Key of the packages that it was built with.
     environment: String,
 }
 
@@ -62,8 +62,9 @@ impl House {
         self.root.join("built")
     }
 
-    /// The wheel that was built of a source distribution, if it is here: in this place, or, where none is given, in any that
-    /// the user chose for all programs; there one for any platform goes before others.
+    /// Returns the wheel that was built from a source distribution, if it is in the store: the one for this place or,
+    /// without a place, one for any image that the user chose for all programs, with preference for a wheel for any
+    /// platform.
     #[must_use]
     pub fn built(&self, sdist: &Sdist, place: Option<&BuildPlace>) -> Option<Wheel> {
         let dir = self.notes_dir().join(&sdist.0.sha256);
@@ -73,26 +74,27 @@ impl House {
         };
         let read = notes.into_iter().filter_map(|name| read(&dir.join(name)));
         let usual = read.filter(|note| place.is_some() || note.choice == ImageChoice::Usual);
-        // Whoever names a content can call it what he likes.
+        // The name that a caller gives to a content is not trusted.
         let its = usual.map(|note| note.wheel).filter(|wheel| is_of(sdist, &wheel.name, &wheel.version));
         let kept = its.filter(|wheel| self.modules_of(wheel).is_dir());
         kept.min_by_key(|wheel| !wheel.is_pure())
     }
 
-    /// The METADATA of a wheel that is here.
+    /// Reads the METADATA of a wheel in the store.
     ///
     /// # Errors
-    /// When it has none.
+    /// When the wheel has no usable METADATA.
     pub(crate) fn metadata_of(&self, wheel: &Wheel) -> Result<Vec<u8>, HouseError> {
         arrange::metadata(wheel, &self.modules_of(wheel))
     }
 
-    /// Keeps the file `made`, which a build left: it has to be a wheel for `place` of exactly the name and version of what
-    /// it was built of, it has to need what that says for good, and the same is refused in it as in any other.
-    /// `environment` tells what it was built with.
+    /// Stores the wheel file `made`, the result of a build. It must be a wheel for `place` with exactly the name and
+    /// version of its source distribution, and must have the requirements that the source distribution declares as
+    /// static. The same checks apply to it as to any other wheel. `environment` is the key of the packages that it was
+    /// built with.
     ///
     /// # Errors
-    /// When it is refused, or cannot be kept.
+    /// When the wheel is refused or cannot be stored.
     pub fn keep_built(
         &self,
         sdist: &Sdist,
@@ -147,7 +149,7 @@ impl House {
         written().map_err(HouseError::io("write", &dir))
     }
 
-    /// The source distribution that a wheel was built of, if it was: its file name and sha256.
+    /// Returns the file name and sha256 of the source distribution that a wheel was built from, if any.
     pub(super) fn origin(&self, wheel_sha256: &str) -> Option<(String, String)> {
         let of = |sha256: String| {
             let dir = self.notes_dir().join(&sha256);
@@ -158,7 +160,7 @@ impl House {
         names(&self.notes_dir()).into_iter().find_map(of)
     }
 
-    /// Removes the notes of wheels that are not here any more.
+    /// Removes the notes of wheels that are no longer in the store.
     pub(super) fn forget_built(&self) -> io::Result<()> {
         for sha256 in names(&self.notes_dir()) {
             let dir = self.notes_dir().join(sha256);
@@ -168,14 +170,14 @@ impl House {
                     fs::remove_file(&path)?;
                 }
             }
-            // One that still has notes stays.
+            // This fails for a directory that still has notes, which stays.
             let _ = fs::remove_dir(&dir);
         }
         Ok(())
     }
 }
 
-/// Whether a wheel of this name and version can have been built of a source distribution, in any spelling of both.
+/// Returns true if a wheel of this name and version matches a source distribution, in any spelling of both.
 fn is_of(Sdist(source): &Sdist, name: &str, version: &str) -> bool {
     let same_name = |name: PackageName| PackageName::from_str(&source.name).is_ok_and(|other| other == name);
     let same_version = |version: Version| Version::from_str(&source.version).is_ok_and(|other| other == version);
@@ -186,7 +188,7 @@ fn read(path: &Path) -> Option<Note> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// A file's sha256 and its size.
+/// Returns a file's sha256 and its size in bytes.
 fn digest(path: &Path) -> io::Result<(String, u64)> {
     let mut hash = Sha256::new();
     let size = io::copy(&mut File::open(path)?, &mut hash)?;

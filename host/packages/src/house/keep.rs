@@ -1,4 +1,4 @@
-//! What is kept, listed and removed.
+//! Listing and pruning of stored packages.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,37 +9,37 @@ use crate::disk::{self, names, size};
 use crate::resolve::WHOLE;
 use crate::turns;
 
-/// An environment's description.
+/// File name of an environment's description.
 pub(super) const DESCRIBED: &str = "environment.json";
 
-/// A wheel that is kept.
+/// A wheel in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its file name.
+    /// The wheel's file name.
     pub file: String,
-    /// Its content.
+    /// The sha256 of the wheel.
     pub sha256: String,
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub size: u64,
-    /// The targets of environments that it is in.
+    /// Targets of the environments that contain the wheel.
     pub targets: BTreeSet<String>,
-    /// The source distribution that it was built of here, if it was: the file's name and its sha256.
+    /// The source distribution that the wheel was built from on this machine, if any: the file's name and its sha256.
     pub origin: Option<(String, String)>,
 }
 
-/// What was removed.
+/// Counts of removed entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Environments.
+    /// Number of environments.
     pub environments: usize,
-    /// Wheels.
+    /// Number of wheels.
     pub wheels: usize,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl House {
-    /// The wheels that are kept, by file name.
+    /// Lists the wheels in the store, by file name.
     #[must_use]
     pub fn kept(&self) -> Vec<Kept> {
         let described = self.described();
@@ -56,24 +56,24 @@ impl House {
                 Kept { file, size: size(&self.wheel_dir(&sha256)), sha256, targets, origin }
             })
             .collect();
-        // As people look for them: some files have their names' capitals, and others have not.
+        // The order ignores case, since only some file names keep the capitals of the package's name.
         kept.sort_by_cached_key(|one| (one.file.to_lowercase(), one.sha256.clone()));
         kept
     }
 
-    /// A wheel's name by the metadata in it.
+    /// Returns a wheel's name according to the metadata in it.
     fn named(&self, sha256: &str) -> String {
         let inside = names(&self.wheel_dir(sha256).join(super::MODULES));
         let described = inside.iter().find_map(|name| name.strip_suffix(".dist-info"));
         described.unwrap_or(sha256).to_owned()
     }
 
-    /// Removes every environment that no run holds, the wheels and bytecode that are in none of those left, source
-    /// distributions that nobody builds at the moment, and what indexes said. Waits for those who are adding something, and
-    /// calls `waits` before it does.
+    /// Removes every environment that no run uses, the wheels and bytecode that no remaining environment uses, source
+    /// distributions that are not being built, and the cached answers of indexes. Waits for processes that add entries,
+    /// and calls `waits` before it does.
     ///
     /// # Errors
-    /// When something cannot be removed.
+    /// When an entry cannot be removed.
     pub fn prune(&self, waits: &dyn Fn()) -> Result<Pruned, HouseError> {
         if !self.root.is_dir() {
             return Ok(Pruned::default());
@@ -82,7 +82,8 @@ impl House {
         let mut pruned = Pruned::default();
         let mut used = BTreeSet::new();
         for (place, described) in self.described() {
-            // Held while it is removed: who wants it meanwhile waits, and then finds it gone.
+            // The lock is held during the removal: a process that opens the environment meanwhile waits, and then finds
+            // it gone.
             let free = File::open(place.join(DESCRIBED)).ok().filter(|file| file.try_lock().is_ok());
             if free.is_some() {
                 pruned.bytes += size(&place.join(DESCRIBED));
@@ -92,7 +93,7 @@ impl House {
                 used.extend(described.wheels.into_iter().map(|(_, sha256)| sha256));
             }
         }
-        // Nobody is making anything now, so that this is what a process left that was killed.
+        // The exclusive lock excludes all writers, so unfinished entries are the remains of killed processes.
         let compiled = self.root.join("compiled");
         let mut left: Vec<(PathBuf, &str)> =
             [("wheels", ".wheel-"), ("environments", ".environment-"), ("sources", ".source-"), ("index", WHOLE)]
@@ -121,7 +122,7 @@ impl House {
         }
         for sha256 in names(&self.root.join("sources")) {
             let place = self.root.join("sources").join(sha256);
-            // One that is being built is held.
+            // A source distribution that is being built is locked.
             let file = File::open(place.join(super::source::NAMED));
             if file.as_ref().is_ok_and(|file| file.try_lock().is_ok()) {
                 pruned.bytes += size(&place);

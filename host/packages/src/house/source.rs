@@ -1,4 +1,4 @@
-//! Source distributions, unpacked once to be built.
+//! Source distributions, unpacked once for building.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,34 +14,35 @@ use crate::source::Sdist;
 use crate::turns;
 use crate::unpack::{UnpackLimits, tarball};
 
-/// What stands beside the unpacked tree: the name of the file that it was in.
+/// File beside the unpacked tree that holds the archive's file name.
 pub(super) const NAMED: &str = "source.txt";
 
-/// What whoever builds it holds.
+/// Lock file held during a build.
 const TURN: &str = "building";
 
-/// The tree.
+/// Directory of the unpacked tree.
 const TREE: &str = "tree";
 
-/// The most that all of them take together: a search goes through many versions, of which one is built.
+/// Maximum total size in bytes of all source distributions: a resolution considers many versions, and only one is
+/// built.
 const ROOM: u64 = 1 << 30;
 
-/// An unpacked source distribution, which stays while this value lives.
+/// An unpacked source distribution. It cannot be pruned while this value lives.
 #[derive(Debug)]
 pub struct Unpacked {
-    /// The directory with its files. None of them was run.
+    /// The directory with its files. Unpacking does not run any of their code.
     pub tree: PathBuf,
-    /// Held, so that nobody prunes it.
+    /// Lock that protects the source distribution from pruning.
     #[expect(dead_code, reason = "the open file is the lock")]
     held: File,
 }
 
 impl Unpacked {
-    /// Waits until nobody else builds it; nobody does while the answer lives. Calls `waits` once if somebody does, before it
-    /// waits for that.
+    /// Acquires the build lock of the source distribution. Released when the returned file is dropped. Calls `waits`
+    /// once before blocking if the lock is held elsewhere.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// When the lock file cannot be opened or locked.
     pub fn turn(&self, waits: &dyn Fn()) -> Result<File, HouseError> {
         let path = self.tree.with_file_name(TURN);
         let file = File::open(&path).map_err(HouseError::io("open", &path))?;
@@ -54,27 +55,27 @@ impl House {
         self.root.join("sources").join(&sdist.0.sha256)
     }
 
-    /// A source distribution, unpacked, if it is here: under its own name and version. Whoever names a content can call it
-    /// what he likes, and an index was asked about this one under the name that is kept.
+    /// Returns a source distribution, if it is unpacked in the store under its own name and version. The name that a
+    /// caller gives to a content is not trusted: an index has confirmed the content only under the stored name.
     ///
     /// # Errors
-    /// When it cannot be looked at.
+    /// When the stored files cannot be opened or locked.
     pub fn unpacked(&self, sdist: &Sdist) -> Result<Option<Unpacked>, HouseError> {
         let file = fs::read_to_string(self.source_dir(sdist).join(NAMED)).unwrap_or_default();
         if sdist.is_in(&file) { self.content(sdist) } else { Ok(None) }
     }
 
-    /// The same by its content, whatever it is called.
+    /// Returns a source distribution by its content, regardless of its name.
     fn content(&self, sdist: &Sdist) -> Result<Option<Unpacked>, HouseError> {
         let place = self.source_dir(sdist);
         let held = super::held_file(&place, NAMED)?;
         Ok(held.map(|held| Unpacked { tree: place.join(TREE), held }).filter(|unpacked| unpacked.tree.is_dir()))
     }
 
-    /// Brings a source distribution here and unpacks it, if it is not here yet.
+    /// Fetches and unpacks a source distribution, if it is not in the store yet.
     ///
     /// # Errors
-    /// When it cannot be had, or is refused as wheels are.
+    /// When it cannot be fetched, or is refused by the same checks as wheels.
     pub async fn source(&self, sdist: &Sdist, index: &Index<'_>) -> Result<Unpacked, HouseError> {
         if let Some(unpacked) = self.unpacked(sdist)? {
             return Ok(unpacked);
@@ -102,13 +103,13 @@ impl House {
         let place = self.source_dir(sdist);
         tree::into_place(&ready, &place).map_err(HouseError::io("write", &place))?;
         let gone = || HouseError::io("open", &place)(std::io::ErrorKind::NotFound.into());
-        // The index has just said that this content is what it was asked for, whatever else it may be called.
+        // The index has just confirmed that this content is the requested file, whatever other names it has.
         let unpacked = self.content(sdist)?.ok_or_else(gone)?;
         self.keep_sources_within(ROOM)?;
         Ok(unpacked)
     }
 
-    /// Removes the unpacked source distributions that nobody holds, the oldest first, until the others take no more than this.
+    /// Removes unused source distributions, the oldest first, until the total size is at most `room` bytes.
     fn keep_sources_within(&self, room: u64) -> Result<(), HouseError> {
         let above = self.root.join("sources");
         let mut all: Vec<(SystemTime, PathBuf, u64)> = names(&above)
@@ -136,7 +137,7 @@ impl House {
     }
 }
 
-/// Unpacks a source distribution whose content was checked.
+/// Unpacks a verified source distribution.
 fn unpack(name: &str, archive: &Path, ready: &Path) -> Result<(), HouseError> {
     tree::private(ready).map_err(HouseError::io("make", ready))?;
     let whole = ready.join(TREE);

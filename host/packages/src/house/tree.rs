@@ -1,10 +1,10 @@
-//! Trees of files: moved, linked and made read-only. Links are neither followed nor taken over.
+//! Moving, linking and sealing of file trees. Symbolic links are neither followed nor copied.
 
 use std::fs::{self, Permissions};
 use std::io;
 use std::path::Path;
 
-/// Makes a directory that only its owner can enter, and those above it.
+/// Creates a directory that only its owner can enter, including its parents.
 pub(super) fn private(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -13,7 +13,7 @@ pub(super) fn private(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-/// Lets whoever is shown it read a directory.
+/// Makes a directory readable for all users.
 pub(super) fn shown(dir: &Path) -> io::Result<()> {
     #[cfg(unix)]
     fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
@@ -21,7 +21,7 @@ pub(super) fn shown(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets whoever is shown a tree read every directory in it.
+/// Makes every directory of a tree readable for all users.
 pub(super) fn all_shown(dir: &Path) -> io::Result<()> {
     shown(dir)?;
     for entry in fs::read_dir(dir)? {
@@ -33,7 +33,7 @@ pub(super) fn all_shown(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Nobody writes to it again, and everybody who is shown it reads it.
+/// Makes a file read-only, and readable for all users.
 fn sealed(file: &Path) -> io::Result<()> {
     #[cfg(unix)]
     let permissions: Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o444);
@@ -46,7 +46,7 @@ fn sealed(file: &Path) -> io::Result<()> {
     fs::set_permissions(file, permissions)
 }
 
-/// Moves everything below `from` to `to`; what is there already stays. Files are sealed.
+/// Moves everything below `from` to `to`, and seals the files. Existing files in `to` stay.
 pub(super) fn moved(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     shown(to)?;
@@ -63,8 +63,8 @@ pub(super) fn moved(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Links everything below `from` into `to`, but for modules at its top that have one of these names; what is there
-/// already stays.
+/// Hard-links everything below `from` into `to`, except top-level modules with a name in `left_out`. Existing files in
+/// `to` stay.
 pub(super) fn link(from: &Path, to: &Path, left_out: &[String]) -> io::Result<()> {
     fs::create_dir_all(to)?;
     shown(to)?;
@@ -79,7 +79,7 @@ pub(super) fn link(from: &Path, to: &Path, left_out: &[String]) -> io::Result<()
         if kind.is_dir() {
             link(&entry.path(), &target, &[])?;
         } else if kind.is_file() && fs::symlink_metadata(&target).is_err() {
-            // Some file systems have no links, and most have a bound on them.
+            // Some file systems have no hard links, and most limit their number.
             if fs::hard_link(entry.path(), &target).is_err() {
                 fs::copy(entry.path(), &target)?;
                 sealed(&target)?;
@@ -89,7 +89,7 @@ pub(super) fn link(from: &Path, to: &Path, left_out: &[String]) -> io::Result<()
     Ok(())
 }
 
-/// Copies the plain files of bytecode below `from` to `to`, sealed.
+/// Copies the regular bytecode files below `from` to `to`, sealed.
 pub(super) fn bytecode(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     shown(to)?;
@@ -106,7 +106,7 @@ pub(super) fn bytecode(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a whole directory its name; one that another process put there first is as good.
+/// Renames a complete directory to its final path. If another process has created that path, its directory stays.
 pub(super) fn into_place(ready: &Path, place: &Path) -> io::Result<()> {
     if place.is_dir() {
         return Ok(());

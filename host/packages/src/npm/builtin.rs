@@ -1,16 +1,16 @@
-//! Node's own modules.
+//! Built-in modules of Node.
 
-/// The modules that Node has built in, under their own names; what is below one, as in `fs/promises`, belongs to it.
+/// Names of Node's built-in modules. A path below a module, such as `fs/promises`, belongs to that module.
 const MODULES: &str = "assert async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel \
     dns domain events fs http http2 https inspector module net os path perf_hooks process punycode querystring readline \
     repl stream string_decoder sys timers tls trace_events tty url util v8 vm wasi worker_threads zlib";
 
-/// Those that have to be called by `node:NAME`: a package may have the name alone.
+/// Modules that require the prefix `node:`, since a package may have the bare name.
 const PREFIXED: &str = "sea sqlite test";
 
-/// The module of Node that a text names, `fs` or `node:fs`, where a package is meant to stand.
+/// Returns the built-in module of Node that a text names in place of a package: `fs` or `node:fs`.
 ///
-/// Nothing for `fs@latest`: who names a version means the package of that name.
+/// Returns `None` for `fs@latest`: with a version, the name refers to the package.
 #[must_use]
 pub fn node_module(text: &str) -> Option<&str> {
     let (module, more) = match text.strip_prefix("node:") {

@@ -1,4 +1,4 @@
-//! Asking registries.
+//! Requests to registries.
 
 use futures_util::future::{Either, select};
 use url::Url;
@@ -9,41 +9,41 @@ use super::settings::{NpmSettings, plain};
 use crate::error::Cause;
 use crate::reach::may_follow;
 
-/// Most redirects that are followed for one thing.
+/// Maximum number of redirects for one request.
 const REDIRECTS: usize = 5;
 
-/// A client with the user's proxies, certificates, times and retries.
+/// HTTP client with the user's proxies, certificates, timeouts and retries.
 pub(super) struct Client<'s> {
     inner: BaseClient,
     settings: &'s NpmSettings<'s>,
 }
 
-/// What is asked for.
+/// A request to a registry.
 pub(super) struct Question<'q> {
-    /// In words.
+    /// Description of the requested object, for error messages.
     pub(super) what: &'q str,
     pub(super) registry: &'q Url,
     pub(super) url: &'q Url,
     pub(super) accept: &'q str,
-    /// The mark of what is here already.
+    /// The ETag of the cached response.
     pub(super) etag: Option<&'q str>,
-    /// Most bytes of an answer.
+    /// Maximum size of the response in bytes.
     pub(super) most: u64,
 }
 
-/// What was answered.
+/// The response to a request.
 pub(super) enum Answer {
-    /// The whole body, and its mark.
+    /// The whole body, and its ETag.
     Body(Vec<u8>, Option<String>),
-    /// What is here already is still right.
+    /// The cached response is still valid.
     Unchanged,
-    /// There is no such thing.
+    /// The registry does not have the object.
     Nothing,
 }
 
-/// How one attempt failed.
+/// Failure of one attempt.
 enum Failure {
-    /// The connection broke in the middle: worth another attempt.
+    /// The connection broke during the transfer. Another attempt may succeed.
     Broken(Cause),
     Final(NpmError),
 }
@@ -55,12 +55,12 @@ impl<'s> Client<'s> {
         Ok(Self { inner, settings })
     }
 
-    /// Whether nobody may be asked.
+    /// Returns true if network access is disabled.
     pub(super) fn is_offline(&self) -> bool {
         self.inner.connectivity().is_offline()
     }
 
-    /// Asks, again where a connection broke.
+    /// Sends a request, and retries it if the connection breaks.
     pub(super) async fn ask(&self, question: &Question<'_>) -> Result<Answer, NpmError> {
         if self.is_offline() {
             return Err(NpmError::Offline { what: question.what.to_owned() });
@@ -88,7 +88,7 @@ impl<'s> Client<'s> {
             if let Err(why) = may_follow(question.registry, &url).await {
                 return Err(Failure::Final(NpmError::Astray { registry: registry(), address: plain(&url), why }));
             }
-            // Looked up for each address anew: a token goes to nobody whom a registry points at.
+            // Credentials are looked up for each address anew: a redirect must not send a token to another host.
             let mut request = self.inner.for_host(&url.clone().into()).get(url.clone());
             request = request.header("accept", question.accept).header("user-agent", "codebox");
             if let Some(credentials) = self.settings.credentials(&url) {
@@ -130,7 +130,7 @@ impl<'s> Client<'s> {
     }
 }
 
-/// Does something within the time that the settings give.
+/// Runs a future within the time limit of the settings.
 pub(super) async fn within<T>(
     settings: &NpmSettings<'_>,
     work: impl Future<Output = Result<T, NpmError>>,

@@ -1,4 +1,4 @@
-//! A directory of packages, put together once and found again.
+//! Directories of packages, assembled once and reused.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,49 +25,50 @@ use super::tree::{self, BadTree, NpmPackage, NpmTree};
 use crate::progress::Progress;
 use crate::unpack::UnpackLimits;
 
-/// How long what was resolved without a lock is believed. Where the registry cannot be asked it is believed longer.
+/// Time for which a resolution without a lock is valid. If the registry cannot be reached, an older one is used as
+/// well.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The file beside an environment that tells of it, and that whoever uses it holds.
+/// File beside an environment that describes it. A process that uses the environment holds a lock on it.
 pub(super) const NOTED: &str = "noted.json";
 
-/// Longest archive.
+/// Maximum size of an archive in bytes.
 const LARGEST: u64 = 256 << 20;
-/// Most bytes of all packages together, unpacked.
+/// Maximum unpacked size of all packages together in bytes.
 const MOST: u64 = 2 << 30;
-/// Most packages that are named when they are brought here.
+/// Maximum number of packages that the progress message names.
 const NAMED: usize = 10;
-/// Archives on the way at once.
+/// Maximum number of concurrent downloads.
 const AT_ONCE: usize = 8;
 
-/// Packages that are ready.
+/// A set of packages that is ready for use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NpmEnvironment {
-    /// The directory to be seen as `node_modules`. Nobody writes to it.
+    /// The directory for a guest to see as `node_modules`. It is never modified.
     pub dir: PathBuf,
-    /// What is in it.
+    /// The packages in it.
     pub tree: NpmTree,
-    /// The packages for which WebAssembly is not enough.
+    /// The packages that cannot be used in WebAssembly alone.
     pub native: Vec<NativePackage>,
 }
 
-/// What is written beside an environment, as its last file.
+/// Description of an environment, written beside it as its last file.
 #[derive(Serialize, Deserialize)]
 struct Noted {
     native: Vec<(String, Native)>,
 }
 
-/// Makes the environment for `specs`, or finds the one that was made before.
+/// Returns the environment for `specs`, and creates it if it does not exist.
 ///
-/// Goes by `locked` if there is one, which has to be for these very specs; else by what is remembered of a resolution with the
-/// same settings; else it resolves with the versions that there are today. Nothing is asked of the network if everything is
-/// here.
+/// The packages are those of `locked` if it is given, which must be for exactly these specs; otherwise those of a
+/// cached resolution with the same settings; otherwise those of a new resolution with the current versions. The network
+/// is not used if everything is in the store.
 ///
-/// Wants a tokio runtime with time and I/O. The future is not `Send` and writes to disk on the thread that polls it: give it a
-/// thread of its own, with `Runtime::block_on`.
+/// Requires a tokio runtime with time and I/O. The future is not `Send` and writes to disk on the thread that polls it:
+/// run it on a thread of its own, with `Runtime::block_on`.
 ///
 /// # Errors
-/// See [`NpmError`]; after any of them nothing half done is in the store.
+/// See [`NpmError`]; after any of them the store has no incomplete entries.
 pub fn npm_environment<'a>(
     specs: &'a [NpmSpec],
     locked: Option<&'a NpmTree>,
@@ -100,7 +101,7 @@ fn read(dir: &Path) -> Option<Noted> {
     serde_json::from_slice(&fs::read(dir.join(NOTED)).ok()?).ok()
 }
 
-/// What is remembered of the same question, or a new resolution.
+/// Returns the cached resolution for the same specs and settings, or a new one.
 async fn resolved(specs: &[NpmSpec], settings: &NpmSettings<'_>, store: &NpmStore) -> Result<NpmTree, NpmError> {
     let question = format!("{}\n{}\n{}", Target::name(), settings.registries(), tree::asked(specs).join("\n"));
     let file = store.resolution(&question);
@@ -124,7 +125,7 @@ async fn resolved(specs: &[NpmSpec], settings: &NpmSettings<'_>, store: &NpmStor
     match resolve(specs, settings, &client, store).await {
         Ok(tree) => {
             if let Ok(text) = serde_json::to_vec(&tree) {
-                // A disk without room for it is no reason to fail.
+                // A full disk is not an error: the cache is optional.
                 let _ = store.write(&file, &text);
             }
             Ok(tree)
@@ -134,7 +135,7 @@ async fn resolved(specs: &[NpmSpec], settings: &NpmSettings<'_>, store: &NpmStor
     }
 }
 
-/// Brings every package here and puts them together.
+/// Downloads every missing package and assembles the environment.
 async fn make(
     (tree, locked): (&NpmTree, bool),
     dir: &Path,
@@ -158,12 +159,12 @@ async fn make(
     let modules = staged.path().join("node_modules");
     fs::create_dir(&modules).map_err(NpmError::file(&modules))?;
     let (mut noted, mut bytes) = (Noted { native: Vec::new() }, 0);
-    // A parent's place comes before its children's.
+    // A parent's place precedes those of its children.
     for package in &tree.packages {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "it was removed meanwhile");
         let found = store.package(&package.integrity);
         let (files, facts) = found.ok_or_else(|| NpmError::File { path: dir.to_owned(), source: gone() })?;
-        // Whoever wrote a lock may have given one package the name of another.
+        // The lock is not trusted: it may list one package under the name of another.
         if facts.name != package.name.as_str() || facts.version != package.version {
             return Err(
                 BadTree::Another { place: package.place.clone(), name: facts.name, version: facts.version }.into()
@@ -185,7 +186,7 @@ async fn make(
     Ok(noted)
 }
 
-/// What is brought here, in a line of bearable length.
+/// Formats the names of the packages to download as a line of limited length.
 fn told(missing: &[&NpmPackage]) -> String {
     let names: Vec<String> =
         missing.iter().take(NAMED).map(|package| format!("{} {}", package.name, package.version)).collect();
@@ -206,8 +207,8 @@ async fn fetch(
     let registry = settings.registry_of(name);
     let url = &match locked {
         false => url.clone(),
-        // The file comes with the program: it says what, and the user's own registry is asked for it. Where it was found by
-        // whoever made the file is for people.
+        // The lock comes with the program. It determines the content, but the user's own registry supplies the archive:
+        // the recorded URL is informative only.
         true => {
             let packument = packument(name, settings, client, store).await?;
             let manifest = packument.versions.get(version).ok_or_else(|| NpmError::NoVersion {
@@ -243,7 +244,7 @@ async fn fetch(
     })
 }
 
-/// Makes a directory with the files of another, which are the same files wherever the disk can do that.
+/// Copies a directory tree, with hard links where the disk supports them.
 fn link(from: &Path, to: &Path) -> Result<(), NpmError> {
     fs::create_dir_all(to).map_err(NpmError::file(to))?;
     for entry in fs::read_dir(from).map_err(NpmError::file(from))? {

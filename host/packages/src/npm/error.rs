@@ -1,4 +1,4 @@
-//! What can go wrong with packages of npm, each naming the object and, where there is one, the fix.
+//! Errors of npm packages. Each names the object and, if one exists, the fix.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,26 +9,26 @@ use super::spec::BadNpmSpec;
 use super::tree::BadTree;
 use crate::error::{Cause, SettingsError, UnpackError};
 
-/// Why the packages are not there. What was whole before is still there.
+/// Error installing npm packages. Complete entries of the store are unchanged.
 ///
-/// Addresses in here never carry credentials.
+/// The addresses in these errors never carry credentials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NpmError {
-    /// What was asked for is no package.
+    /// The spec does not name a package.
     #[error(transparent)]
     Spec(#[from] BadNpmSpec),
     /// The user's settings cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// An `.npmrc` that cannot be read.
+    /// An `.npmrc` cannot be read.
     #[error("npm configuration file {path:?} cannot be used")]
     Rc {
         path: PathBuf,
         #[source]
         source: Cause,
     },
-    /// A lock that cannot be used.
+    /// The lock cannot be used.
     #[error(transparent)]
     Lock(#[from] BadTree),
     /// The registry does not know the name.
@@ -37,7 +37,7 @@ pub enum NpmError {
     /// The package has no such version.
     #[error("npm package {name} has no version {wanted} (its latest is {latest})")]
     NoVersion { name: String, wanted: String, latest: String },
-    /// The user's settings forbid the network, and what is needed is not here.
+    /// The user has disabled network access, and a required object is not in the store.
     #[error("{what} is not here and network use is switched off: allow it once (UV_OFFLINE, or `offline` of npm)")]
     Offline { what: String },
     /// The registry did not answer.
@@ -47,22 +47,22 @@ pub enum NpmError {
         #[source]
         source: Cause,
     },
-    /// The registry wants other credentials, or none will do.
+    /// The registry rejects the credentials, or denies access regardless of credentials.
     #[error("npm registry {registry} denies access to {what}: check its _authToken in ~/.npmrc")]
     Denied { registry: String, what: String },
-    /// The registry answered with something that cannot be used.
+    /// The registry sent an unusable response.
     #[error("npm registry {registry} gave no usable answer for {what}: {detail}")]
     Answer { registry: String, what: String, detail: String },
-    /// An address that a registry sent us to, and that nobody may be sent to.
+    /// The registry refers to an address that is not allowed.
     #[error("npm registry {registry} leads to {address}, which is not followed: {why}")]
     Astray { registry: String, address: String, why: &'static str },
-    /// It took too long.
+    /// The time limit was exceeded.
     #[error("npm packages were not here within {} seconds", .0.as_secs())]
     Late(Duration),
-    /// The bytes are other ones.
+    /// The archive's digest differs from the expected one.
     #[error("npm package {package} has integrity {found} where {expected} is expected")]
     WrongIntegrity { package: String, expected: Integrity, found: Integrity },
-    /// The registry announces no digest.
+    /// The registry lists no digest for the package.
     #[error("npm package {package} has no integrity that could be checked: it is not installed")]
     NoIntegrity {
         package: String,
@@ -76,25 +76,25 @@ pub enum NpmError {
         #[source]
         source: UnpackError,
     },
-    /// A package depends on something that is in no registry.
+    /// A package depends on something that is not in a registry.
     #[error("npm package {package} wants {dependency} from {wanted:?}: only names and versions are installed")]
     Foreign { package: String, dependency: String, wanted: String },
     /// A package is for other systems.
     #[error("npm package {package} is made for other systems than the container's (linux)")]
     System { package: String },
-    /// Two packages that were asked for cannot be together.
+    /// Two requested packages cannot be installed together.
     #[error("npm package {package} wants {peer} {wanted} beside it, and {found} is asked for")]
     Peer { package: String, peer: String, wanted: String, found: String },
-    /// One package was asked for in several versions.
+    /// One package was requested in several versions.
     #[error("the job asks for npm package {name} as {}: only one version of it can be there", .wanted.join(" and as "))]
     Several { name: String, wanted: Vec<String> },
-    /// More than allowed.
+    /// A limit was exceeded.
     #[error("npm packages need more than {allowed} {what}")]
     TooMany { what: &'static str, allowed: u64 },
-    /// The HTTP client could not be made.
+    /// The HTTP client cannot be created.
     #[error("HTTP client cannot be set up")]
     Client(#[source] Cause),
-    /// A file could not be read or written.
+    /// A file cannot be read or written.
     #[error("cannot use {path:?}")]
     File {
         path: PathBuf,

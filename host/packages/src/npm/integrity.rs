@@ -1,4 +1,4 @@
-//! Whether a package's bytes are the ones that were announced.
+//! Integrity digests of packages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-/// The digest of a package's archive, written as `sha512-…` in base64, as `dist.integrity` has it.
+/// Digest of a package's archive, in the form of `dist.integrity`: `sha512-…` in base64.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Integrity {
@@ -16,7 +16,7 @@ pub struct Integrity {
     digest: Vec<u8>,
 }
 
-/// From the weakest to the strongest.
+/// Hash algorithm, ordered from the weakest to the strongest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Algorithm {
     Sha1,
@@ -56,19 +56,19 @@ impl Algorithm {
     }
 }
 
-/// A text in which no digest was found.
+/// Error for a text without a valid digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("integrity {0:?} holds no sha512, sha384, sha256 or sha1 in base64")]
 pub struct BadIntegrity(String);
 
 impl Integrity {
-    /// The digest that these bytes have.
+    /// Computes the sha512 digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self { algorithm: Algorithm::Sha512, digest: Algorithm::Sha512.of(bytes) }
     }
 
-    /// A sha1 in hexadecimal, as `dist.shasum` has it: all that old packages have.
+    /// Parses a sha1 in hexadecimal, the form of `dist.shasum`: the only digest of old packages.
     #[must_use]
     pub fn of_shasum(text: &str) -> Option<Self> {
         let digit = |at: usize| text.as_bytes().get(at).and_then(|c| char::from(*c).to_digit(16));
@@ -79,13 +79,13 @@ impl Integrity {
         Some(Self { algorithm: Algorithm::Sha1, digest: (0..20).map(byte).collect::<Option<_>>()? })
     }
 
-    /// What the bytes have instead, if they are other ones.
+    /// Checks that the bytes have this digest. Returns their actual digest as the error.
     pub(super) fn check(&self, bytes: &[u8]) -> Result<(), Self> {
         let digest = self.algorithm.of(bytes);
         if digest == self.digest { Ok(()) } else { Err(Self { algorithm: self.algorithm, digest }) }
     }
 
-    /// A name for what has this digest, good as a directory's.
+    /// Returns a name for the content with this digest that is valid as a directory name.
     pub(super) fn file_name(&self) -> String {
         let mut name = format!("{}-", self.algorithm.name());
         self.digest.iter().for_each(|byte| name.push_str(&format!("{byte:02x}")));
@@ -96,12 +96,12 @@ impl Integrity {
 impl FromStr for Integrity {
     type Err = BadIntegrity;
 
-    /// Of several digests the strongest one counts.
+    /// Parses a list of digests and returns the strongest one.
     fn from_str(text: &str) -> Result<Self, BadIntegrity> {
         let read = |word: &str| {
             let (name, digest) = word.split_once('-')?;
             let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)?;
-            // Options after a question mark mean nothing yet.
+            // Options after a question mark have no meaning yet.
             let digest = STANDARD.decode(digest.split('?').next()?).ok()?;
             (digest.len() == algorithm.length()).then_some(Self { algorithm, digest })
         };

@@ -1,4 +1,4 @@
-//! What is kept of npm, listed and removed.
+//! Listing and pruning of stored npm packages.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,21 +11,21 @@ use crate::disk::{self, names, size};
 use crate::house::Pruned;
 use crate::turns;
 
-/// An archive that is kept unpacked.
+/// An unpacked package in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NpmKept {
     /// The package's name.
     pub name: String,
-    /// Its version.
+    /// The package's version.
     pub version: String,
-    /// Its content, in hexadecimal after the name of its digest.
+    /// The digest of its content: the algorithm, and the digest in hexadecimal.
     pub content: String,
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub size: u64,
 }
 
 impl NpmStore {
-    /// The packages that are kept, by name.
+    /// Lists the packages in the store, by name.
     #[must_use]
     pub fn kept(&self) -> Vec<NpmKept> {
         let packages = self.root().join(PACKAGES);
@@ -39,10 +39,11 @@ impl NpmStore {
         kept
     }
 
-    /// Keeps what a guest is shown of an environment from being removed while the answer lives; nothing where it is gone.
+    /// Protects an environment's modules from removal until the returned file is dropped. Returns `None` if the
+    /// environment no longer exists.
     ///
     /// # Errors
-    /// When it cannot be held.
+    /// When the environment cannot be locked.
     pub fn hold(&self, modules: &Path) -> Result<Option<File>, NpmError> {
         let Some(noted) = modules.parent().map(|dir| dir.join(NOTED)) else { return Ok(None) };
         let held = match File::open(&noted) {
@@ -53,13 +54,13 @@ impl NpmStore {
         Ok(modules.is_dir().then_some(held))
     }
 
-    /// Removes every environment that no run holds, every unpacked package, and what registries said.
+    /// Removes every environment that no run uses, every unpacked package, and the cached registry responses.
     ///
-    /// The files of an environment that stays are its own, though they were the same as a package's. Waits for those who are
-    /// adding something, and calls `waits` before it does.
+    /// A remaining environment keeps its files, even if they are hard links to those of a removed package. Waits for
+    /// processes that add entries, and calls `waits` before it does.
     ///
     /// # Errors
-    /// When something cannot be removed.
+    /// When an entry cannot be removed.
     pub fn prune(&self, waits: &dyn Fn()) -> Result<Pruned, NpmError> {
         let mut pruned = Pruned::default();
         if !self.root().is_dir() {
@@ -67,7 +68,7 @@ impl NpmStore {
         }
         let _turn = turns::alone(self.root(), waits).map_err(NpmError::file(self.root()))?;
         let (environments, packages) = (self.root().join("environments"), self.root().join(PACKAGES));
-        // Nobody is making anything now, so that this is what a process left that was killed.
+        // The exclusive lock excludes all writers, so unfinished entries are the remains of killed processes.
         for (dir, staged) in
             [(self.root(), STAGED), (environments.as_path(), disk::GONE), (packages.as_path(), disk::GONE)]
         {
@@ -75,7 +76,8 @@ impl NpmStore {
         }
         for name in names(&environments) {
             let place = environments.join(name);
-            // Held while it is removed: who wants it meanwhile waits, and then finds it gone.
+            // The lock is held during the removal: a process that opens the environment meanwhile waits, and then finds
+            // it gone.
             if File::open(place.join(NOTED)).is_ok_and(|noted| noted.try_lock().is_ok() && remove(&place).is_ok()) {
                 pruned.environments += 1;
             }
@@ -94,7 +96,7 @@ impl NpmStore {
         Ok(pruned)
     }
 
-    /// Held while anything is put together, by any number at once.
+    /// Acquires the shared lock for adding entries, which any number of processes can hold.
     pub(super) fn beside_others(&self) -> Result<File, NpmError> {
         fs::create_dir_all(self.root()).map_err(NpmError::file(self.root()))?;
         turns::beside_others(self.root()).map_err(NpmError::file(self.root()))

@@ -1,7 +1,8 @@
-//! Where packages go below `node_modules`: as high as nothing speaks against it, as npm puts them.
+//! Placement of packages below `node_modules`: each as high as possible, as npm does it.
 //!
-//! Pure: versions are chosen elsewhere. A package is found by looking for a directory of its name from the package that
-//! wants it upwards, so that what is put anywhere can hide what is above it; nothing is put where it would.
+//! The module only computes places and does not choose versions. A package is found by a search for a directory of its
+//! name, from the dependent upwards, so a package at one place can hide another above it; no package is put where it
+//! would hide one that is in use and could not replace it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,28 +14,28 @@ use super::name::NpmName;
 use super::spec::{Dependency, Wanted};
 use super::tree::NpmPackage;
 
-/// The place above all packages.
+/// Index of the root node, which is above all packages.
 pub(super) const ROOT: usize = 0;
 
-/// How a package wants another.
+/// Kind of a dependency on another package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Beside itself, for whoever uses it as well.
+    /// A peer dependency: installed beside the package, and shared with its dependents.
     Peer,
     Required,
-    /// If it can be had.
+    /// A dependency that may be missing.
     Optional,
 }
 
-/// That a package wants another.
+/// A package's dependency on another.
 #[derive(Debug, Clone)]
 pub(super) struct Edge {
-    /// The name by which it is looked for.
+    /// The name by which the dependency is searched.
     pub(super) place: NpmName,
     pub(super) kind: Kind,
-    /// What is wanted as it was written, for messages.
+    /// The requested version as written, for messages.
     pub(super) text: String,
-    /// Nothing for an address, a repository or a file.
+    /// The name and version; `None` for an address, a repository or a file.
     pub(super) dependency: Option<Dependency>,
 }
 
@@ -55,19 +56,19 @@ struct Node {
     place: Option<NpmName>,
     children: BTreeMap<NpmName, usize>,
     release: Option<Release>,
-    /// Whether all that want it can do without.
+    /// True if all of the dependents can do without the package.
     optional: bool,
 }
 
-/// Somebody who found a package.
+/// A search that found a package.
 struct Found {
-    /// Where the search began.
+    /// The node where the search started.
     from: usize,
     dependency: Dependency,
     at: usize,
 }
 
-/// Packages at their places.
+/// A tree of packages at their places.
 pub(super) struct Layout {
     nodes: Vec<Node>,
     found: HashMap<NpmName, Vec<Found>>,
@@ -79,7 +80,7 @@ impl Layout {
         Self { nodes: vec![root], found: HashMap::new() }
     }
 
-    /// How many packages there are.
+    /// Returns the number of packages.
     pub(super) fn len(&self) -> usize {
         self.nodes.len() - 1
     }
@@ -92,38 +93,38 @@ impl Layout {
         self.nodes[node].optional
     }
 
-    /// How far below the root.
+    /// Returns the depth of a node below the root.
     pub(super) fn depth(&self, node: usize) -> usize {
         self.above(node).count() - 1
     }
 
-    /// A node and all above it, the root last.
+    /// Returns a node and all nodes above it, the root last.
     fn above(&self, node: usize) -> impl Iterator<Item = usize> {
         let up = move |at: &usize| (*at != ROOT).then(|| self.nodes[*at].parent);
         std::iter::successors(Some(node), up)
     }
 
-    /// Where the search for what a node wants begins.
+    /// Returns the node where the search for a dependency of `node` starts.
     pub(super) fn start(&self, node: usize, kind: Kind) -> usize {
         if kind == Kind::Peer { self.nodes[node].parent } else { node }
     }
 
-    /// What a search from `start` finds under a name.
+    /// Returns the node that a search from `start` finds under a name.
     pub(super) fn look(&self, start: usize, name: &NpmName) -> Option<usize> {
         self.above(start).find_map(|at| self.nodes[at].children.get(name).copied())
     }
 
-    /// Whether what is at a node is what is wanted.
+    /// Returns true if the package at a node satisfies a dependency.
     pub(super) fn satisfies(&self, node: usize, wanted: &Dependency) -> bool {
         self.release(node).is_some_and(|release| fits(release, wanted))
     }
 
-    /// Whether a name is taken right at `start`.
+    /// Returns true if `start` has a child with this name.
     pub(super) fn is_taken(&self, start: usize, name: &NpmName) -> bool {
         self.nodes[start].children.contains_key(name)
     }
 
-    /// Notes that a search from `start` found `at`.
+    /// Records that a search from `start` found `at`.
     pub(super) fn note(&mut self, start: usize, name: &NpmName, dependency: Dependency, at: usize, optional: bool) {
         if !optional {
             self.nodes[at].optional = false;
@@ -131,14 +132,15 @@ impl Layout {
         self.found.entry(name.clone()).or_default().push(Found { from: start, dependency, at });
     }
 
-    /// Puts a release under a name where a search from `start` finds it, which must not be taken there.
+    /// Places a release at the highest node where a search from `start` finds it under a name. The name must be free at
+    /// `start`.
     pub(super) fn put(&mut self, start: usize, name: &NpmName, release: Release, optional: bool) -> usize {
         let mut best = start;
         for at in self.above(start) {
             if self.is_taken(at, name) || self.hides(at, name, &release) {
                 break;
             }
-            // Higher up its peers may be others.
+            // Higher up, the search may find other peers.
             if at != start && self.misses_peer(at, &release) {
                 break;
             }
@@ -148,7 +150,7 @@ impl Layout {
         let place = Some(name.clone());
         self.nodes.push(Node { parent: best, place, children: BTreeMap::new(), release: Some(release), optional });
         self.nodes[best].children.insert(name.clone(), node);
-        // Who looked past this place finds it from now on, and it will do: see `hides`.
+        // Searches that passed this place find the new node from now on, which satisfies them: see `hides`.
         let mut found = self.found.remove(name).unwrap_or_default();
         for one in &mut found {
             if self.passes(best, one) {
@@ -159,13 +161,13 @@ impl Layout {
         node
     }
 
-    /// Whether somebody below `at` found something above it that this release would hide, and cannot use this one.
+    /// Returns true if the release at `at` would hide a package from a search that it does not satisfy.
     fn hides(&self, at: usize, name: &NpmName, release: &Release) -> bool {
         let found = self.found.get(name).into_iter().flatten();
         found.filter(|found| self.passes(at, found)).any(|found| !fits(release, &found.dependency))
     }
 
-    /// Whether a search that found something looked at `at` in passing.
+    /// Returns true if a recorded search passed `at` before it found its package.
     fn passes(&self, at: usize, found: &Found) -> bool {
         let parent = self.nodes[found.at].parent;
         self.above(found.from).take_while(|passed| *passed != parent).any(|passed| passed == at)
@@ -178,7 +180,7 @@ impl Layout {
             .any(|(found, dependency)| !self.satisfies(found, dependency))
     }
 
-    /// The packages by place.
+    /// Returns the packages, sorted by place.
     pub(super) fn packages(&self) -> Vec<NpmPackage> {
         let mut packages: Vec<NpmPackage> = (1..self.nodes.len()).filter_map(|node| self.package(node)).collect();
         packages.sort_by(|one, other| one.place.cmp(&other.place));
@@ -198,7 +200,7 @@ fn fits(release: &Release, wanted: &Dependency) -> bool {
     release.name == wanted.name
         && match &wanted.wanted {
             Wanted::Range(range) => *range == Range::any() || super::pick::admits(range, &release.version),
-            // What a tag stands for is settled before.
+            // Tags are resolved to versions before packages are placed.
             Wanted::Tag(_) => false,
         }
 }
@@ -225,7 +227,7 @@ mod tests {
         Release { name: name(text), version: version.to_owned(), integrity, url, system: false, edges }
     }
 
-    /// Puts what a node wants, with the releases of a small world, in the order of a resolution.
+    /// Places the dependencies of a node, from the releases of a small world, in the order of a resolution.
     fn settle(world: &[Release], asked: Vec<Edge>) -> Layout {
         let mut layout = Layout::new();
         let mut queue = std::collections::VecDeque::from([(ROOT, asked)]);
@@ -295,8 +297,8 @@ mod tests {
         assert_eq!(places(&settle(&world, vec![edge("a", "*", Kind::Required)])), ["a 1.0.0", "b 1.0.0"]);
     }
 
-    /// Packages that want only those after them: versions that want each other in a circle would be nested without end, which a
-    /// resolution refuses by their depth.
+    /// Generates packages that depend only on later ones: cyclic dependencies between versions would be nested without
+    /// end, which a resolution refuses by their depth.
     fn worlds() -> impl Strategy<Value = (Vec<Release>, Vec<Edge>)> {
         let edges = || prop::collection::btree_map(0..6_usize, 1..4_u32, 0..4);
         let read = |after: usize, edges: BTreeMap<usize, u32>| -> Vec<Edge> {

@@ -1,4 +1,4 @@
-//! What a registry says of a package, kept on disk with its mark.
+//! Package metadata of a registry, cached on disk with its ETag.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,26 +15,27 @@ use super::pick::near;
 use super::settings::{NpmSettings, plain};
 use super::store::NpmStore;
 
-/// The short form: what an installation needs.
+/// Media type of the abbreviated metadata, which suffices for an installation.
 const SHORT: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*";
 
-/// Longest answer: the short forms of the packages with the most versions have some tens of megabytes.
+/// Maximum size of a response in bytes: the abbreviated metadata of packages with the most versions has tens of
+/// megabytes.
 const MOST: u64 = 128 << 20;
 
-/// How long an answer is believed without asking again.
+/// Time for which a cached response is valid.
 const FRESH: Duration = Duration::from_secs(5 * 60);
 
-/// Everything that a registry says of one name.
+/// Metadata of all versions of one package.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct Packument {
     #[serde(default, rename = "dist-tags")]
     pub(super) tags: BTreeMap<String, String>,
-    /// Manifests by version, read when one is chosen: old ones hold all kinds of things.
+    /// Manifests by version. Each is parsed only when it is chosen: old ones have irregular contents.
     #[serde(default)]
     pub(super) versions: Map<String, Value>,
 }
 
-/// Reads what is kept of a name, or asks for it.
+/// Returns the cached metadata of a package, or requests it from the registry.
 pub(super) async fn packument(
     name: &NpmName,
     settings: &NpmSettings<'_>,
@@ -47,7 +48,7 @@ pub(super) async fn packument(
     let url = registry.join(&name.in_address()).map_err(|error| answer(error.to_string()))?;
     let file = store.metadata(url.as_str());
     let missing = || NpmError::NotFound { near: near(name.as_str()), name: what.clone(), registry: plain(registry) };
-    // A name that was given up, or is held so that nobody takes it, has an answer without versions.
+    // An unpublished or reserved name has a response without versions.
     let filled = |packument: Packument| if packument.versions.is_empty() { Err(missing()) } else { Ok(packument) };
     let kept = Kept::read(&file, url.as_str());
     if let Some(kept) = &kept
@@ -74,7 +75,7 @@ pub(super) async fn packument(
     }
 }
 
-/// An answer on disk: its address and its mark in the first line, the body after it.
+/// A cached response: the first line holds its URL and ETag, and the rest is the body.
 struct Kept {
     etag: Option<String>,
     fresh: bool,
@@ -94,7 +95,7 @@ impl Kept {
         Some(Self { etag, fresh: age < FRESH, body: text })
     }
 
-    /// Keeps an answer. A disk without room for it is no reason to fail.
+    /// Caches a response. A full disk is not an error.
     fn write(file: &Path, url: &str, etag: Option<&str>, body: &[u8], store: &NpmStore) {
         let Ok(mut text) = serde_json::to_vec(&(url, etag)) else { return };
         text.push(b'\n');

@@ -1,4 +1,4 @@
-//! Names of packages.
+//! npm package names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use super::spec::BadNpmSpec;
 
-/// Longest name that the registry takes.
+/// Maximum length of a name in the registry, in bytes.
 const LONGEST: usize = 214;
 
-/// A package's name: `name` or `@scope/name`, as a directory below `node_modules` can have it on every system.
+/// A package's name: `name` or `@scope/name`, valid as a directory name below `node_modules` on every system.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NpmName(String);
 
 impl NpmName {
-    /// The name as it is written.
+    /// Returns the name as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name as one component of a registry's address.
+    /// Returns the name as one path segment of a registry URL.
     pub(super) fn in_address(&self) -> String {
         self.0.replace('/', "%2f")
     }
@@ -43,7 +43,7 @@ impl FromStr for NpmName {
         if text.len() > LONGEST || !is_part(name) || !scope.is_none_or(is_part) {
             return Err(bad());
         }
-        // Where packages are looked for, and where npm itself keeps things.
+        // npm reserves these names; `node_modules` is the directory of packages.
         if matches!(name.to_ascii_lowercase().as_str(), "node_modules" | "favicon.ico") {
             return Err(bad());
         }
@@ -51,7 +51,8 @@ impl FromStr for NpmName {
     }
 }
 
-/// Old packages have capitals; none begins with a dot, an underscore or a hyphen that a command line takes for an option.
+/// Returns true if a scope or a bare name is valid. Old packages have capitals; no package starts with a dot, an
+/// underscore or a hyphen, which a command line would take for an option.
 fn is_part(part: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~');
     !part.is_empty() && part.chars().all(plain) && !part.starts_with(['.', '_', '-', '~']) && !part.ends_with('.')

@@ -1,24 +1,25 @@
-//! Which packages only a container can use.
+//! Detection of packages that only a container can use.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Why a package counts as native.
+/// Reason why a package counts as native.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Native {
-    /// It names the systems it is for.
+    /// The package names the systems that it supports.
     System,
-    /// It holds a native add-on, ready to be loaded.
+    /// The package contains a native add-on, ready to be loaded.
     Addon,
-    /// It builds, or fetches, its native add-on when it is installed: no tier has it, since install scripts never run.
+    /// The package builds or downloads its native add-on during installation. No tier supports it, since install
+    /// scripts never run.
     Script,
 }
 
 impl Native {
-    /// Whether a container can use it.
+    /// Returns true if a container can use the package.
     #[must_use]
     pub fn fits_container(self) -> bool {
         self != Self::Script
@@ -35,21 +36,21 @@ impl fmt::Display for Native {
     }
 }
 
-/// A package that wants more than WebAssembly has.
+/// A package that needs more than WebAssembly offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativePackage {
-    /// Its name and version.
+    /// The package's name and version.
     pub package: String,
-    /// What it is that it wants.
+    /// The reason why it is native.
     pub native: Native,
 }
 
-/// What the unpacked files say: `names` are all of them, `manifest` is its package.json.
+/// Classifies an unpacked package by the names of its files and by `manifest`, its package.json.
 pub(super) fn of_files<'n>(names: impl Iterator<Item = &'n str>, manifest: &Value) -> Option<Native> {
     let mut builds = manifest["gypfile"].as_bool() == Some(true);
     let mut addon = false;
     for name in names {
-        // Tests and examples of packages bring add-ons that nobody loads, but a name does not tell which.
+        // Tests and examples of packages contain unused add-ons, but a name does not identify those.
         addon |= name.ends_with(".node") && name.len() > ".node".len();
         builds |= name == "binding.gyp";
     }

@@ -1,4 +1,4 @@
-//! One version of several.
+//! Choice of one version of a package.
 
 use node_semver::{Range, Version};
 use serde_json::Value;
@@ -8,8 +8,8 @@ use super::metadata::Packument;
 use super::spec::Wanted;
 use super::target::Target;
 
-/// The version that npm would take: what `latest` is if it will do, else the highest that will, those for this version of
-/// Node first and deprecated ones last.
+/// Returns the version that npm would choose: `latest` if it is in the range, otherwise the highest version in the
+/// range, with preference for those that support this version of Node and are not deprecated.
 pub(super) fn pick<'p>(packument: &'p Packument, wanted: &Wanted) -> Option<(&'p str, &'p Value)> {
     let range = match wanted {
         Wanted::Tag(tag) => return known(packument, packument.tags.get(tag)?),
@@ -36,7 +36,7 @@ fn known<'p>(packument: &'p Packument, version: &str) -> Option<(&'p str, &'p Va
     packument.versions.get_key_value(version).map(|(text, manifest)| (text.as_str(), manifest))
 }
 
-/// Whether a range allows a version.
+/// Returns true if a range includes a version.
 pub(super) fn admits(range: &Range, version: &str) -> bool {
     Version::parse(version).is_ok_and(|version| range.satisfies(&version))
 }
@@ -49,7 +49,7 @@ fn is_deprecated(manifest: &Value) -> bool {
     }
 }
 
-/// Names that many packages are asked for by, for those who meant one of them.
+/// Names of popular packages, suggested for misspelt names.
 const USUAL: &str = "ajv async axios bluebird chalk cheerio chokidar classnames colors commander cors cross-env csv-parse \
     date-fns dayjs debug dotenv ejs eslint esbuild execa express fastify fast-glob fs-extra glob got graphql handlebars \
     highlight.js immer immutable inquirer jest joi js-yaml jsonwebtoken jsdom lodash lodash-es luxon lru-cache marked mathjs \
@@ -57,7 +57,7 @@ const USUAL: &str = "ajv async axios bluebird chalk cheerio chokidar classnames 
     prop-types qs ramda react react-dom request rimraf rxjs semver sharp socket.io sqlite3 string-width strip-ansi superagent \
     tslib typescript underscore uuid validator vite vue webpack winston ws xml2js yaml yargs zod";
 
-/// Usual names at most two slips away from this one.
+/// Returns up to three popular names within an edit distance of two.
 pub(super) fn near(name: &str) -> Vec<String> {
     let plain = |name: &str| name.to_lowercase().replace(['-', '_', '.'], "");
     let mut found: Vec<(usize, &str)> = USUAL

@@ -1,4 +1,4 @@
-//! From what is asked for to a tree.
+//! Resolution of specs to a tree.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -21,14 +21,14 @@ use super::store::NpmStore;
 use super::target::Target;
 use super::tree::{self, NpmTree};
 
-/// Most packages of a tree.
+/// Maximum number of packages of a tree.
 const MOST: usize = 2_000;
-/// Deepest place.
+/// Maximum depth of a place.
 const DEEPEST: usize = 32;
-/// Requests at once.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 16;
 
-/// Resolves with the versions that there are today.
+/// Resolves the specs with the versions that are currently published.
 pub(super) async fn resolve(
     specs: &[NpmSpec],
     settings: &NpmSettings<'_>,
@@ -58,7 +58,7 @@ struct Resolution<'r> {
 }
 
 impl Resolution<'_> {
-    /// Level by level, so that each level's names can be asked for at once.
+    /// Resolves level by level, so that the metadata of a level's names can be requested concurrently.
     async fn run(&mut self, asked: Vec<Edge>) -> Result<(), NpmError> {
         let mut level = VecDeque::from([(ROOT, asked)]);
         while !level.is_empty() {
@@ -77,7 +77,7 @@ impl Resolution<'_> {
         Ok(())
     }
 
-    /// Asks for the names that nothing here satisfies yet.
+    /// Requests the metadata of the dependencies that no placed package satisfies yet.
     async fn learn(&mut self, level: &VecDeque<(usize, Vec<Edge>)>) {
         let edges = level.iter().flat_map(|(node, edges)| edges.iter().map(move |edge| (*node, edge)));
         let wanted = edges.filter(|(node, edge)| self.found(*node, edge).is_none());
@@ -97,17 +97,18 @@ impl Resolution<'_> {
         }
     }
 
-    /// What is there already for an edge.
+    /// Returns the placed package that satisfies a dependency, if any.
     fn found(&self, node: usize, edge: &Edge) -> Option<usize> {
         let found = self.layout.look(self.layout.start(node, edge.kind), &edge.place)?;
         self.layout.satisfies(found, edge.dependency.as_ref()?).then_some(found)
     }
 
-    /// Sees to it that a node finds what it wants; answers what was put for it.
+    /// Resolves one dependency of a node. Returns the node that was added for it, if any.
     async fn settle(&mut self, node: usize, edge: &Edge) -> Result<Option<usize>, NpmError> {
         let optional = edge.kind == Kind::Optional || self.layout.is_optional(node);
         match self.try_settle(node, edge, optional).await {
-            // What is optional may be missing; but who cannot ask anybody does not know what would be there.
+            // An optional dependency may be missing. If the registry cannot be reached, however, its existence is
+            // unknown.
             Err(error) if optional && !matches!(error, NpmError::Unreachable { .. } | NpmError::TooMany { .. }) => {
                 Ok(None)
             }
@@ -136,7 +137,7 @@ impl Resolution<'_> {
             self.known.insert(dependency.name.clone(), packument);
         }
         let release = self.choose(dependency, edge)?;
-        // What a tag stands for is that version from now on.
+        // From here on, a tag stands for the version that it was resolved to.
         let exact = match &dependency.wanted {
             Wanted::Range(range) => range.clone(),
             Wanted::Tag(_) => range(&release.version).unwrap_or_else(Range::any),
@@ -162,8 +163,8 @@ impl Resolution<'_> {
         Ok(Some(at))
     }
 
-    /// A peer that is there in another version, and can be in no other place. Between what the user asked for that is an
-    /// error; deeper down npm puts up with it, and so do we.
+    /// Handles a dependency whose name is taken by another version and that cannot be put elsewhere. At the top level
+    /// that is an error; deeper in the tree npm tolerates it, and so does this resolution.
     fn clash(&self, node: usize, edge: &Edge, (start, taken): (usize, usize)) -> Result<Option<usize>, NpmError> {
         if start != ROOT || self.layout.depth(node) > 1 {
             return Ok(None);
@@ -199,7 +200,8 @@ impl Resolution<'_> {
         if !admitted {
             return Err(NpmError::System { package });
         }
-        // Nobody runs its script, so that it fails as it would with npm; what is made for one system needs none.
+        // Install scripts never run, so an optional package with one counts as failed, as it would in npm. A package
+        // for one system needs no script.
         if edge.kind == Kind::Optional && !restricted && manifest["hasInstallScript"].as_bool() == Some(true) {
             return Err(NpmError::System { package });
         }
@@ -209,7 +211,7 @@ impl Resolution<'_> {
     }
 }
 
-/// What the registry says of the archive of one version: its digest, and where it is.
+/// Returns the digest and the URL of one version's archive, as the registry lists them.
 pub(super) fn archive(
     name: &NpmName,
     version: &str,
@@ -230,12 +232,12 @@ pub(super) fn archive(
         detail: "it says not where the archive is".to_owned(),
     })?;
     let url = settings.archive_at(name, url);
-    // Credentials in an address would end up in locks; none is taken from a registry.
+    // Credentials in a URL would end up in lock files, and credentials from a registry are not used.
     let url: Url = plain(&url).parse().unwrap_or(url);
     Ok((integrity, url))
 }
 
-/// What a package's manifest wants: its peers first, then by name.
+/// Returns the dependencies of a package's manifest: the peers first, then the others, each by name.
 fn edges(package: &str, manifest: &Value) -> Result<Vec<Edge>, NpmError> {
     let table = |key: &str| manifest[key].as_object().into_iter().flatten();
     let has = |key: &str, name: &str| manifest[key].as_object().is_some_and(|table| table.contains_key(name));
@@ -259,7 +261,7 @@ fn edges(package: &str, manifest: &Value) -> Result<Vec<Edge>, NpmError> {
             (Some((place, text)), _) => {
                 edges.push(Edge { dependency: Dependency::read(&place, text), place, kind, text: text.to_owned() });
             }
-            // A name that no directory can have is no package's.
+            // A name that is not valid as a directory name is not a package name.
             (None, Kind::Required) => {
                 let (package, dependency) = (package.to_owned(), name.clone());
                 return Err(NpmError::Foreign { package, dependency, wanted: value.to_string() });

@@ -1,4 +1,4 @@
-//! Where npm's packages come from, as the user has configured it.
+//! npm registry settings of the user.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -18,52 +18,53 @@ use super::name::NpmName;
 use crate::error::SettingsError;
 use crate::settings::{ConfigFiles, IndexSettings, Roots};
 
-/// Which `.npmrc` files to read.
+/// Selection of the `.npmrc` files to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NpmFiles {
-    /// The one that `NPM_CONFIG_USERCONFIG` names, or else the one in this home directory; before it, and with less weight,
-    /// the one that `NPM_CONFIG_GLOBALCONFIG` names. A project's own is not read: what codebox fetches must not depend on
-    /// the directory it runs in.
+    /// The file named by `NPM_CONFIG_USERCONFIG`, or else the one in this home directory, and with lower precedence the
+    /// file named by `NPM_CONFIG_GLOBALCONFIG`. The file of a project is not read: downloads must not depend on the
+    /// working directory.
     OfUser {
-        /// The user's home directory, where it is known.
+        /// The user's home directory, if known.
         home: Option<PathBuf>,
     },
-    /// These, the last one going first. They must exist.
+    /// These files, which must exist. Later ones take precedence.
     Only(Vec<PathBuf>),
 }
 
-/// The user's registries and how to reach them.
+/// The user's registries and the settings of the connection to them.
 #[derive(Clone)]
 pub struct NpmSettings<'e> {
     rc: ResolvedNpmRc,
     env: Env<'e>,
-    /// The files and what is in them, the weightiest last.
+    /// The paths and contents of the files, in increasing order of precedence.
     texts: Vec<(PathBuf, String)>,
     uv_files: ConfigFiles,
-    /// How long everything together may take.
+    /// The time limit of the whole installation.
     pub(super) within: Duration,
 }
 
-/// How long a slow registry is waited for.
+/// Default time limit of an installation, sufficient for a slow registry.
 const WITHIN: Duration = Duration::from_secs(15 * 60);
 
 impl<'e> NpmSettings<'e> {
     /// Reads the settings that npm would read.
     ///
-    /// `env` answers for environment variables; empty ones count as unset. A variable goes before the files:
+    /// `env` returns the values of environment variables; an empty value counts as unset. A variable takes precedence
+    /// over the files:
     ///
     /// - the registry: `NPM_CONFIG_REGISTRY`, `registry`; that of a scope: `@scope:registry`; else npm's own default
-    /// - credentials, for the registry they are written for and for nobody else: `//host/path/:_authToken`, `:_auth`,
+    /// - credentials, only for the registry that they are configured for: `//host/path/:_authToken`, `:_auth`,
     ///   `:username` with `:_password`
-    /// - no network: `NPM_CONFIG_OFFLINE`, `offline`
+    /// - offline mode: `NPM_CONFIG_OFFLINE`, `offline`
     /// - the connection: `proxy`, `https-proxy`, `noproxy`, `cafile`, `fetch-timeout`, and their variables
     ///
-    /// What they leave open is as for [`IndexSettings::from_user`]: proxies, certificates, retries, times and offline mode.
-    /// `strict-ssl=false` is not honoured. What is about the connection is read when there is to be one: certificates are long,
-    /// and most runs need none.
+    /// The defaults for proxies, certificates, retries, timeouts and offline mode are those of
+    /// [`IndexSettings::from_user`]. `strict-ssl=false` is not honoured. The settings of the connection are read only
+    /// when a connection is needed: certificates are long, and most runs need none.
     ///
     /// # Errors
-    /// A variable or file that cannot be understood. Settings are never half used.
+    /// When a variable or file cannot be parsed. Settings are never applied partially.
     pub fn from_user(
         env: &'e dyn Fn(&str) -> Option<String>,
         files: &NpmFiles,
@@ -92,36 +93,36 @@ impl<'e> NpmSettings<'e> {
         Ok(Self { rc, env, texts, uv_files: uv_files.clone(), within: WITHIN })
     }
 
-    /// The same settings with another bound on how long everything together may take.
+    /// Returns the settings with another time limit for the whole installation.
     #[must_use]
     pub fn within(self, within: Duration) -> Self {
         Self { within, ..self }
     }
 
-    /// The same settings without registries for scopes: the one of all others has every package.
+    /// Returns the settings without registries of scopes, for a default registry that has every package.
     #[must_use]
     pub fn with_one_registry(mut self) -> Self {
         self.rc.scopes.clear();
         self
     }
 
-    /// The registry of packages without a scope, without credentials.
+    /// Returns the registry of packages without a scope, without credentials.
     #[must_use]
     pub fn registry(&self) -> String {
         plain(&self.rc.default_config.registry_url)
     }
 
-    /// How to connect, if at all.
+    /// Returns the settings of the connection, including offline mode.
     pub(super) fn connection(&self) -> Result<IndexSettings, NpmError> {
         self.env.connection(IndexSettings::from_user(self.env.0, &self.uv_files)?, &self.texts)
     }
 
-    /// The registry that has a package, with a slash at its end.
+    /// Returns the registry of a package, with a trailing slash.
     pub(super) fn registry_of(&self, name: &NpmName) -> &Url {
         self.rc.get_registry_url(name.as_str())
     }
 
-    /// Every registry, for what was resolved with them.
+    /// Returns all registries as a text, for the key of a resolution.
     pub(super) fn registries(&self) -> String {
         let mut scopes: Vec<String> =
             self.rc.scopes.iter().map(|(scope, config)| format!("@{scope} {}", plain(&config.registry_url))).collect();
@@ -129,25 +130,25 @@ impl<'e> NpmSettings<'e> {
         format!("{} {}", self.registry(), scopes.join(" "))
     }
 
-    /// Where an archive is, by the address that a registry gave for it.
+    /// Returns the URL to download an archive from, given the URL that a registry lists.
     pub(super) fn archive_at(&self, name: &NpmName, url: Url) -> Url {
         self.rc.replace_tarball_url(url, name.as_str())
     }
 
-    /// The credentials that this very address is to be shown.
+    /// Returns the `authorization` header for a URL.
     pub(super) fn credentials(&self, url: &Url) -> Option<String> {
         self.rc.tarball_config(url).and_then(|config| header(config))
     }
 }
 
 impl fmt::Debug for NpmSettings<'_> {
-    // Not derived: the parts hold tokens.
+    // Not derived, since the fields hold tokens.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NpmSettings").field("registry", &self.registry()).finish_non_exhaustive()
     }
 }
 
-/// An address without credentials.
+/// Returns a URL without its credentials.
 pub(super) fn plain(url: &Url) -> String {
     let mut url = url.clone();
     let _ = url.set_username("");
@@ -155,7 +156,7 @@ pub(super) fn plain(url: &Url) -> String {
     url.to_string()
 }
 
-/// A registry's address, with a slash at its end.
+/// Parses the URL of a registry and adds a trailing slash.
 fn web(text: &str) -> Option<Url> {
     let url = Url::parse(&format!("{}/", text.trim().trim_end_matches('/'))).ok()?;
     matches!(url.scheme(), "http" | "https").then_some(url)
@@ -172,7 +173,7 @@ fn header(config: &RegistryConfig) -> Option<String> {
     Some(format!("Basic {}", STANDARD.encode([name.as_bytes(), b":", &password].concat())))
 }
 
-/// The caller's view of the environment, and npm's of it.
+/// Environment variables of the caller, with npm's names for its own settings.
 #[derive(Clone, Copy)]
 struct Env<'a>(&'a dyn Fn(&str) -> Option<String>);
 
@@ -183,7 +184,7 @@ impl sys_traits::BaseEnvVar for Env<'_> {
 }
 
 impl Env<'_> {
-    /// npm's own setting as a variable.
+    /// Returns the value of the variable for one of npm's settings.
     fn word(&self, key: &str) -> Option<String> {
         let name = format!("npm_config_{}", key.replace('-', "_"));
         let found = (self.0)(&name.to_ascii_uppercase()).or_else(|| (self.0)(&name));
@@ -207,7 +208,7 @@ impl Env<'_> {
         paths.into_iter().filter_map(read).collect()
     }
 
-    /// What npm says of the connection, put over what uv says.
+    /// Applies npm's connection settings on top of uv's.
     fn connection(&self, mut net: IndexSettings, texts: &[(PathBuf, String)]) -> Result<IndexSettings, NpmError> {
         let said = |key: &str| {
             self.word(key)
@@ -235,7 +236,7 @@ impl Env<'_> {
         if let Some(hosts) = said("noproxy") {
             globals.no_proxy = Some(hosts.split(',').map(|host| host.trim().to_owned()).collect());
         }
-        // Whoever names certificates for everything means it for this too.
+        // Certificates that are configured for all connections take precedence.
         if let Some(path) = said("cafile").filter(usual).filter(|_| !matches!(net.roots, Roots::Given(_))) {
             let path = PathBuf::from(path);
             net.roots = Roots::Given(certificates(&path)?);
@@ -248,7 +249,7 @@ fn certificates(path: &Path) -> Result<Certificates, NpmError> {
     Certificates::from_file(path).map_err(|error| NpmError::Rc { path: path.to_owned(), source: error.into() })
 }
 
-/// A plain setting of an `.npmrc`, the last one of that name.
+/// Returns the last value of a plain setting in an `.npmrc`.
 fn setting(text: &str, key: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with([';', '#']));
     let found = lines.filter_map(|line| line.split_once('=')).rfind(|(name, _)| name.trim() == key);

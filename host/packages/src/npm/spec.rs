@@ -1,4 +1,4 @@
-//! What a user, or a package, asks for.
+//! Specs of packages and versions, as a user or a package's manifest writes them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,36 +7,36 @@ use node_semver::Range;
 
 use super::name::NpmName;
 
-/// A package that a user asks for: `name`, `@scope/name`, `name@RANGE` or `name@TAG`.
+/// A package that a user requests: `name`, `@scope/name`, `name@RANGE` or `name@TAG`.
 ///
-/// Names, ranges of versions and tags, and nothing else: no address, no repository, no file, no alias, no option.
+/// Only names, version ranges and tags are allowed: no URL, repository, file, alias or option.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NpmSpec {
     name: NpmName,
-    /// As it was written, `*` where nothing was.
+    /// The range or tag as written, or `latest`.
     wanted: String,
 }
 
 impl NpmSpec {
-    /// The package's name.
+    /// Returns the package's name.
     #[must_use]
     pub fn name(&self) -> &NpmName {
         &self.name
     }
 
-    /// The range or tag, `latest` where none was written.
+    /// Returns the range or tag, which is `latest` by default.
     #[must_use]
     pub fn wanted(&self) -> &str {
         &self.wanted
     }
 
     pub(super) fn to_wanted(&self) -> Wanted {
-        // Read once before.
+        // Parsing succeeded once, when the spec was created.
         Wanted::read(&self.wanted).unwrap_or(Wanted::Tag("latest".to_owned()))
     }
 }
 
-/// A text that is no package spec.
+/// Error for a text that is not a package spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {text:?} is not allowed: write NAME, @SCOPE/NAME or NAME@VERSION, with a range such as ^1.2 or a tag")]
 pub struct BadNpmSpec {
@@ -58,7 +58,7 @@ impl FromStr for NpmSpec {
     type Err = BadNpmSpec;
 
     fn from_str(text: &str) -> Result<Self, BadNpmSpec> {
-        // The first character may be a scope's.
+        // The first character may be the `@` of a scope.
         let at = text.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at);
         let (name, wanted) = match at {
             Some(at) => (&text[..at], &text[at + 1..]),
@@ -76,22 +76,23 @@ impl fmt::Display for NpmSpec {
     }
 }
 
-/// Which version is wanted.
+/// Requested version of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     Range(Range),
-    /// A name that the package's own author gave to a version.
+    /// A dist-tag, which the package's author assigns to a version.
     Tag(String),
 }
 
-/// Longest range that is read.
+/// Maximum length of a range in bytes.
 const LONGEST: usize = 256;
 
 impl Wanted {
-    /// Reads a range or a tag; nothing for anything else.
+    /// Parses a range or a tag. Returns `None` for anything else.
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.replace('\t', " ");
-        // What neither ranges nor tags have: separators of addresses and paths, quotes, control characters.
+        // Ranges and tags have no other characters, such as separators of URLs and paths, quotes and control
+        // characters.
         let plain = |c: char| c.is_ascii_alphanumeric() || "^~<>=|*.+-_ ".contains(c);
         if text.len() > LONGEST || !text.chars().all(plain) || text.starts_with('-') {
             return None;
@@ -101,7 +102,7 @@ impl Wanted {
             return Some(Self::Range(Range::any()));
         }
         match range(text) {
-            // The crate passes over words that are no versions.
+            // The crate ignores words that are not versions.
             Some(_) if !text.split([' ', '|', ',']).all(is_of_range) => None,
             Some(range) => Some(Self::Range(range)),
             None => is_tag(text).then(|| Self::Tag(text.to_owned())),
@@ -109,7 +110,7 @@ impl Wanted {
     }
 }
 
-/// Reads a range of whatever origin, as leniently as the crate does.
+/// Parses a range of any origin, as leniently as the crate does.
 pub(super) fn range(text: &str) -> Option<Range> {
     if text.len() > LONGEST {
         return None;
@@ -117,10 +118,10 @@ pub(super) fn range(text: &str) -> Option<Range> {
     Range::parse(readable(&text.replace('\t', " "))?).ok()
 }
 
-/// A range in the words that the crate reads as npm means them. At others it panics, `~*`, `=x` and `~1.x.2` among them; takes
-/// `<=1` for what is before 1.0.0; and takes words that exclude each other for words of which one is enough.
+/// Rewrites a range to a form that the crate interprets as npm does. The crate panics on others, such as `~*`, `=x` and
+/// `~1.x.2`; it interprets `<=1` as versions before 1.0.0, and comparators that exclude each other as alternatives.
 ///
-/// Nothing where it cannot be put so.
+/// Returns `None` if there is no such form.
 fn readable(text: &str) -> Option<String> {
     let mut joined = String::new();
     for c in text.chars() {
@@ -150,7 +151,7 @@ fn readable(text: &str) -> Option<String> {
     Some(some.join("||"))
 }
 
-/// One word of a range. Nothing for a word that is none, as far as the crate has to be kept from it.
+/// Rewrites one comparator of a range. Returns `None` for an invalid one that the crate would mishandle.
 fn comparator(word: &str) -> Option<String> {
     let version = word.trim_start_matches(OPERATORS);
     let operator = &word[..word.len() - version.len()];
@@ -164,7 +165,7 @@ fn comparator(word: &str) -> Option<String> {
     Some(match operator {
         "" => word.to_owned(),
         _ if is_open(major) && major.len() > 1 => return None,
-        // None is above them all, or below.
+        // No version is above all others, or below.
         "<" | ">" if is_open(major) => NONE.to_owned(),
         _ if is_open(major) => "*".to_owned(),
         "<=" if is_open(minor) => format!("<{}.0.0-0", next(major)?),
@@ -174,13 +175,13 @@ fn comparator(word: &str) -> Option<String> {
     })
 }
 
-/// A range that no version is in.
+/// Range that includes no version.
 const NONE: &str = "<0.0.0-0";
 
-/// What stands before a version.
+/// Characters of the operators before a version.
 const OPERATORS: [char; 5] = ['<', '>', '=', '^', '~'];
 
-/// Whether a word can be a part of a range: an operator, a version or both, or the dash between two versions.
+/// Returns true if a word can be part of a range: an operator, a version, both, or the dash between two versions.
 fn is_of_range(word: &str) -> bool {
     let version = word.trim_start_matches(OPERATORS).trim_start_matches(['v', 'V']);
     matches!(word, "-") || version.is_empty() || version.starts_with(|c: char| c.is_ascii_digit() || "xX*".contains(c))
@@ -192,16 +193,16 @@ fn is_tag(text: &str) -> bool {
         && !text.ends_with('.')
 }
 
-/// What one package says of another that it depends on.
+/// A package's dependency on another, as declared in its manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dependency {
-    /// The package, which an alias gives another place.
+    /// The package's name, which differs from its place if the dependency is an alias.
     pub(super) name: NpmName,
     pub(super) wanted: Wanted,
 }
 
 impl Dependency {
-    /// Reads a value of `dependencies` and the like; nothing for addresses, repositories and files.
+    /// Parses a value of `dependencies` or a similar table. Returns `None` for URLs, repositories and files.
     pub(super) fn read(place: &NpmName, value: &str) -> Option<Self> {
         let Some(alias) = value.trim().strip_prefix("npm:") else {
             return Some(Self { name: place.clone(), wanted: Wanted::read(value)? });

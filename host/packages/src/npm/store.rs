@@ -1,4 +1,4 @@
-//! What is kept on disk, by content.
+//! Store of npm packages on disk, keyed by their content.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,28 +12,28 @@ use super::error::NpmError;
 use super::integrity::Integrity;
 use super::native::Native;
 
-/// Answers of registries, unpacked packages, directories put together of them, and what was resolved, below one directory.
+/// Store of registry responses, unpacked packages, assembled environments and resolutions, below one directory.
 ///
-/// Everything in it is whole or not there, so that any number of processes can use it at once, and any of it can be removed
-/// while nobody uses it.
+/// Every entry is either complete or absent, so any number of processes can use the store at once, and unused entries
+/// can be removed at any time.
 #[derive(Debug, Clone)]
 pub struct NpmStore {
     root: PathBuf,
 }
 
-/// The directory below which everything is that a package holds.
+/// Directory of a package's files.
 const TREE: &str = "tree";
 
-/// What is written beside it.
+/// File beside the tree that holds the package's [`Facts`].
 const FACTS: &str = "facts.json";
 
-/// The directory of unpacked packages.
+/// Directory of unpacked packages.
 pub(super) const PACKAGES: &str = "packages";
 
-/// What the names begin with of what is not whole yet.
+/// Name prefix of unfinished entries.
 pub(super) const STAGED: &str = ".new-";
 
-/// What was found out about a package when it was unpacked.
+/// Properties of a package that were determined when it was unpacked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Facts {
     pub(super) name: String,
@@ -43,7 +43,7 @@ pub(super) struct Facts {
 }
 
 impl NpmStore {
-    /// A store below this directory, which is made when something is kept.
+    /// Creates a store rooted at this directory. The directory is created with the first entry.
     #[must_use]
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
@@ -53,22 +53,22 @@ impl NpmStore {
         &self.root
     }
 
-    /// The file for what a registry says at an address.
+    /// Returns the path of the cached registry response for a URL.
     pub(super) fn metadata(&self, url: &str) -> PathBuf {
         self.root.join("metadata").join(hex(url))
     }
 
-    /// The file for what a question was resolved to.
+    /// Returns the path of the cached resolution for a set of specs and settings.
     pub(super) fn resolution(&self, question: &str) -> PathBuf {
         self.root.join("resolutions").join(hex(question))
     }
 
-    /// The directory of what is put together of a tree.
+    /// Returns the directory of the environment for a tree.
     pub(super) fn environment(&self, digest: &str) -> PathBuf {
         self.root.join("environments").join(digest)
     }
 
-    /// The files of a package that is here, and what is known of it.
+    /// Returns the directory with a stored package's files, and its properties.
     pub(super) fn package(&self, integrity: &Integrity) -> Option<(PathBuf, Facts)> {
         let dir = self.package_dir(integrity);
         let facts = facts_in(&dir)?;
@@ -79,7 +79,7 @@ impl NpmStore {
         self.root.join(PACKAGES).join(integrity.file_name())
     }
 
-    /// Keeps a package that `unpack` unpacks.
+    /// Stores the package that `unpack` unpacks.
     pub(super) fn keep_package(
         &self,
         integrity: &Integrity,
@@ -91,19 +91,19 @@ impl NpmStore {
         fs::write(staged.path().join(FACTS), text).map_err(NpmError::file(staged.path()))?;
         let place = self.package_dir(integrity);
         if place.is_dir() && facts_in(&place).is_none() {
-            // One that nobody can read is in the way.
+            // An entry without readable properties blocks the path.
             fs::remove_dir_all(&place).map_err(NpmError::file(&place))?;
         }
         self.settle(staged, &place)
     }
 
-    /// A directory beside everything, removed unless it is [settled](Self::settle).
+    /// Creates a staging directory, which is removed unless it is [settled](Self::settle).
     pub(super) fn staged(&self) -> Result<TempDir, NpmError> {
         fs::create_dir_all(&self.root).map_err(NpmError::file(&self.root))?;
         Builder::new().prefix(STAGED).tempdir_in(&self.root).map_err(NpmError::file(&self.root))
     }
 
-    /// Gives a staged directory its name, unless another process was faster.
+    /// Renames a staging directory to its final path, unless another process has created that path first.
     pub(super) fn settle(&self, staged: TempDir, name: &Path) -> Result<(), NpmError> {
         flush(staged.path()).map_err(NpmError::file(staged.path()))?;
         open_to_all(staged.path()).map_err(NpmError::file(staged.path()))?;
@@ -118,7 +118,7 @@ impl NpmStore {
         Ok(())
     }
 
-    /// Writes a file as a whole.
+    /// Writes a file atomically.
     pub(super) fn write(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
         let parent = file.parent().unwrap_or(&self.root);
         fs::create_dir_all(parent)?;
@@ -137,8 +137,8 @@ fn hex(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is in a directory reaches the disk before it gets its name: after a power cut a name must not stand for files without
-/// their bytes. One call for all of them where there is one.
+/// Syncs the files in a directory to the disk before it is renamed: after a power failure a name must not refer to
+/// files without their bytes. On Linux, one call syncs all of them.
 #[cfg(target_os = "linux")]
 fn flush(dir: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(dir)?)?;
@@ -157,7 +157,8 @@ fn flush(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A temporary directory is its owner's alone; a container's user has to read this one.
+/// Makes a directory readable for all users: a temporary directory is private to its owner, but a container's user has
+/// to read this one.
 #[cfg(unix)]
 fn open_to_all(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755))

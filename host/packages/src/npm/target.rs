@@ -1,17 +1,17 @@
-//! What packages are chosen for.
+//! Target system of npm packages.
 
 use node_semver::Version;
 use serde_json::Value;
 
-/// The version of Node that the JavaScript runtime has the interfaces of; a test holds it against the runtime.
+/// Version of Node whose interfaces the JavaScript runtime implements; a test compares it with the runtime.
 pub(super) const NODE: Version = Version::new(22, 12, 0);
 
-/// What packages are chosen for: the container's system, since one resolution serves both tiers. What names a system is
-/// told as machine code.
+/// Target system that packages are chosen for: the container's system, since one resolution serves both tiers. Packages
+/// that name a system are reported as native.
 pub(super) struct Target;
 
 impl Target {
-    /// The name of the whole, for what was chosen for it.
+    /// Returns the name of the target, for the key of a resolution.
     pub(super) fn name() -> String {
         format!("node{NODE}-linux-{}-glibc", Self::cpu())
     }
@@ -25,7 +25,8 @@ impl Target {
         }
     }
 
-    /// Whether a manifest's `os`, `cpu` and `libc` allow it, and whether they name any.
+    /// Returns two flags: true if a manifest's `os`, `cpu` and `libc` allow the target, and true if they name any
+    /// system.
     pub(super) fn admits(manifest: &Value) -> (bool, bool) {
         let asked = [("os", "linux"), ("cpu", Self::cpu()), ("libc", "glibc")];
         let named = |key: &str| words(&manifest[key]);
@@ -34,7 +35,7 @@ impl Target {
         (admitted, restricted)
     }
 
-    /// Whether `engines.node` allows the runtime's version.
+    /// Returns true if `engines.node` allows the runtime's version.
     pub(super) fn has_engine(manifest: &Value) -> bool {
         let wanted = manifest["engines"]["node"].as_str().and_then(super::spec::range);
         wanted.is_none_or(|range| range.satisfies(&NODE))
@@ -49,7 +50,7 @@ fn words(value: &Value) -> Vec<&str> {
     }
 }
 
-/// As npm reads such a list: `!x` forbids x, and if anything is named without that, it has to be among it.
+/// Evaluates such a list as npm does: `!x` excludes x, and if any entry is without `!`, the value must be among those.
 fn is_listed(words: &[&str], here: &str) -> bool {
     if words.is_empty() || words == ["any"] {
         return true;

@@ -1,4 +1,4 @@
-//! What a resolution came to.
+//! Results of npm resolutions, as stored in lock files.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -13,13 +13,13 @@ use super::name::NpmName;
 use super::pick::admits;
 use super::spec::{NpmSpec, Wanted};
 
-/// Packages and their places below `node_modules`, as a lock holds them.
+/// Packages and their places below `node_modules`, in the form of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NpmTree {
-    /// What was asked for, `NAME@RANGE`, in order.
+    /// The requested specs in the form `NAME@RANGE`, sorted.
     pub asked: Vec<String>,
-    /// Sorted by place.
+    /// The packages, sorted by place.
     #[serde(default, rename = "package", skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<NpmPackage>,
 }
@@ -28,66 +28,66 @@ pub struct NpmTree {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NpmPackage {
-    /// Below `node_modules`: `a`, or `a/node_modules/b`.
+    /// The path below `node_modules`: `a`, or `a/node_modules/b`.
     pub place: String,
-    /// Its own name, which an alias makes another than its place's.
+    /// The package's own name, which differs from that of its place if the dependency is an alias.
     pub name: NpmName,
-    /// Its exact version.
+    /// The exact version.
     pub version: String,
-    /// What its archive has to be.
+    /// The expected digest of the archive.
     pub integrity: Integrity,
-    /// Where its archive was, without credentials.
+    /// The URL of the archive, without credentials.
     pub url: Url,
-    /// Whether it names the systems it is for.
+    /// True if the package names the systems that it supports.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub system: bool,
 }
 
-/// A tree that cannot be used.
+/// Error for a tree that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTree {
-    /// A place that is not below `node_modules`, or has no parent.
+    /// A place is not below `node_modules`, or has no parent.
     #[error("locked package {0:?} has a place that is not allowed")]
     Place(String),
-    /// A place that occurs twice.
+    /// A place occurs twice.
     #[error("locked package {0:?} occurs twice")]
     Twice(String),
-    /// An address that is not one of the web, or holds a password.
+    /// A URL has a scheme other than http and https, or contains credentials.
     #[error("locked package {0:?} has an address that is not allowed")]
     Address(String),
-    /// It is none.
+    /// The text is not a valid lock.
     #[error("it is no lock of codebox's: {0}")]
     Unreadable(String),
-    /// Something that was asked for is not in it.
+    /// A requested package is missing, or its version does not satisfy the request.
     #[error("it has nothing that is {0}")]
     Unmet(String),
-    /// A package is another one by its content.
+    /// The content of a package is that of another one.
     #[error("locked package {place:?} is {name}@{version} by its content")]
     Another {
-        /// Its place.
+        /// The package's place.
         place: String,
-        /// What it is.
+        /// The actual name.
         name: String,
-        /// In which version.
+        /// The actual version.
         version: String,
     },
-    /// It was made for something else.
+    /// The tree was resolved for other specs.
     #[error("it was made for {}, and the program asks for {}", .locked.join(", "), .asked.join(", "))]
     Asked {
-        /// What it was made for.
+        /// The specs of the tree.
         locked: Vec<String>,
-        /// What is wanted now.
+        /// The requested specs.
         asked: Vec<String>,
     },
 }
 
-/// A word for what was asked for, whatever the order.
+/// Formats the specs as a sorted list without duplicates.
 pub(super) fn asked(specs: &[NpmSpec]) -> Vec<String> {
     let sorted: BTreeSet<String> = specs.iter().map(NpmSpec::to_string).collect();
     sorted.into_iter().collect()
 }
 
-/// A tree as a lock file has it.
+/// A tree in the form of a lock file.
 #[derive(Serialize)]
 struct Written<T> {
     version: u32,
@@ -95,7 +95,7 @@ struct Written<T> {
     tree: T,
 }
 
-/// The form that is written, and the only one that is read.
+/// Format version that is written, and the only one that is read.
 const VERSION: u32 = 1;
 
 impl FromStr for NpmTree {
@@ -104,7 +104,7 @@ impl FromStr for NpmTree {
     fn from_str(text: &str) -> Result<Self, BadTree> {
         let unreadable =
             |error: toml::de::Error| BadTree::Unreadable(error.message().lines().next().unwrap_or_default().to_owned());
-        // Without the version first: what is flattened could have fields that nobody knows.
+        // The version is removed before the tree is parsed: with a flattened tree, unknown fields would be accepted.
         let mut table: toml::Table = text.parse().map_err(unreadable)?;
         match table.remove("version") {
             Some(version) if version.as_integer() == Some(i64::from(VERSION)) => {}
@@ -118,19 +118,19 @@ impl FromStr for NpmTree {
 }
 
 impl NpmTree {
-    /// The text of a lock, as it is read again.
+    /// Formats the tree as the text of a lock.
     ///
     /// # Errors
-    /// When it cannot be written, which no tree that was resolved comes to.
+    /// When the tree cannot be serialized, which does not happen to a resolved tree.
     pub fn to_text(&self) -> Result<String, BadTree> {
         let text = toml::to_string(&Written { version: VERSION, tree: self });
         text.map_err(|error| BadTree::Unreadable(error.to_string()))
     }
 
-    /// Looks through a tree that was read from a file, which anybody may have written.
+    /// Validates a tree that was read from an untrusted file.
     ///
     /// # Errors
-    /// [`BadTree`] with what is wrong.
+    /// [`BadTree`] for the first problem found.
     pub fn check(&self) -> Result<(), BadTree> {
         let mut seen = BTreeSet::new();
         for package in &self.packages {
@@ -153,7 +153,7 @@ impl NpmTree {
         orphan.map_or(Ok(()), |package| Err(BadTree::Place(package.place.clone())))
     }
 
-    /// Whether this is what was resolved for `specs`.
+    /// Checks that the tree was resolved for `specs`.
     ///
     /// # Errors
     /// [`BadTree::Asked`] if it is not.
@@ -162,7 +162,7 @@ impl NpmTree {
         if asked == self.asked { Ok(()) } else { Err(BadTree::Asked { locked: self.asked.clone(), asked }) }
     }
 
-    /// Whether what was asked for is there, in a version that was asked for.
+    /// Checks that the requested packages are present in the requested versions.
     ///
     /// # Errors
     /// [`BadTree::Unmet`] if it is not.
@@ -183,7 +183,7 @@ impl NpmTree {
         }
     }
 
-    /// A name for what the environment of this tree holds, the same for the same packages at the same places.
+    /// Computes the key of the tree's environment, which is the same for the same packages at the same places.
     pub(super) fn digest(&self) -> String {
         let mut hash = Sha256::new();
         for NpmPackage { place, name, version, integrity, url: _, system } in &self.packages {

@@ -1,4 +1,4 @@
-//! Whether pure wheels serve, or a container is needed.
+//! Decision between pure wheels in WebAssembly and a container.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,35 +6,35 @@ use super::{Index, ResolveError, Resolved, Sources, Target, native};
 use crate::requirement::Requirement;
 use crate::source::Sdist;
 
-/// Where packages can be had.
+/// Tier in which packages can be installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
-    /// In WebAssembly: these.
+    /// WebAssembly, with these packages.
     Pure(Resolved),
-    /// In a container only, because of these packages, what was asked for first.
+    /// A container only, because of these packages; the required ones come first.
     Native(Vec<String>),
 }
 
 impl Index<'_> {
-    /// Chooses pure wheels for a WebAssembly target, or says which packages need a container.
+    /// Resolves requirements to pure wheels for a WebAssembly target, or determines the packages that need a container.
     ///
-    /// Old versions are no way out: where pure wheels are to be had only of an older version of a package that was asked
-    /// for than a container gets, the container it is.
+    /// Old versions are not a substitute: if a required package has pure wheels only in an older version than a
+    /// container would get, the decision is for the container.
     ///
-    /// Where `sources` lets source distributions serve, whether a wheel that is still to be built of one is pure is not known
-    /// here: what [`Decision::Pure`] has in `sources` is to be looked at once it is built.
+    /// A source distribution, if `sources` allows them, may result in a wheel that is not pure: the caller must check
+    /// the `sources` of [`Decision::Pure`] once they are built.
     ///
     /// # Errors
-    /// When neither serves; the error is about WebAssembly where that was not for want of wheels. As for
-    /// [`resolve`](Self::resolve).
+    /// As for [`resolve`](Self::resolve), when neither tier has a solution. Unless it is [`ResolveError::Unbuilt`], the
+    /// error is that of the WebAssembly target.
     pub async fn decide(
         &self,
         wanted: &[Requirement],
         wasm: &Target,
         sources: Sources<'_>,
     ) -> Result<Decision, ResolveError> {
-        // With the newest of what was asked for, first: without that bound a search goes back through every old version until
-        // it comes to one from before there was native code.
+        // The first attempt requires the newest versions. Without that bound, a search would go back through all old
+        // versions to one from before the package had native code.
         let mut newest = Vec::new();
         for one in free(wanted, wasm) {
             let version = self.newest(one, wasm.python()).await?;
@@ -43,15 +43,15 @@ impl Index<'_> {
         match self.resolve(&[wanted, &newest].concat(), wasm, sources).await {
             Ok(resolved) => return Ok(Decision::Pure(resolved)),
             Err(ResolveError::NoSolution { .. }) => {}
-            // Also in a container it is not to be had, or nobody can tell.
+            // The packages are not available in a container either, or that is unknown.
             Err(error) => return Err(error),
         }
         let mut in_container = self.resolve(wanted, &Target::usual(), sources).await;
         if let Err(ResolveError::NoSolution { .. }) = in_container {
-            // What is no longer made for that one; the image that is chosen has the last word.
+            // Some packages have no wheels for that target any more. The image chosen for the run decides.
             in_container = self.resolve(wanted, &Target::older(), sources).await;
         }
-        // Older than the newest will do where a container has nothing newer either.
+        // An older version is accepted if a container has no newer one either.
         let container = match in_container {
             Ok(container) => container,
             Err(unbuilt @ ResolveError::Unbuilt(_)) => return Err(unbuilt),
@@ -75,7 +75,7 @@ impl Index<'_> {
             names = built.map(|file| file.name.clone()).collect();
         }
         if names.is_empty() {
-            // Nothing is native: another version than the built-in one is wanted, or one for older interpreters.
+            // No package is native: the requirement excludes the built-in version, or needs an older interpreter.
             names = wanted.iter().map(|one| one.name().to_owned()).collect();
             names.sort_by_key(|name| !is_built_in(name));
         }
@@ -83,14 +83,14 @@ impl Index<'_> {
     }
 }
 
-/// What was asked for without a condition, and is not built in, which there is one version of.
+/// Returns the unconditional requirements that are not built in. A built-in package has only one version.
 fn free<'w>(wanted: &'w [Requirement], wasm: &'w Target) -> impl Iterator<Item = &'w Requirement> {
     let built_in = wasm.built_in();
     wanted.iter().filter(move |one| !one.has_marker() && built_in.iter().all(|other| other.name != one.name()))
 }
 
 fn no_older(name: &str, version: &str) -> Option<Requirement> {
-    // What comes after the plus sign cannot be compared so.
+    // The operator `>=` does not allow a local version, the part after the plus sign.
     let version = version.split('+').next().unwrap_or(version);
     format!("{name}>={version}").parse().ok()
 }

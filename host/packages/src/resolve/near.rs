@@ -1,8 +1,8 @@
-//! Names like a name that no index has.
+//! Suggestions for names that no index has.
 
 use strsim::osa_distance;
 
-/// What programs import and what brings it, and names that are often meant.
+/// Names of popular packages, including those of frequently imported modules.
 const KNOWN: &[&str] = &[
     "aiohttp",
     "anyio",
@@ -122,7 +122,7 @@ const KNOWN: &[&str] = &[
     "zipp",
 ];
 
-/// What a module's name is mistaken for a package's.
+/// Module names that are mistaken for package names, and the packages of these modules.
 const MODULES: &[(&str, &str)] = &[
     ("bs4", "beautifulsoup4"),
     ("cv2", "opencv-python"),
@@ -136,7 +136,7 @@ const MODULES: &[(&str, &str)] = &[
     ("yaml", "pyyaml"),
 ];
 
-/// At most three names that are nearly this one, the nearest first.
+/// Returns up to three similar names, the most similar first.
 pub(super) fn near<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Vec<String> {
     if let Some((_, meant)) = MODULES.iter().find(|(module, _)| *module == name) {
         return vec![(*meant).to_owned()];
@@ -147,7 +147,7 @@ pub(super) fn near<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Vec
         .copied()
         .chain(others)
         .filter(|other| *other != name)
-        // Two letters that changed places are one slip.
+        // Two transposed letters count as one edit.
         .map(|other| (osa_distance(name, other), other))
         .filter(|(far, _)| *far <= most)
         .collect();

@@ -1,4 +1,4 @@
-//! What an index lists of a package.
+//! Index listings of a package's versions and files.
 
 use std::time::Duration;
 
@@ -16,13 +16,14 @@ use uv_pep508::VersionOrUrl;
 use super::{Index, ResolveError, Sources};
 use crate::requirement::Requirement;
 
-/// Packages that are looked at for why nothing serves.
+/// Maximum number of packages that are examined to explain a failed resolution.
 const MOST_BLAMED: usize = 20;
 
 impl Index<'_> {
-    /// The newest version that an index has wheels of for this version of Python, whatever their platform.
+    /// Returns the newest version that satisfies a requirement and has a wheel for this version of Python, on any
+    /// platform.
     ///
-    /// Nothing where no index tells.
+    /// Returns `None` if no index lists such a version.
     ///
     /// # Errors
     /// When an index does not answer in time.
@@ -59,7 +60,7 @@ impl Index<'_> {
         newest.map(|version| version.to_string())
     }
 
-    /// Whether any version of a package has wheels for single platforms.
+    /// Returns true if any version of a package has platform-specific wheels.
     pub(super) async fn has_native_wheels(&self, name: &PackageName) -> bool {
         let listed = self.listed(name).await.into_iter().flatten();
         listed.flat_map(|datum| datum.files.all(name)).any(|(file, found)| {
@@ -67,8 +68,8 @@ impl Index<'_> {
         })
     }
 
-    /// The same error, which tells of packages that there are only source distributions of, if that is behind it. It is not
-    /// where these serve.
+    /// Adds to a [`ResolveError::NoSolution`] the involved packages that have only source distributions. Returns other
+    /// errors unchanged, and any error if `sources` allows source distributions.
     pub async fn told(&self, error: ResolveError, wanted: &[Requirement], sources: Sources<'_>) -> ResolveError {
         if sources.serve() {
             return error;
@@ -82,12 +83,13 @@ impl Index<'_> {
                 }
             }
         };
-        // What is found by then is told.
+        // After a timeout, the packages found so far are reported.
         let _ = timeout(self.patience(), looked).await;
         ResolveError::NoSolution { target, reason, involved, unbuilt }
     }
 
-    /// Whether a package has source distributions and no wheel, in all the versions that were asked for.
+    /// Returns true if a package has source distributions but no wheel among the versions that satisfy the
+    /// requirements.
     async fn has_sources_only(&self, name: &str, wanted: &[Requirement]) -> bool {
         let Ok(package) = name.parse::<PackageName>() else { return false };
         let (mut wheels, mut sources) = (0, 0);
@@ -105,7 +107,7 @@ impl Index<'_> {
         wheels == 0 && sources > 0
     }
 
-    /// What the first index that knows a name lists of it; nothing where none tells.
+    /// Returns the versions listed by the first index that has the package, or `None` on any error.
     fn listed<'a>(&'a self, name: &'a PackageName) -> LocalBoxFuture<'a, Option<Vec<SimpleDetailMetadatum>>> {
         let listed = async move {
             let (abilities, turns) = (IndexCapabilities::default(), Semaphore::new(1));

@@ -1,4 +1,4 @@
-//! Where the resolver gets versions and metadata from: an index, and what a runtime has built in.
+//! Source of versions and metadata for the resolver: the indexes, and the packages that a runtime has built in.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::sources::Asker;
 use super::target::BuiltIn;
 use super::unbuilt::Unbuilt;
 
-/// Packages that are there already, with exactly one version each.
+/// Built-in packages, with exactly one version each.
 #[derive(Clone, Default)]
 pub(super) struct Present(Arc<BTreeMap<PackageName, (InstalledDist, String)>>);
 
@@ -47,14 +47,14 @@ impl InstalledPackagesProvider for Present {
     }
 }
 
-/// The index, but for what is there already.
+/// Provider that serves the packages of the indexes, except for the built-in ones.
 pub(super) struct Provider<'a> {
     pub(super) index: DefaultResolverProvider<'a, Unbuilt>,
-    /// The same without source distributions, for packages that would be built for nothing: where any platform is to be
-    /// served, what its authors make for single ones is not for it.
+    /// The indexes without source distributions, for packages whose authors publish platform-specific wheels: a build
+    /// of these would not result in a pure wheel, so a target that requires pure wheels cannot use it.
     pub(super) wheels: Option<DefaultResolverProvider<'a, Unbuilt>>,
     pub(super) present: Present,
-    /// The names that no index has, and that were asked for.
+    /// The requested names that no index has.
     pub(super) unknown: Arc<Mutex<Vec<String>>>,
     pub(super) asker: Asker<'a>,
 }
@@ -65,7 +65,7 @@ impl ResolverProvider for Provider<'_> {
         name: &'io PackageName,
         index: Option<&'io IndexMetadata>,
     ) -> PackageVersionsResult {
-        // Of what is built in no other version can take the place.
+        // A built-in package cannot be replaced by another version.
         if self.present.0.contains_key(name) {
             return Ok(VersionsResponse::Found(Vec::new()));
         }
@@ -83,16 +83,16 @@ impl ResolverProvider for Provider<'_> {
 
     async fn get_or_build_wheel_metadata<'io>(&'io self, dist: &'io Dist) -> WheelMetadataResult {
         match dist {
-            // Of one that the index itself tells of, what it tells is held to a bound as it comes.
+            // Metadata that the index itself serves is limited by the client's middleware.
             Dist::Built(BuiltDist::Registry(built)) if !built.best_wheel().file.dist_info_metadata => {
                 match self.asker.metadata_of_wheel(dist, built.best_wheel()).await {
                     Some(known) => Ok(known),
-                    // It can say for itself that it is offline.
+                    // The index provider reports that the network is disabled.
                     None => self.index.get_or_build_wheel_metadata(dist).await,
                 }
             }
             Dist::Built(_) => self.index.get_or_build_wheel_metadata(dist).await,
-            // Never the index's own: that would have it built here.
+            // The index provider is not used, since it would build the source distribution here.
             Dist::Source(source) => self.asker.metadata(dist, source).await,
         }
     }

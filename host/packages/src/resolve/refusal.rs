@@ -1,4 +1,4 @@
-//! Why requirements come to nothing.
+//! Errors of failed resolutions.
 
 use uv_client::ErrorKind;
 
@@ -12,79 +12,79 @@ use crate::requirement::Requirement;
 use crate::settings::IndexSettings;
 use crate::source::Sdist;
 
-/// Why there are no wheels for what was asked for.
+/// Error resolving requirements.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
-    /// A platform that no wheels are known for.
+    /// There are no known wheels for a platform.
     #[error("no wheels are known for the platform {0}")]
     Platform(String),
-    /// Names that no index has.
+    /// No index has some of the names.
     #[error("no package index has {}{}: {searched}", names.join(", "), said(near))]
     NotFound {
         /// The names.
         names: Vec<String>,
-        /// Names like them.
+        /// Similar names.
         near: Vec<String>,
-        /// What was asked.
+        /// The searched indexes.
         searched: String,
     },
-    /// They contradict each other, or nothing here serves them.
+    /// The requirements contradict each other, or the available packages do not satisfy them.
     #[error("{}", no_solution(target, reason, unbuilt))]
     NoSolution {
-        /// For what.
+        /// The name of the target.
         target: String,
-        /// In one line.
+        /// The reason, in one line.
         reason: String,
-        /// The packages that it is about.
+        /// The packages involved.
         involved: Vec<String>,
-        /// Those among them that there are only source distributions of, as far as was looked.
+        /// The packages among them that are known to have only source distributions.
         unbuilt: Vec<String>,
     },
-    /// A source distribution has to be built before anybody knows what it needs.
+    /// A source distribution must be built to determine its requirements.
     #[error("{} has to be built before it is known what it needs", .0.0.file)]
     Unbuilt(Box<Sdist>),
-    /// A file of an index, or what was built of it, cannot be had or used.
+    /// A file of an index, or a wheel built from it, cannot be fetched or used.
     #[error(transparent)]
     File(Box<HouseError>),
-    /// The network is switched off.
+    /// The user has disabled network access, and the packages are not cached.
     #[error("{0} is not here and network use is switched off (UV_OFFLINE, or `offline` in uv.toml); allow it once")]
     Offline(String),
-    /// An index gives no usable answer.
+    /// An index sent an unusable response.
     #[error("package index gives no usable answer: {reason}")]
     Index {
-        /// In one line.
+        /// The reason, in one line.
         reason: String,
-        /// All of it.
+        /// The complete cause.
         #[source]
         source: Cause,
     },
-    /// A package that another one needs from an address.
+    /// A package requires another one from a URL.
     #[error("{by} needs {name} from the address {url}, and packages are had from indexes alone")]
     Address {
-        /// The name and version of the one that needs it.
+        /// The name and version of the dependent.
         by: String,
-        /// Its own name.
+        /// The name of the required package.
         name: String,
-        /// The address.
+        /// The URL.
         url: String,
     },
-    /// A file without a hash, which could be anything.
+    /// A file has no hash, so its content cannot be verified.
     #[error("the package index tells no sha256 of {file}, and nothing is installed that cannot be checked")]
     Unlocked {
         /// The file.
         file: String,
     },
-    /// An index leads to where nothing may be asked for.
+    /// An index refers to an address that is not allowed.
     #[error(transparent)]
     Astray(Cause),
-    /// What a package says that it needs cannot be read at a bounded cost.
+    /// The requirements of a package cannot be parsed at a bounded cost.
     #[error(transparent)]
     Tangled(Cause),
-    /// An index is too slow.
+    /// An index did not answer within the time limit.
     #[error("the package index did not answer within {seconds} s; set UV_HTTP_TIMEOUT to wait longer")]
     Deadline {
-        /// How long was waited.
+        /// The time limit in seconds.
         seconds: u64,
     },
 }
@@ -101,7 +101,7 @@ fn said(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(" or ")) }
 }
 
-/// The resolver's error in these words.
+/// Converts the resolver's error.
 pub(super) fn of(
     error: uv_resolver::ResolveError,
     mut unknown: Vec<String>,
@@ -155,7 +155,7 @@ pub(super) fn of(
     }
 }
 
-/// An error about a package that is needed from an address, in one line and without the colours that it has.
+/// Returns the error for a package that is required from a URL, in one line and without colours, if that is the cause.
 fn at_address(error: &uv_resolver::ResolveError) -> Option<ResolveError> {
     let uv_resolver::ResolveError::Dependencies(cause, by, version, _) = error else { return None };
     match &**cause {
@@ -171,7 +171,7 @@ fn listed(wanted: &[Requirement]) -> String {
     wanted.iter().map(Requirement::name).collect::<Vec<_>>().join(", ")
 }
 
-/// An error and its causes.
+/// Formats an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -185,12 +185,12 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Whether a plain report blames what a cache lacks. The resolver itself knows, and keeps it to the hints that it prints.
+/// Returns true if a report blames missing cache entries. The resolver exposes this only in the hints that it prints.
 fn wants_network(said: &str) -> bool {
     ["was not found in the cache", "to be downloaded from a registry"].iter().any(|why| said.contains(why))
 }
 
-/// Puts back the `==` that the resolver's report leaves out where it has a single version right behind one of these names.
+/// Restores the `==` that the resolver's report omits between one of these names and a single version.
 fn with_equals(said: &str, names: &[String]) -> String {
     const SINGLE: &str = "there is no version of ";
     let mut parts = said.split(SINGLE);
@@ -203,14 +203,14 @@ fn with_equals(said: &str, names: &[String]) -> String {
         whole.push_str(SINGLE);
         match (named.next(), named.next()) {
             (Some(name), None) => whole.extend([name, "==", &part[name.len()..]]),
-            // Where one name is another and a digit, nobody can tell which one it is.
+            // If one name is another followed by a digit, the right one cannot be determined.
             _ => whole.push_str(part),
         }
     }
     whole
 }
 
-/// A report without its colours and line breaks.
+/// Removes colours and line breaks from a report.
 fn plain(report: &str) -> String {
     let mut line = String::new();
     let mut chars = report.chars();
@@ -228,7 +228,7 @@ fn plain(report: &str) -> String {
     line.trim().to_owned()
 }
 
-/// A line within a bound.
+/// Truncates a line to 600 characters.
 fn shortened(line: String) -> String {
     match line.char_indices().nth(600) {
         Some((at, _)) => format!("{} …", &line[..at]),

@@ -1,4 +1,4 @@
-//! Source distributions as the resolver sees them: what they need, as they say or as their wheels say.
+//! Source distributions in a resolution, with requirements from their own metadata or from the wheels built from them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,45 +16,45 @@ use crate::condition;
 use crate::house::{BuildPlace, House, HouseError};
 use crate::source::{Sdist, stated};
 
-/// Whether source distributions serve where there are no wheels.
+/// Policy for source distributions of packages without wheels.
 #[derive(Debug, Clone, Copy)]
 pub enum Sources<'h> {
-    /// They do not.
+    /// Source distributions are not used.
     Refused,
-    /// They do, for somebody builds them: in `place`, or, where it does not matter, anywhere.
+    /// Source distributions are used, since the caller builds them: in `place`, or in any image if `place` is `None`.
     Built {
-        /// Where they and their wheels are kept.
+        /// The store of source distributions and their wheels.
         house: &'h House,
-        /// Where they are built.
+        /// The image in which they are built.
         place: Option<&'h BuildPlace>,
     },
 }
 
 impl Sources<'_> {
-    /// Whether they do.
+    /// Returns true if source distributions are used.
     #[must_use]
     pub fn serve(&self) -> bool {
         matches!(self, Self::Built { .. })
     }
 }
 
-/// What is asked about distributions that no index tells of in the course of one resolution.
+/// Metadata provider of one resolution, for distributions whose metadata no index serves.
 pub(super) struct Asker<'a> {
     pub(super) index: &'a Index<'a>,
     sources: Sources<'a>,
-    /// Only one at a time is brought here: who waits for the house's lock must not be whom its holder waits for.
+    /// Lock for one download at a time: a task that waits for the store's lock must not block the task that holds it.
     turn: tokio::sync::Mutex<()>,
-    /// Why some cannot be told of, by name and version; of no account unless one of them is chosen.
+    /// Reasons for unavailable metadata. A reason is reported only if the resolver chooses its distribution.
     troubles: Arc<Troubles>,
     pub(super) looks: Looks,
 }
 
-/// Why distributions cannot be told of.
+/// Reasons for unavailable metadata, by the name and version of the distribution.
 #[derive(Default)]
 pub(super) struct Troubles(Mutex<BTreeMap<(String, String), ResolveError>>);
 
 impl Troubles {
-    /// Why a resolution was given up, if it was for one of these.
+    /// Removes and returns the reason that caused a resolution to fail, if it is among these.
     pub(super) fn behind(&self, error: &uv_resolver::ResolveError) -> Option<ResolveError> {
         match error {
             uv_resolver::ResolveError::Dependencies(error, ..) => self.behind(error),
@@ -72,12 +72,12 @@ impl<'a> Asker<'a> {
         Self { index, sources, turn: tokio::sync::Mutex::default(), troubles, looks }
     }
 
-    /// Whether a package is made for single platforms, in any of its versions.
+    /// Returns true if any version of a package has platform-specific wheels.
     pub(super) async fn is_native(&self, name: &PackageName) -> bool {
         self.index.has_native_wheels(name).await
     }
 
-    /// What a source distribution needs.
+    /// Returns the metadata of a source distribution.
     pub(super) async fn metadata(&self, dist: &Dist, source: &SourceDist) -> WheelMetadataResult {
         let (Sources::Built { house, place }, SourceDist::Registry(found)) = (self.sources, source) else {
             return Ok(not_built(dist));
@@ -88,7 +88,8 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// The answer about what cannot be told of. Why is of no account unless it is chosen.
+    /// Records a reason and returns the response for unavailable metadata. The reason is reported only if the resolver
+    /// chooses the distribution.
     pub(super) fn troubled(
         &self,
         dist: &Dist,
@@ -128,7 +129,7 @@ fn not_built(dist: &Dist) -> MetadataResponse {
     MetadataResponse::Error(Box::new(RequestedDist::Installable(dist.clone())), Arc::new(Error::NoBuild))
 }
 
-/// A source distribution of an index as it is kept: only with its hash.
+/// Converts an index's source distribution to a pinned one. Fails if it has no hash.
 pub(super) fn sdist(found: &RegistrySourceDist) -> Result<Sdist, ResolveError> {
     pinned((&found.name, &found.version), &found.file, &found.index).map(Sdist)
 }

@@ -1,4 +1,4 @@
-//! What packages are chosen for: an interpreter and its platform.
+//! Targets of resolutions: an interpreter and its platform.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -12,35 +12,35 @@ use uv_platform_tags::{Arch, Os, Platform, Tags, TagsOptions};
 use super::ResolveError;
 use crate::error::UnpackError;
 
-/// An interpreter that packages are chosen for. Written down it has every fact that choices go by, and so tells what was
-/// chosen for one from what was chosen for another.
+/// Interpreter that packages are resolved for. The serialized form contains every property that affects a resolution,
+/// and so distinguishes the resolutions for different targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Target {
     /// CPython in WebAssembly: pure wheels only.
     Wasm {
-        /// Its version, such as `3.15.0`.
+        /// The interpreter's version, such as `3.15.0`.
         python: String,
-        /// What it has built in.
+        /// The packages that the runtime has built in.
         built_in: Vec<BuiltIn>,
     },
-    /// CPython in a container with Linux.
+    /// CPython in a Linux container.
     Container(Image),
 }
 
-/// What an image says of its interpreter.
+/// Properties of an image's interpreter, as the image reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// Its version, such as `3.11.2`.
+    /// The interpreter's version, such as `3.11.2`.
     pub python: String,
     /// The machine: `x86_64` or `aarch64`.
     pub machine: String,
     /// The C library: `glibc` or `musl`.
     pub libc: String,
-    /// That library's version.
+    /// The C library's version.
     pub libc_version: (u16, u16),
-    /// The names of its own modules, in whose place nothing of a package is ever found.
+    /// The names of the interpreter's own modules, which packages cannot replace.
     pub library: Vec<String>,
-    /// The packages that it has installed, by their names as indexes spell them.
+    /// The packages that the image has installed, by their normalized names.
     #[serde(default)]
     pub installed: Vec<String>,
 }
@@ -48,21 +48,21 @@ pub struct Image {
 /// A package that a runtime has built in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BuiltIn {
-    /// Its name.
+    /// The package's name.
     pub name: String,
-    /// Its version.
+    /// The package's version.
     pub version: String,
-    /// Its METADATA.
+    /// The package's METADATA.
     pub metadata: String,
 }
 
-/// The most of a METADATA that is read.
+/// Maximum number of bytes that are read of a METADATA.
 const METADATA: u64 = 1 << 20;
 
-/// What a runtime's library says that it has built in.
+/// Lists the packages that a runtime's library archive has built in.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the archive cannot be read.
 pub fn built_in_of(library: &Path) -> Result<Vec<BuiltIn>, UnpackError> {
     let unsound = |e: zip::result::ZipError| UnpackError::Archive { path: library.to_owned(), source: e.into() };
     let open = |source| UnpackError::Open { path: library.to_owned(), source };
@@ -83,13 +83,13 @@ pub fn built_in_of(library: &Path) -> Result<Vec<BuiltIn>, UnpackError> {
 }
 
 impl Target {
-    /// The image that stands for any container while none was chosen: what most indexes have wheels for.
+    /// Returns the target that represents any container before an image is chosen. Most indexes have wheels for it.
     #[must_use]
     pub fn usual() -> Self {
         Self::any("3.13.0")
     }
 
-    /// The same with an interpreter that older wheels are for.
+    /// Returns the same target with an older interpreter, for which older wheels exist.
     pub(super) fn older() -> Self {
         Self::any("3.11.0")
     }
@@ -105,7 +105,7 @@ impl Target {
         })
     }
 
-    /// The interpreter's version.
+    /// Returns the interpreter's version.
     #[must_use]
     pub fn python(&self) -> &str {
         match self {
@@ -114,8 +114,8 @@ impl Target {
         }
     }
 
-    /// What it is called, in locks and for people: `wasm-3.15`, `linux-x86_64-glibc-3.11`. Images that differ in less than
-    /// that, as in the version of their C library, are called the same.
+    /// Returns the target's name for locks and messages: `wasm-3.15`, `linux-x86_64-glibc-3.11`. Images that differ
+    /// only in other properties, such as the version of their C library, have the same name.
     #[must_use]
     pub fn name(&self) -> String {
         let (major, minor) = self.minor_version();
@@ -134,7 +134,7 @@ impl Target {
         }
     }
 
-    /// What it has built in.
+    /// Returns the packages that the target has built in.
     #[must_use]
     pub fn built_in(&self) -> &[BuiltIn] {
         match self {
@@ -143,7 +143,7 @@ impl Target {
         }
     }
 
-    /// The names of its own modules, where packages come before them.
+    /// Returns the names of the interpreter's own modules, if packages precede them in the search path.
     #[must_use]
     pub fn library(&self) -> &[String] {
         match self {
@@ -157,7 +157,7 @@ impl Target {
         (parts.next().unwrap_or(3), parts.next().unwrap_or(0))
     }
 
-    /// Whether a wheel of this file name serves there.
+    /// Returns true if a wheel with this file name is compatible with the target.
     #[must_use]
     pub fn takes(&self, file: &str) -> bool {
         let named = file.parse::<WheelFilename>();
@@ -166,7 +166,7 @@ impl Target {
 
     pub(super) fn tags(&self) -> Result<Tags, ResolveError> {
         let platform = match self {
-            // No wheel is made for this one, so that only those for any platform remain.
+            // No wheels exist for this platform, so only those for any platform are compatible.
             Self::Wasm { .. } => Platform::new(Os::Haiku { release: "0".to_owned() }, Arch::Wasm32),
             Self::Container(Image { machine, libc, libc_version: (major, minor), .. }) => {
                 let (major, minor) = (*major, *minor);

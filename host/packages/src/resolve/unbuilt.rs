@@ -1,4 +1,4 @@
-//! What uv's resolver asks for when it would build something: here nothing ever is, and no Python is started.
+//! Build context for uv's resolver that refuses every build and starts no Python.
 
 use std::future::{Future, pending};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use uv_types::{
 };
 use uv_workspace::WorkspaceCache;
 
-/// A context in which nothing can be built.
+/// Build context that refuses every build.
 pub(super) struct Unbuilt {
     cache: Cache,
     git: GitResolver,
@@ -54,7 +54,7 @@ impl Unbuilt {
     }
 }
 
-/// The refusal.
+/// Error for a refused build.
 #[derive(Debug, thiserror::Error)]
 #[error("only wheels are used, and this would have to be built")]
 pub(super) struct NotBuilt;
@@ -71,7 +71,7 @@ impl IsBuildBackendError for NotBuilt {
     }
 }
 
-/// A build that nobody can make.
+/// Uninhabited type of a build in progress.
 pub(super) enum Never {}
 
 impl SourceBuildTrait for Never {
@@ -87,7 +87,7 @@ impl SourceBuildTrait for Never {
 impl BuildContext for Unbuilt {
     type SourceDistBuilder = Never;
 
-    // There is no interpreter to answer with. Only builds ask for one, and those are refused before.
+    // There is no interpreter to return. Only builds request one, and these are refused earlier.
     fn interpreter(&self) -> impl Future<Output = &Interpreter> + '_ {
         pending()
     }

@@ -1,4 +1,4 @@
-//! Wheels of an index that does not tell what they need: what they say themselves.
+//! Metadata read from wheels, for indexes that do not serve it separately.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -20,17 +20,17 @@ use crate::house::{House, HouseError};
 use crate::progress::Silent;
 use crate::{condition, metadata};
 
-/// Where it is kept what wheels say of themselves, in the cache of what indexes say.
+/// Directory for the METADATA of wheels in the index cache.
 const KEPT: &str = "codebox-metadata-v1";
 
-/// What the names begin with there of places for whole wheels.
+/// Name prefix of the temporary directories for whole wheels in the index cache.
 pub(crate) const WHOLE: &str = ".whole-";
 
-/// Wheels that are looked into at once, in parts and as wholes: each takes memory, or room on the disk, before anybody knows
-/// whether it is what it should be.
+/// Maximum number of wheels that are read at once, in parts and as a whole: each takes memory or disk space before its
+/// content is verified.
 const AT_ONCE: (usize, usize) = (8, 2);
 
-/// Whose turn it is to look into wheels, and which indexes give no parts of them.
+/// Limits on concurrent reads of wheels, and the indexes without range requests.
 pub(super) struct Looks {
     parts: Semaphore,
     wholes: Semaphore,
@@ -38,7 +38,7 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// What is found out of indexes is told in `capabilities`.
+    /// Creates the limits. Indexes that turn out not to support range requests are recorded in `capabilities`.
     pub(super) fn new(capabilities: IndexCapabilities) -> Self {
         let (parts, wholes) = AT_ONCE;
         Self { parts: Semaphore::new(parts), wholes: Semaphore::new(wholes), capabilities }
@@ -46,7 +46,7 @@ impl Looks {
 }
 
 impl Asker<'_> {
-    /// What a wheel needs; nothing where it would have to be asked for and the network is switched off.
+    /// Returns the metadata of a wheel, or `None` if it is not cached and network access is disabled.
     pub(super) async fn metadata_of_wheel(&self, dist: &Dist, wheel: &RegistryBuiltWheel) -> Option<MetadataResponse> {
         match self.said_by(wheel).await {
             Ok(Some(metadata)) => Some(MetadataResponse::Found(ArchiveMetadata::from_metadata23(metadata))),
@@ -63,7 +63,7 @@ impl Asker<'_> {
         }
         let pin = pinned((&wheel.filename.name, &wheel.filename.version), &wheel.file, &wheel.index);
         let kept = pin.as_ref().ok().map(|pin| self.place_of(&pin.url, &pin.sha256));
-        // What is kept and of no use, since the power failed say, is asked for again.
+        // An unusable cache entry, for example after a power failure, is replaced.
         if let Some(said) = kept.as_deref().and_then(kept_at).and_then(|text| read(wheel, Some(&text)).ok()) {
             return Ok(Some(said));
         }
@@ -76,13 +76,13 @@ impl Asker<'_> {
         };
         let said = read(wheel, text.as_deref())?;
         if let (Some(place), Some(text)) = (kept, text) {
-            // What could not be kept is asked for again.
+            // If the write fails, the METADATA is fetched again the next time.
             let _ = keep_at(&place, &text);
         }
         Ok(Some(said))
     }
 
-    /// Its METADATA as a part of the file, where its server gives parts.
+    /// Reads the METADATA as a part of the file, if the server supports range requests.
     async fn part_of(&self, url: &DisplaySafeUrl, wheel: &RegistryBuiltWheel) -> Option<Vec<u8>> {
         let _turn = self.looks.parts.acquire().await.ok()?;
         let capabilities = &self.looks.capabilities;
@@ -97,7 +97,7 @@ impl Asker<'_> {
         metadata::elsewhere(parts.compat(), length).await
     }
 
-    /// The same of the whole file, whose content is the expected one.
+    /// Downloads the whole file, verifies its hash and reads the METADATA.
     async fn whole_of(&self, pin: &Wheel) -> Result<Option<Vec<u8>>, ResolveError> {
         let _turn = self.looks.wholes.acquire().await;
         let root = self.index.registry.cache.root();
@@ -107,13 +107,14 @@ impl Asker<'_> {
         Ok(metadata::in_file(&whole))
     }
 
-    /// Where it is kept: by its address too, for nobody checks that a part belongs to the whole.
+    /// Returns the path of a cached METADATA. The key includes the URL, since a part of a file is not verified by the
+    /// hash.
     fn place_of(&self, url: &str, sha256: &str) -> PathBuf {
         self.index.registry.cache.root().join(KEPT).join(House::key(&(url, sha256)))
     }
 }
 
-/// What the METADATA of a wheel says, if it is of that wheel.
+/// Parses the METADATA of a wheel, and checks that it belongs to the wheel.
 fn read(wheel: &RegistryBuiltWheel, text: Option<&[u8]>) -> Result<ResolutionMetadata, ResolveError> {
     let unsound = |reason: String| {
         let wheel = wheel.file.filename.to_string();

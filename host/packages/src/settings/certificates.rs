@@ -1,4 +1,4 @@
-//! Which certificates to trust.
+//! Trusted root certificates.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use uv_settings::GlobalOptions;
 use super::{Roots, Variables};
 use crate::error::SettingsError;
 
-/// Certificates the user names replace all others, as in OpenSSL.
+/// Determines the trusted certificates. Certificates that the user names replace all others, as in OpenSSL.
 pub(super) fn roots(variables: &Variables<'_>, file: &GlobalOptions) -> Result<Roots, SettingsError> {
     let bundle = variables.text("SSL_CERT_FILE").map(PathBuf::from);
     let bundle = bundle
@@ -17,7 +17,7 @@ pub(super) fn roots(variables: &Variables<'_>, file: &GlobalOptions) -> Result<R
             Err(source) => Err(SettingsError::Certificates { path, source: source.into() }),
         })
         .transpose()?;
-    // uv reads a directory of certificates only on its own, and then joins the bundle to it.
+    // uv reads a certificate directory only from the environment itself, and adds the bundle to it.
     let both = variables.text("SSL_CERT_DIR").and_then(|_| Certificates::from_env());
     if let Some(certificates) = both.or(bundle) {
         return Ok(Roots::Given(certificates));

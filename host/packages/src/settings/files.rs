@@ -1,4 +1,4 @@
-//! The uv.toml files that speak for this user.
+//! The user's uv.toml files.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,17 @@ use uv_settings::{Combine, FilesystemOptions, Options};
 use super::Variables;
 use crate::error::{Cause, SettingsError};
 
-/// Which uv.toml files to read.
+/// Selection of the uv.toml files to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigFiles {
-    /// The user's and the system's, where uv itself looks for them; the user's goes first. A project's own uv.toml is
-    /// not read: what codebox fetches must not depend on the directory it runs in.
+    /// The user's and the system's file, at uv's own locations; the user's takes precedence. A project's uv.toml is not
+    /// read: downloads must not depend on the working directory.
     OfUser,
-    /// These, the first one going first. They must exist.
+    /// These files, which must exist. Earlier ones take precedence.
     Only(Vec<PathBuf>),
 }
 
-/// Reads them into one set of options; only uv's top level is of interest here, not its `[pip]` table.
+/// Reads the files and merges their options. Only uv's top-level options are used, not the `[pip]` table.
 pub(super) fn read(variables: &Variables<'_>, files: &ConfigFiles) -> Result<Options, SettingsError> {
     let found = if let Some(file) = variables.text("UV_CONFIG_FILE") {
         vec![FilesystemOptions::from_file(file).map_err(unusable)?]

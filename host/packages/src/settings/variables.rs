@@ -1,11 +1,11 @@
-//! Environment variables, read as uv reads them.
+//! Environment variables, parsed as uv parses them.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::SettingsError;
 
-/// The caller's view of the environment.
+/// Environment variables of the caller.
 pub(super) struct Variables<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
 }
@@ -15,7 +15,7 @@ impl<'a> Variables<'a> {
         Self { env }
     }
 
-    /// The value, unless unset or empty.
+    /// Returns the value of a variable, unless it is unset or empty.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         (self.env)(name).filter(|value| !value.trim().is_empty())
     }
@@ -28,13 +28,13 @@ impl<'a> Variables<'a> {
         self.text(name).map(|value| parse(value.trim(), name, expected)).transpose()
     }
 
-    /// Words between white space.
+    /// Parses a list separated by white space.
     pub(super) fn list<T: FromStr>(&self, name: &'static str, expected: &'static str) -> Result<Vec<T>, SettingsError> {
         let value = self.text(name).unwrap_or_default();
         value.split_whitespace().map(|word| parse(word, name, expected)).collect()
     }
 
-    /// Words between commas: folder names may have spaces.
+    /// Parses a list separated by commas, since folder names may contain spaces.
     pub(super) fn commas<T: FromStr>(
         &self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! The members of an archive, looked at as a whole before any is unpacked.
+//! Members of an archive, which are all checked before any is unpacked.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -9,17 +9,17 @@ use zip::ZipArchive;
 use super::{UnpackLimits, names};
 use crate::error::{Cause, UnpackError};
 
-/// The bits of a Unix mode that tell files from links and the like.
+/// File type bits of a Unix mode.
 const KIND: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 
 /// A file to unpack.
 pub(super) struct Member {
-    /// Its place in the archive.
+    /// The index in the archive.
     pub(super) at: usize,
     pub(super) name: String,
-    /// Its unpacked size, as announced.
+    /// The declared unpacked size in bytes.
     pub(super) size: u64,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn open(wheel: &Path) -> Result<ZipArchive<File>, UnpackError> {
     ZipArchive::new(file).map_err(|error| unsound(wheel, error))
 }
 
-/// The selected files, once every member is known to be harmless.
+/// Returns the selected files, after checking every member of the archive.
 pub(super) fn choose(
     archive: &mut ZipArchive<File>,
     wheel: &Path,
@@ -67,28 +67,28 @@ pub(super) fn choose(
 
 fn refuse_duplicates(archive: &mut ZipArchive<File>, wheel: &Path, limits: &UnpackLimits) -> Result<(), UnpackError> {
     let start = archive.central_directory_start();
-    // Asked for anew: the archive does not lend the file it reads.
+    // The file is opened again, since the archive does not expose its own.
     let file = File::open(wheel).map_err(|source| UnpackError::Open { path: wheel.to_owned(), source })?;
     let listed = names::listed(&file, start, limits.members).map_err(|error| unsound(wheel, error))?;
     limits.hold(listed.len())?;
     let count = listed.len();
     let mut seen = HashSet::new();
     for name in listed {
-        // One name on systems that do not tell upper from lower case, or a file from a directory.
+        // Some systems ignore case, and a file and a directory cannot have the same name.
         let text = String::from_utf8_lossy(&name);
         let folded = text.strip_suffix('/').unwrap_or(&text).to_lowercase();
         if !seen.insert(folded) {
             return Err(UnpackError::Duplicate(names::shown(&text)));
         }
     }
-    // Members that only one of two ways of counting finds are hidden from somebody.
+    // If the two counts differ, some readers do not see all members.
     if count != archive.len() {
         return Err(unsound(wheel, "its directory disagrees about the number of members"));
     }
     Ok(())
 }
 
-/// Whether `wanted` names this member or, ending in `/` or empty, a place above it.
+/// Returns true if `wanted` is this member's name or, if it is empty or ends in `/`, a directory above the member.
 fn is_meant(wanted: &str, name: &str) -> bool {
     match wanted.is_empty() || wanted.ends_with('/') {
         true => name.starts_with(wanted),

@@ -1,22 +1,22 @@
-//! Names of archive members: in the raw list, and which of them are harmless.
+//! Names of archive members: the raw list, and the check of each name.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-/// Start of an entry in a zip archive's central directory.
+/// Signature of an entry in a zip archive's central directory.
 const ENTRY: [u8; 4] = *b"PK\x01\x02";
-/// Length of an entry before its name.
+/// Length of an entry before its name, in bytes.
 const FIXED: usize = 46;
 
-/// Every name in the central directory that starts at `start`, in order and as often as it occurs.
+/// Lists every name in the central directory that starts at `start`, in order and including duplicates.
 ///
-/// The zip crate keeps one member per name, the last; which member another reader takes is anybody's guess, so
-/// duplicates have to be seen here.
+/// The zip crate keeps only the last member with a name, and other readers may choose another one, so duplicates must
+/// be detected here.
 pub(super) fn listed(file: &File, start: u64, most: usize) -> io::Result<Vec<Vec<u8>>> {
     let mut file = BufReader::new(file);
     file.seek(SeekFrom::Start(start))?;
     let mut names = Vec::new();
-    // One more than allowed is enough for the caller to refuse.
+    // One name more than allowed suffices for the caller to refuse the archive.
     while names.len() <= most {
         let mut entry = [0; FIXED];
         file.read_exact(&mut entry[..4])?;
@@ -33,20 +33,20 @@ pub(super) fn listed(file: &File, start: u64, most: usize) -> io::Result<Vec<Vec
     Ok(names)
 }
 
-/// Longest name of a member with all that leads to it: not every system takes a longer path.
+/// Maximum length of a member's path in bytes: some systems do not accept a longer path.
 const LONGEST: usize = 1024;
 
-/// Deepest place of a member: each level is a directory that has to be made.
+/// Maximum depth of a member: each level is a directory that must be created.
 const DEEPEST: usize = 64;
 
-/// Whether a name is relative, stays beneath its directory, and is the same file to every reader and system.
+/// Returns true if a name is relative, stays below its directory, and is the same file for every reader and system.
 pub(crate) fn is_harmless(name: &str) -> bool {
-    // A directory's own entry ends in a slash.
+    // The entry of a directory ends in a slash.
     let path = name.strip_suffix('/').unwrap_or(name);
     path.len() <= LONGEST && path.split('/').all(is_plain) && path.split('/').count() <= DEEPEST
 }
 
-/// As much of a name as an error tells.
+/// Truncates a name for an error message.
 pub(super) fn shown(name: &str) -> String {
     const SHOWN: usize = 200;
     let mut shown: String = name.chars().take(SHOWN).collect();
@@ -59,7 +59,8 @@ pub(super) fn shown(name: &str) -> String {
 fn is_plain(part: &str) -> bool {
     !matches!(part, "" | "." | "..")
         && part.len() <= 255
-        // `\` separates and `:` names a drive or a stream on Windows, which also drops dots and spaces at the end.
+        // On Windows, `\` is a separator, `:` follows a drive or precedes a stream, and trailing dots and spaces are
+        // dropped.
         && !part.contains(|c: char| c.is_control() || matches!(c, '\\' | ':'))
         && !part.ends_with(['.', ' '])
 }

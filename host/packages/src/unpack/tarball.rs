@@ -1,4 +1,4 @@
-//! Members of an archive of tar, packed by gzip, into a new directory.
+//! Unpacking of gzip-compressed tar archives into a new directory.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -13,32 +13,33 @@ use super::names::shown;
 use super::{UnpackLimits, is_harmless, make_all};
 use crate::error::UnpackError;
 
-/// The most that stands before a member's data: its header, and the names and attributes that are too long for that. It is
-/// read whole, and packed it takes next to nothing.
+/// Maximum number of bytes before a member's data: its header, and the names and attributes that are too long for the
+/// header. They are read as a whole, and compress to almost nothing.
 const BEFORE: u64 = 1 << 20;
 
-/// What an archive held.
+/// Summary of an unpacked archive.
 pub(crate) struct Held {
-    /// Bytes of all files.
+    /// Total size of all files in bytes.
     pub(crate) bytes: u64,
     /// The names of all files.
     pub(crate) names: Vec<String>,
 }
 
-/// Unpacks an archive into the directory `into`, which must not be there; of each name the first component is left out.
+/// Unpacks an archive into the directory `into`, which must not exist. The first component of each name is dropped.
 ///
-/// The archive is not trusted, even where its digest is right. It is refused if a member has a name that is absolute, goes
-/// upwards or is not the same file to every system, occurs twice, or is anything but a file or a directory, and as soon as it
-/// unpacks to more than `limits` allow. Files are made read-only; of their modes it is taken over whether their owner may run
-/// them, of times nothing.
+/// The archive is not trusted, even if its digest is correct. It is refused if a member has a name that is absolute,
+/// refers to a parent directory or is not the same file on every system, occurs twice, or is neither a file nor a
+/// directory, and as soon as it unpacks to more than `limits` allow. Files are made read-only. Of their modes, only the
+/// owner's execute permission is kept; their times are not.
 ///
 /// # Errors
-/// See [`UnpackError`]. What is in `into` by then is of no use: unpack to where it can be removed.
+/// See [`UnpackError`]. After an error, `into` may hold a part of the archive: unpack to a directory that can be
+/// removed.
 pub(crate) fn unpack(limits: &UnpackLimits, what: &str, archive: impl Read, into: &Path) -> Result<Held, UnpackError> {
     fs::create_dir(into).map_err(|source| UnpackError::Write { path: into.to_owned(), source })?;
     let unsound = |error: io::Error| UnpackError::Archive { path: what.into(), source: error.into() };
     let before = Cell::new(BEFORE);
-    // Also what no member's size tells of: headers, gaps, and what comes after the end.
+    // The bound includes bytes that no member's size covers: headers, padding, and data after the end.
     let left = limits.bytes.saturating_mul(2);
     let mut archive = Archive::new(Bounded { inner: MultiGzDecoder::new(archive), left, before: &before });
     let (mut seen, mut names, mut bytes, mut count, mut directories) = (HashSet::new(), Vec::new(), 0, 0, 0);
@@ -55,21 +56,21 @@ pub(crate) fn unpack(limits: &UnpackLimits, what: &str, archive: impl Read, into
         let kind = entry.header().entry_type();
         match kind {
             EntryType::Regular | EntryType::Continuous | EntryType::Directory => {}
-            // A comment on the whole archive.
+            // A global header applies to the whole archive and is not a member.
             EntryType::XGlobalHeader => continue,
             _ => return Err(UnpackError::Kind(shown(&full))),
         }
         if !is_harmless(full.strip_prefix("./").unwrap_or(&full)) {
             return Err(UnpackError::Name(shown(&full)));
         }
-        // A directory is there when something is in it.
+        // Entries of directories are skipped: each directory is created with the first file in it.
         let inner = full.strip_prefix("./").unwrap_or(&full).split_once('/').map(|(_, rest)| rest);
         let name = match (kind, inner) {
             (EntryType::Directory, _) => continue,
             (_, Some(name)) if !name.is_empty() && !name.ends_with('/') => name.to_owned(),
             _ => return Err(UnpackError::Name(shown(&full))),
         };
-        // One name on systems that do not tell upper from lower case.
+        // Some systems ignore case.
         if !seen.insert(name.to_lowercase()) {
             return Err(UnpackError::Duplicate(shown(&name)));
         }
@@ -112,11 +113,11 @@ fn write(entry: &mut impl Read, name: &str, runs: bool, path: &Path) -> Result<(
     file.set_permissions(mode).map_err(unwritable)
 }
 
-/// A stream that ends with an error when there is more of it than there should be.
+/// Reader that fails when it exceeds a maximum number of bytes.
 struct Bounded<'b, R> {
     inner: R,
     left: u64,
-    /// How much of that may come before the next member's data.
+    /// Number of bytes allowed before the next member's data.
     before: &'b Cell<u64>,
 }
 
@@ -151,7 +152,7 @@ mod tests {
         header
     }
 
-    /// What comes of an archive with these members, and whether anything was written.
+    /// Unpacks an archive with these members. Returns the result, and true if anything was written.
     fn unpacked(fill: impl FnOnce(&mut Builder<GzEncoder<Vec<u8>>>)) -> (Result<Held, UnpackError>, bool) {
         let mut builder = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         fill(&mut builder);
@@ -175,7 +176,7 @@ mod tests {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
             assert!(why.contains("says more of a member") && !written, "{kind:?}: {error}: {why}");
         }
-        // What is long and serves still does, and data is not meant.
+        // A long valid name is accepted, and the limit does not apply to data.
         let name = format!("top/{}file", "deep/".repeat(50));
         let (done, _) = unpacked(|builder| {
             let mut long = header(EntryType::Regular, 3 * BEFORE);
@@ -183,7 +184,7 @@ mod tests {
             builder.append(&header(EntryType::Regular, 1), &b"1"[..]).expect("a member");
         });
         assert_eq!(done.expect("an archive").bytes, 3 * BEFORE + 1);
-        // An error tells no more of a name than anybody reads.
+        // The error contains only a part of the name.
         let (done, _) = unpacked(|builder| {
             let mut long = header(EntryType::Regular, 0);
             builder.append_data(&mut long, "x".repeat(100_000), io::empty()).expect("a member");

@@ -1,4 +1,4 @@
-//! Fetching from an index on the loopback interface.
+//! Downloads from an index on the loopback interface.
 
 use codebox_packages::{ConfigFiles, IndexSettings};
 use tempfile::tempdir;
@@ -39,7 +39,7 @@ fn fetches_from_every_place_a_user_can_name() {
         [("UV_FIND_LINKS", folder), ("UV_NO_INDEX", "1")],
         [("PIP_FIND_LINKS", folder), ("PIP_NO_INDEX", "true")],
         [("UV_FIND_LINKS", folder), ("UV_OFFLINE", "yes")],
-        // A folder that is not there does not stand in the way of an index.
+        // A missing folder does not prevent the use of an index.
         [("PIP_FIND_LINKS", "/nowhere/at/all"), ("UV_DEFAULT_INDEX", &url)],
     ] {
         let home = tempdir().expect("a directory");

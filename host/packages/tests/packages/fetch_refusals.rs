@@ -1,4 +1,4 @@
-//! Fetches that must fail, say why, and leave nothing behind.
+//! Downloads that must fail with an explanation and without leaving any files.
 
 use std::error::Error;
 use std::net::TcpListener;
@@ -17,11 +17,11 @@ fn a_wrong_file_leaves_nothing_behind() {
     altered[100] ^= 1;
     let into = home.path().join("runtime.whl");
     let pages = [
-        // The index announces the right hash and serves another file.
+        // The index lists the right hash and serves another file.
         json_page(&pin.sha256.to_string()),
-        // It announces none.
+        // The index lists no hash.
         html_page(),
-        // It announces the wrong one.
+        // The index lists the wrong hash.
         json_page(&crate::support::pin(&altered).sha256.to_string()),
     ];
     for page in pages {
@@ -52,7 +52,7 @@ fn a_file_of_another_size_leaves_nothing_behind() {
 #[test]
 fn an_unreachable_index_is_named_without_its_password() {
     let home = tempdir().expect("a directory");
-    // A port that was free a moment ago and that nobody listens on.
+    // A port that was free a moment ago and has no listener.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     drop(listener);
@@ -64,7 +64,7 @@ fn an_unreachable_index_is_named_without_its_password() {
     };
     let text = error.to_string();
     assert!(text.contains(&format!("http://127.0.0.1:{port}/simple")), "{text}");
-    // Runtimes and packages are fetched alike, and only a runtime can be brought as a file.
+    // Runtimes and packages share the fetch code, but only a runtime can be installed from a file.
     assert!(text.contains("UV_DEFAULT_INDEX") && !text.contains("runtime install"), "{text}");
     let mut cause: Option<&dyn Error> = Some(&error);
     while let Some(error) = cause {

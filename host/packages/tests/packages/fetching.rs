@@ -1,4 +1,4 @@
-//! Settings, an observer and an index for the tests that fetch.
+//! Settings, a progress receiver and an index for the tests of downloads.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use codebox_packages::{ConfigFiles, FetchError, IndexSettings, Pin, Progress, fe
 
 use crate::support::{PAGE, Reply, Server, file_path};
 
-/// Settings from these variables alone.
+/// Creates settings from these variables alone.
 pub fn settings(variables: &[(&str, &str)]) -> IndexSettings {
     let env = |name: &str| {
         let base = [("UV_HTTP_RETRIES", "0")];

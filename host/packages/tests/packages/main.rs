@@ -1,4 +1,4 @@
-//! Fetching from an index or a registry on the loopback interface, and unpacking archives that mean harm.
+//! Tests of downloads from an index or a registry on the loopback interface, and of unpacking malicious archives.
 
 mod fetch;
 mod fetch_refusals;

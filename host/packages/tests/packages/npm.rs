@@ -1,4 +1,4 @@
-//! Packages of npm from a registry: well-behaved ones, and those that are not.
+//! npm packages from a registry, both well-formed and malicious ones.
 
 use std::fs;
 use std::io::Read as _;
@@ -37,7 +37,7 @@ fn packages_are_laid_out_and_found_again_without_the_network() {
     assert!(fs::metadata(made.dir.join("a/index.js")).expect("a file").permissions().readonly());
     assert!(made.native.is_empty());
     let asked = registry.seen().len();
-    // Three names, and an archive for each of four packages.
+    // Metadata of three names, and archives of four packages.
     assert_eq!(asked, 7, "{:?}", registry.seen());
     assert_eq!(home.install(&registry, &["a"]).expect("it is there"), made);
     let offline = registry.settings("offline=true\n", home.dir.path());
@@ -61,7 +61,7 @@ fn versions_that_a_package_leaves_open_are_read() {
     assert_eq!(places, ["a 1.0.0", "b 2.0.0", "c 2.0.0", "d 1.2.0"]);
 }
 
-/// Hears what begins.
+/// Progress receiver that records the started steps.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -162,7 +162,7 @@ fn bytes_that_were_not_announced_are_refused() {
     }
 }
 
-/// What installing a package with this archive comes to.
+/// Returns the error from installing a package with this archive.
 fn unpacked(members: &[(&str, &[u8], EntryType)]) -> UnpackError {
     let manifest = ("package/package.json", b"{}".as_slice(), EntryType::Regular);
     let all = [manifest].into_iter().chain(members.iter().copied());
@@ -239,7 +239,7 @@ fn a_registry_leads_nowhere_near_but_to_itself() {
 #[test]
 fn a_token_is_shown_to_its_registry_alone() {
     let far = Shelf::default().with("b", "1.0.0", json!({}), &[]).open();
-    // The same machine under another port, as far as tokens go another registry.
+    // The same machine with another port is another registry for tokens.
     let elsewhere = format!("{}b", far.address);
     let (home, near) = (Home::new(), simple().answering("/b", Answer::redirect(&elsewhere)).open());
     let host = near.address.trim_start_matches("http:").to_owned();
@@ -279,7 +279,7 @@ fn what_cannot_be_had_is_named() {
     for body in ["{}", "{\"name\": \"lodahs\", \"time\": {\"unpublished\": {}}, \"versions\": {}}"] {
         let home = Home::new();
         let registry = simple().answering("/lodahs", Answer::ok(body)).open();
-        // Asked anew, and from what is kept.
+        // The second request is served from the cache.
         for _ in 0..2 {
             let error = home.install(&registry, &["lodahs"]).expect_err("it has no versions");
             assert!(matches!(&error, NpmError::NotFound { near, .. } if near[0] == "lodash"), "{body}: {error}");
@@ -349,7 +349,7 @@ fn peers_come_along_and_must_agree() {
 fn an_answer_is_kept_with_its_mark() {
     let (home, registry) = (Home::new(), simple().open());
     home.install(&registry, &["b@1.0.0"]).expect("it is there");
-    // As if it had been five minutes.
+    // The cached responses are made older than their validity of five minutes.
     let kept = fs::read_dir(home.dir.path().join("npm/metadata")).expect("a folder").flatten();
     for entry in kept {
         let file = fs::File::options().write(true).open(entry.path()).expect("a file");

@@ -1,4 +1,4 @@
-//! A registry of npm on the loopback interface, with a mind of its own where a test gives it one.
+//! npm registry on the loopback interface, with custom responses for tests.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,13 +15,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value, json};
 
-/// What is answered to one path.
+/// Response for one path.
 #[derive(Clone, Default)]
 pub struct Answer {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
-    /// Sent over and over instead of the body, with pauses, until the client has had enough.
+    /// True to send spaces after the body, with pauses, until the client disconnects.
     pub drips: bool,
 }
 
@@ -35,7 +35,7 @@ impl Answer {
     }
 }
 
-/// Packages as a test describes them.
+/// Packages and responses of a registry, as a test defines them.
 #[derive(Default)]
 pub struct Shelf {
     answers: HashMap<String, Answer>,
@@ -43,7 +43,7 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// A package of these files, and whatever else is in its manifest.
+    /// Adds a package with these files and additional fields in its manifest.
     pub fn with(self, name: &str, version: &str, extra: Value, files: &[(&str, &str)]) -> Self {
         let mut manifest = json!({"name": name, "version": version});
         merge(&mut manifest, extra);
@@ -55,7 +55,7 @@ impl Shelf {
         self.with_archive(name, version, manifest, archive)
     }
 
-    /// A package with an archive of its own.
+    /// Adds a package with a custom archive.
     pub fn with_archive(mut self, name: &str, version: &str, mut manifest: Value, archive: Vec<u8>) -> Self {
         let path = format!("/{name}/-/{version}.tgz");
         if manifest.get("dist").is_none() {
@@ -66,7 +66,7 @@ impl Shelf {
         self
     }
 
-    /// Something else at a path.
+    /// Adds a custom response for a path.
     pub fn answering(mut self, path: &str, answer: Answer) -> Self {
         self.answers.insert(path.to_owned(), answer);
         self
@@ -91,12 +91,12 @@ fn merge(into: &mut Value, extra: Value) {
     }
 }
 
-/// An archive of these members, whatever their names.
+/// Creates an archive with these members, without checking their names.
 pub fn tgz<'m>(members: impl Iterator<Item = (String, &'m [u8], tar::EntryType)>) -> Vec<u8> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (name, data, kind) in members {
         let mut header = tar::Header::new_gnu();
-        // Not by `set_path`, which would refuse what a test needs.
+        // `set_path` would refuse some of the names that tests need.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(kind);
         header.set_mode(0o644);
@@ -110,7 +110,7 @@ pub fn tgz<'m>(members: impl Iterator<Item = (String, &'m [u8], tar::EntryType)>
     tar.into_inner().and_then(GzEncoder::finish).expect("an archive")
 }
 
-/// A registry that is open until the test's process ends.
+/// A registry that runs until the test process ends.
 pub struct Registry {
     pub address: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -125,14 +125,14 @@ impl Registry {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (log, answers) = (Arc::clone(&log), Arc::clone(&answers));
-                // The client may hang up when it has read enough.
+                // The client may disconnect before the response is complete.
                 std::thread::spawn(move || serve(stream, &log, &answers));
             }
         });
         Self { address, seen }
     }
 
-    /// The heads of all requests so far.
+    /// Returns the heads of all requests so far.
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().expect("the log").clone()
     }
@@ -174,7 +174,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, answers: &HashMap<Stri
     }
 }
 
-/// A home for packages.
+/// A temporary directory with a package store.
 pub struct Home {
     pub dir: tempfile::TempDir,
     pub store: NpmStore,
@@ -212,7 +212,7 @@ impl Home {
         executor.block_on(npm_environment(&specs, locked, settings, &self.store, progress))
     }
 
-    /// What is below the store, but answers of registries.
+    /// Lists the entries of the store, without the cached responses of registries.
     pub fn kept(&self) -> Vec<String> {
         let mut found = Vec::new();
         for part in ["packages", "environments", "."] {

@@ -1,4 +1,4 @@
-//! A package index on the loopback interface, and small things the tests share.
+//! Package index on the loopback interface, and utilities that the tests share.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,13 +14,13 @@ use zip::write::SimpleFileOptions;
 
 pub const WHEEL: &str = "tiny_runtime-1.2.0-py3-none-any.whl";
 
-/// What the server says to one path.
+/// Response for one path.
 #[derive(Clone)]
 pub struct Reply {
     pub status: u16,
     pub kind: &'static str,
     pub body: Vec<u8>,
-    /// How many bytes of the body to send before closing the connection.
+    /// Number of bytes of the body to send before closing the connection.
     pub breaks_after: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Reply {
     }
 }
 
-/// A server with a script: each path has replies, the last of which is repeated.
+/// HTTP server with a list of replies for each path, the last of which is repeated.
 pub struct Server {
     pub address: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -46,7 +46,7 @@ impl Server {
         let address = format!("127.0.0.1:{}", listener.local_addr().expect("an address").port());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);
-        // Ends with the test's process.
+        // The thread ends with the test process.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let Some((path, head)) = request(&stream) else {
@@ -58,14 +58,14 @@ impl Server {
                     Some(queue) => queue[0].clone(),
                     None => Reply::status(404),
                 };
-                // The client may hang up when it has read enough.
+                // The client may disconnect before the response is complete.
                 drop(answer(stream, &reply));
             }
         });
         Self { address, seen }
     }
 
-    /// The heads of all requests so far.
+    /// Returns the heads of all requests so far.
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().expect("the log").clone()
     }
@@ -101,7 +101,7 @@ fn answer(mut stream: TcpStream, reply: &Reply) -> std::io::Result<()> {
     stream.write_all(&body[..breaks_after.unwrap_or(body.len())])
 }
 
-/// A wheel of a few kilobytes.
+/// Creates a wheel of a few kilobytes.
 pub fn wheel() -> Vec<u8> {
     let long = "x".repeat(100_000);
     archive(&[
@@ -113,7 +113,7 @@ pub fn wheel() -> Vec<u8> {
     ])
 }
 
-/// A zip archive of these members.
+/// Creates a zip archive with these members.
 pub fn archive(members: &[(&str, &str)]) -> Vec<u8> {
     let mut zip = ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, data) in members {
@@ -132,7 +132,7 @@ pub fn pin(content: &[u8]) -> Pin {
     }
 }
 
-/// The index page in JSON, or without a hash in HTML.
+/// Returns the index page in JSON, which lists the wheel with this hash.
 pub fn json_page(hash: &str) -> Reply {
     let page = format!(
         r#"{{"meta": {{"api-version": "1.0"}}, "name": "tiny-runtime", "files": [

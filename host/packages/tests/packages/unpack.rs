@@ -1,4 +1,4 @@
-//! Unpacking what is asked for.
+//! Unpacking of selected members.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use codebox_packages::UnpackError;
 use crate::support::{is_empty, wheel};
 use crate::unpacking::Case;
 
-/// Every file beneath a directory with its content, by name.
+/// Returns the name and content of every file below a directory.
 fn tree(root: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut pending = vec![root.to_owned()];

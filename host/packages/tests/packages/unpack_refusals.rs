@@ -1,4 +1,4 @@
-//! Archives that mean harm: refused, with nothing written.
+//! Malicious archives, which are refused without writing anything.
 
 use codebox_packages::{Silent, UnpackError, UnpackLimits, unpack_wheel, unpack_wheel_within};
 use zip::ZipWriter;
@@ -17,7 +17,7 @@ fn names_that_lead_elsewhere_are_refused() {
         let case = Case::new(&patched(plain, holder.as_bytes(), name.as_bytes()));
         let error = case.refused();
         assert!(matches!(error, UnpackError::Name(_)), "{name:?}: {error}");
-        // Nor may such an archive be taken for sound when only its good members are wanted.
+        // The archive is refused even if only its valid members are selected.
         assert!(matches!(case.unpack(&["good"]), Err(UnpackError::Name(_))), "{name:?}");
     }
     let case = Case::new(&patched(archive(&[("ab", "1")]), b"ab", b"a\xff"));
@@ -31,7 +31,7 @@ fn duplicates_are_refused() {
         let error = Case::new(&patched(twins.clone(), from, to)).refused();
         assert!(matches!(error, UnpackError::Duplicate(_)), "{error}");
     }
-    // A file where another member needs a directory.
+    // One member is a file, and another needs a directory with the same name.
     let case = Case::new(&archive(&[("a", "1"), ("a/b", "2")]));
     assert!(matches!(case.refused(), UnpackError::Write { .. }));
 }
@@ -44,7 +44,7 @@ fn links_and_devices_are_refused() {
     assert!(matches!(Case::new(&link).refused(), UnpackError::Kind(_)));
     let kind = |mode: u16| {
         let plain = archive(&[("thing", "1")]);
-        // The upper half of the external attributes, 38 bytes into the directory's only entry.
+        // The upper half of the external attributes, which start 38 bytes into the directory's only entry.
         let entry = plain.windows(4).position(|four| four == b"PK\x01\x02").expect("an entry");
         let mut content = plain;
         content[entry + 40..entry + 42].copy_from_slice(&mode.to_le_bytes());
@@ -81,11 +81,11 @@ fn bombs_are_refused() {
     assert!(is_empty(case.room.path()));
     within(8).expect("that it is within");
 
-    // One that says it is small.
+    // The declared size is too small.
     let lie = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &10_u32.to_le_bytes());
     let error = Case::new(&lie).refused();
     assert!(matches!(error, UnpackError::TooLarge { allowed: 10, .. } | UnpackError::Member { .. }), "{error}");
-    // One that says it is larger than any limit.
+    // The declared size is above every limit.
     let lie = patched(archive(&[("a", &zeros)]), &(1_u32 << 20).to_le_bytes(), &(1_u32 << 31).to_le_bytes());
     assert!(matches!(Case::new(&lie).refused(), UnpackError::TooLarge { .. }));
 }

@@ -1,4 +1,4 @@
-//! Archives to unpack, and to damage.
+//! Archives for tests, unmodified or damaged.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use tempfile::{TempDir, tempdir};
 
 use crate::support::is_empty;
 
-/// An archive file, and a directory to unpack in that must stay empty when that is refused.
+/// An archive file, and a target directory that must stay empty if the archive is refused.
 pub struct Case {
     pub files: TempDir,
     pub room: TempDir,
@@ -34,7 +34,7 @@ impl Case {
         unpack_wheel(&self.wheel(), select, &self.out(), &Silent)
     }
 
-    /// Unpacks everything, which must fail and leave nothing.
+    /// Unpacks everything, which must fail and leave the directory empty.
     pub fn refused(&self) -> UnpackError {
         let error = self.unpack(&[""]).expect_err("a refusal");
         assert!(is_empty(self.room.path()), "{error}");
@@ -42,7 +42,7 @@ impl Case {
     }
 }
 
-/// Puts one text in the place of another of the same length, everywhere.
+/// Replaces every occurrence of a text with another text of the same length.
 pub fn patched(mut content: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     for at in 0..=content.len() - from.len() {

@@ -76,7 +76,7 @@ pub mod models {
             pub metadata: Option<super::metadata::Metadata>,
             /// Its components.
             pub components: Option<super::component::Components>,
-            /// How they depend on each other.
+            /// Dependencies between the components.
             pub dependencies: Option<super::dependency::Dependencies>,
             /// The version of the document.
             pub version: u32,
@@ -223,13 +223,13 @@ pub mod models {
         /// The description.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Metadata {
-            /// When it was made.
+            /// Time of writing.
             pub timestamp: Option<crate::prelude::DateTime>,
-            /// What made it.
+            /// Tools that wrote the document.
             pub tools: Option<super::tool::Tools>,
-            /// What it is about.
+            /// Subject of the document.
             pub component: Option<super::component::Component>,
-            /// Whether it was signed; it is not.
+            /// Signature; always absent.
             pub signature: Option<crate::values::Absent>,
         }
     }

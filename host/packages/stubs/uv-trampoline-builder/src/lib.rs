@@ -29,7 +29,7 @@ pub enum LauncherKind {
 pub enum WindowMode {
     /// A console.
     Console,
-    /// None.
+    /// No window.
     Windowed,
 }
 

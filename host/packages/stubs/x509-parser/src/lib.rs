@@ -73,7 +73,7 @@ impl fmt::Display for Subject {
 /// An extension of a certificate.
 #[derive(Debug)]
 pub struct Extension {
-    /// Whether a reader that does not know it must refuse the certificate.
+    /// True if a reader that does not know the extension must refuse the certificate.
     pub critical: bool,
     /// Its object identifier.
     pub oid: String,
