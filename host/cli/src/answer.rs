@@ -1,4 +1,4 @@
-//! What goes to standard output: a command's answer, or the one JSON document.
+//! Standard output of a command: text, or one JSON document.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,7 +9,7 @@ use crate::exit::PIPE;
 use crate::failure::Failure;
 use crate::render::escape_json;
 
-/// Prints text as it is and answers the exit status; a reader that went away is no failure of ours.
+/// Prints text as it is and returns the exit status. A closed reader is not a failure of codebox.
 pub(crate) fn print(text: &str) -> Result<u8, Failure> {
     let mut stdout = anstream::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -23,7 +23,7 @@ pub(crate) fn print(text: &str) -> Result<u8, Failure> {
     }
 }
 
-/// Prints one JSON document on a line of its own, indented where a person looks at it.
+/// Prints one JSON document on a line of its own, or indented if standard output is a terminal.
 pub(crate) fn print_json(document: &impl Serialize) -> Result<u8, Failure> {
     let json = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(document)
@@ -37,7 +37,7 @@ pub(crate) fn print_json(document: &impl Serialize) -> Result<u8, Failure> {
     print(&format!("{}\n", escape_json(&json)))
 }
 
-/// Prints a failure as JSON and answers its exit status.
+/// Prints a failure as JSON and returns its exit status.
 pub(crate) fn print_failure(failure: &Failure) -> u8 {
     match print_json(&failure.to_wire()) {
         Ok(_) => failure.exit_status(),

@@ -1,6 +1,6 @@
-//! The command line as a user types it.
+//! Definition of the command line.
 //!
-//! Parsing ends here: everything behind this module works with typed values.
+//! Parsing ends in this module: all other modules work with typed values.
 
 use std::path::PathBuf;
 
@@ -12,16 +12,16 @@ mod values;
 
 pub(crate) use run::{ProgramAt, RunArgs, marked};
 
-/// The command of a process that keeps containers ready.
+/// Command of a process that keeps containers ready.
 pub const KEEP_COMMAND: &str = "keep-warm";
 
-/// The command of a process that compiles modules.
+/// Command of a process that compiles modules.
 pub const COMPILE_COMMAND: &str = "compile-modules";
 
-/// The name of the command that connects for a process that has confined itself.
+/// Command of a process that opens network connections for a confined process.
 pub const BROKER_COMMAND: &str = "net-broker";
 
-/// The runtime that commands speak of when the user names none.
+/// Runtime that commands use if the user names none.
 const DEFAULT_RUNTIME: &str = "python";
 
 /// Runs untrusted code in a sandbox that starts in milliseconds.
@@ -34,13 +34,13 @@ pub(crate) struct Cli {
     pub command: Command,
 }
 
-/// How much codebox itself says.
+/// Amount of codebox's own messages.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct LoudnessArgs {
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
     pub quiet: bool,
-    /// Explain what was chosen, why, and what it used
+    /// Explain which backend was chosen, the reason, and the resources used
     #[arg(short, long, global = true, display_order = 901)]
     pub verbose: bool,
 }
@@ -49,50 +49,51 @@ pub(crate) struct LoudnessArgs {
 pub(crate) enum Command {
     /// Run a program
     ///
-    /// Behaves as `python FILE` does: arguments, standard streams and exit status pass through. The guest
-    /// sees no file, no network and no environment of the host but what the options grant. `/work`, where it
-    /// starts, and `/tmp` are private and empty.
+    /// Behaves like `python FILE`: arguments, standard streams and the exit status pass through. The guest sees only
+    /// those host files, hosts and environment variables that the options grant. Its working directory `/work` and its
+    /// `/tmp` are private and empty.
     #[command(override_usage = run::usage!("run"))]
     Run(Box<RunArgs>),
-    /// Say where a program would run, and why
+    /// Show where a program would run, and why
     ///
-    /// Parses the program and asks every backend what it can do here. Nothing of the program is run, and nothing installed but
-    /// packages, where only their files tell: those of npm, and with `--build` those that have to be built.
+    /// Parses the program and probes every backend. Runs nothing of the program, and installs only packages whose files
+    /// alone show if they need a container: npm packages and, with `--build`, packages that have to be built.
     #[command(override_usage = run::usage!("explain"))]
     Explain(Box<RunArgs>),
     /// List, install, add, check or remove language runtimes
     #[command(subcommand, arg_required_else_help = true)]
     Runtime(RuntimeCommand),
-    /// List, build or remove images: runtimes that have already imported something
+    /// List, pull, build or remove images: runtimes with modules already imported, and container images
     #[command(subcommand, arg_required_else_help = true)]
     Image(ImageCommand),
-    /// Choose exact packages for a script and write them to FILE.lock, which runs of it then keep to
+    /// Pin exact packages for a script in FILE.lock, which later runs of the script use
     ///
-    /// The file names every package with its version and hash, for WebAssembly and for containers. A run whose script asks
-    /// for other packages than the file was made for is refused.
+    /// The file lists every package with its version and hash, for WebAssembly and for containers. A run is refused if
+    /// its script requests other packages than the file was created for.
     Lock(LockArgs),
-    /// List, show or remove packages that are kept
+    /// List, show or remove stored packages
     #[command(subcommand, arg_required_else_help = true)]
     Packages(PackagesCommand),
-    /// Say what works on this machine, and how to mend what does not
+    /// Report which parts of codebox work on this machine, and how to fix the others
     Doctor,
-    /// List the last jobs and how each ended
+    /// List the last jobs and their results
     ///
-    /// A job is noted before it runs. One whose codebox was killed is listed as interrupted; it is not run again.
+    /// A job is recorded before it runs. A job whose codebox process was killed is listed as interrupted; it is not run
+    /// again.
     Jobs {
-        /// How many, the latest first
+        /// Number of jobs, the latest first
         #[arg(long, value_name = "COUNT", default_value_t = 20)]
         last: usize,
         /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
-    /// Remove what killed processes of codebox left behind: containers, mounts
+    /// Remove the containers and mounts that killed codebox processes left behind
     ///
-    /// Only what is provably codebox's own, of this user, and provably nobody's any more. Every run in a container does the
-    /// same by the way.
+    /// Removes only resources that provably belong to codebox and this user, and to no running process. Every run in a
+    /// container does the same.
     Gc {
-        /// Name what would be removed, and remove nothing
+        /// List the leftovers without removing them
         #[arg(long)]
         dry_run: bool,
     },
@@ -101,17 +102,17 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Keep containers ready, as standard input says; `run --warm` starts it
+    /// Keep containers ready, as standard input specifies; started by `run --warm`
     #[command(name = KEEP_COMMAND, hide = true)]
     KeepWarm {
         /// The container engine
         #[arg(value_parser = values::engine())]
         engine: String,
     },
-    /// Compile modules, as standard input says; what makes packages ready starts it
+    /// Compile modules, as standard input specifies; started when packages are prepared
     #[command(name = COMPILE_COMMAND, hide = true)]
     Compile,
-    /// Connect to granted hosts for the process at the other end of standard input; `run --net` starts it
+    /// Connect to granted hosts for the process at the other end of standard input; started by `run --net`
     #[command(name = BROKER_COMMAND, hide = true)]
     NetBroker,
     /// Print the reference of this command line as Markdown
@@ -121,32 +122,32 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RuntimeCommand {
-    /// List the runtimes there are, installed or not
+    /// List all runtimes, installed or not
     List,
-    /// Fetch, check and prepare a runtime; the first run that needs it does the same
+    /// Download, verify and prepare a runtime; the first run that needs it does the same
     Install {
         /// The runtime
         #[arg(default_value = DEFAULT_RUNTIME)]
         name: String,
-        /// Take the package from this file instead of a package index; its digest is checked all the same
+        /// Use this package file instead of a package index; its digest is verified as well
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
     },
-    /// Add a component of yours as the runtime of a language
+    /// Add your own component as the runtime of a language
     ///
-    /// It has to export the world codebox:guest/runtime and may import nothing beyond it; docs/runtimes.md shows how to
-    /// make one. A runtime that was added for the same language before is replaced.
+    /// The component must export the world codebox:guest/runtime and may import nothing beyond it; docs/runtimes.md
+    /// shows how to build one. A runtime that was added for the same language before is replaced.
     Add {
         /// The component
         file: PathBuf,
-        /// The language's name
+        /// Name of the language
         #[arg(long, value_name = "LANGUAGE", required = true)]
         lang: Language,
-        /// An ending of the language's files, without the dot; may be given several times
+        /// File extension of the language, without the dot; repeatable
         #[arg(long, value_name = "ENDING")]
         ext: Vec<String>,
     },
-    /// Check an installed runtime against its pinned digests
+    /// Verify an installed runtime against its pinned digests
     Verify {
         /// The runtime
         #[arg(default_value = DEFAULT_RUNTIME)]
@@ -160,47 +161,47 @@ pub(crate) enum RuntimeCommand {
     },
 }
 
-/// What `codebox lock` was asked for.
+/// Arguments of `codebox lock`.
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
     /// The script
     pub file: PathBuf,
-    /// Lock this package as well, as `run --with` has it; repeatable
+    /// Lock this package as well, as in `run --with`; repeatable
     #[arg(long = "with", value_name = "PACKAGE", allow_hyphen_values = true)]
     pub with: Vec<String>,
-    /// Lock the packages that this file lists as well; repeatable
+    /// Lock the packages in this requirements file as well; repeatable
     #[arg(short = 'r', long = "requirements", value_name = "FILE")]
     pub requirements: Vec<PathBuf>,
-    /// Lock source distributions where there are no wheels; runs then build them, and have to be asked to as well
+    /// Lock source distributions of packages without wheels; runs need `--build` as well to build them
     #[arg(long)]
     pub build: bool,
-    /// The container image that runs will start from
+    /// Container image that runs will start from
     #[arg(long, value_name = "NAME")]
     pub image: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PackagesCommand {
-    /// List the packages that are kept
+    /// List the stored packages
     List,
-    /// Show what is kept of a package
+    /// Show the stored files of a package
     Show {
-        /// Its name
+        /// Name of the package
         name: String,
     },
-    /// Remove the packages that no run uses now, and what indexes said
+    /// Remove the packages that no run uses now, and the cached answers of indexes
     Prune,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageCommand {
-    /// List the images there are
+    /// List all images
     List {
         /// List the images of this container engine instead
         #[arg(long, value_name = "ENGINE", value_parser = values::engine())]
         engine: Option<String>,
     },
-    /// Fetch a container image; the first run that needs it does the same
+    /// Pull a container image; the first run that needs it does the same
     Pull {
         /// The image, such as node:22-slim
         name: String,
@@ -210,9 +211,9 @@ pub(crate) enum ImageCommand {
     },
     /// Build an image that has imported the given modules
     Build {
-        /// What to call it
+        /// Name of the image
         name: String,
-        /// The modules to import, separated by commas
+        /// Modules to import, separated by commas
         #[arg(long, value_name = "MODULES", value_delimiter = ',', required = true)]
         import: Vec<String>,
     },

@@ -1,4 +1,4 @@
-//! What each command does: asks the service, shows the answer, gives the exit status.
+//! Implementations of the commands. Each one calls the service, prints the result and returns the exit status.
 
 use std::io::Read as _;
 
@@ -24,12 +24,12 @@ mod state;
 
 pub(crate) use run::Takeover;
 
-/// Most bytes that say what is to be done.
+/// Maximum number of bytes of instructions on standard input.
 const MOST_ASKED: u64 = 1 << 20;
 
-/// Does `command` and gives the process's exit status, having told of any failure.
+/// Runs `command`, reports any failure, and returns the process's exit status.
 ///
-/// `takeover` is what a run goes on from, in a process that stood by.
+/// `takeover` holds the handover of another run, in a process that stood by.
 pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover: Option<Takeover>) -> u8 {
     let done = match command {
         Command::Run(args) => return run::run(*args, voice, host, takeover),
@@ -55,7 +55,7 @@ pub(crate) fn dispatch(command: Command, voice: Voice, host: &dyn Host, takeover
     })
 }
 
-/// What another process of codebox wrote for this one.
+/// Reads the instructions that another codebox process wrote to standard input.
 fn asked_of_us() -> Result<String, Failure> {
     let mut asked = String::new();
     let read = std::io::stdin().take(MOST_ASKED).read_to_string(&mut asked);

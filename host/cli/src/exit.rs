@@ -2,10 +2,11 @@
 
 use codebox_core::exit;
 
-/// The reader of standard output went away; what a shell reports for a tool that `SIGPIPE` ended.
+/// Status after the reader of standard output closed it: the one that a shell reports for a process killed by
+/// `SIGPIPE`.
 pub(crate) const PIPE: u8 = 141;
 
-/// Every status and what it means, in the order of the reference.
+/// All statuses and their meanings, in the order of the reference.
 pub(crate) const TABLE: &[(Status, &str)] = &[
     (Status::Guest("the guest's own"), "the guest ended by itself; 1 is an uncaught exception"),
     (Status::Code(exit::LIMIT), "a limit on output, disk, files, open files, processes or the network ended the guest"),
@@ -22,12 +23,12 @@ pub(crate) const TABLE: &[(Status, &str)] = &[
     (Status::Guest("128 + n"), "signal n ended the guest"),
 ];
 
-/// A row's first column.
+/// First column of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Statuses that the guest decides.
+    /// Statuses that the guest chooses.
     Guest(&'static str),
-    /// A status that codebox gives.
+    /// A status that codebox returns.
     Code(u8),
 }
 

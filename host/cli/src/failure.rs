@@ -5,63 +5,63 @@ use codebox_service::catalog::CatalogError;
 use codebox_service::run::backend_fix;
 use codebox_service::{ConfigError, Denied, JournalError, PlanError};
 
-/// codebox's own failure: one line, what to do about it, and the kind that decides the exit status.
+/// A failure of codebox: a message of one line, a remedy, and the result kind that determines the exit status.
 ///
-/// Every error of the crates below becomes one of these, once, at the edge.
+/// Every error of the other crates is converted to this type exactly once, in the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     kind: ResultKind,
     message: String,
     fix: Option<String>,
-    /// What the program had written, if it had begun.
+    /// Output of the program, if it had started.
     written: Option<Box<Written>>,
 }
 
 impl Failure {
-    /// A failure with nothing to advise.
+    /// Creates a failure without a remedy.
     #[must_use]
     pub fn new(kind: ResultKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), fix: None, written: None }
     }
 
-    /// The failure that `error` and everything behind it tell of.
+    /// Creates a failure from `error` and its sources.
     #[must_use]
     pub fn of(kind: ResultKind, error: &(dyn Error + 'static)) -> Self {
         Self::new(kind, with_causes(error))
     }
 
-    /// The same, with what to do about it.
+    /// Sets the remedy.
     #[must_use]
     pub fn with_fix(self, fix: impl Into<String>) -> Self {
         let fix = Some(fix.into()).filter(|fix| !fix.is_empty());
         Self { fix, ..self }
     }
 
-    /// The one word for it.
+    /// Returns the result kind.
     #[must_use]
     pub const fn kind(&self) -> ResultKind {
         self.kind
     }
 
-    /// What failed, in one line.
+    /// Returns the message, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     #[must_use]
     pub fn fix(&self) -> Option<&str> {
         self.fix.as_deref()
     }
 
-    /// The process's exit status.
+    /// Returns the exit status of the process.
     #[must_use]
     pub const fn exit_status(&self) -> u8 {
         self.kind.failure_status()
     }
 
-    /// The form that `--json` prints.
+    /// Returns the report that `--json` prints.
     #[must_use]
     pub fn to_wire(&self) -> wire::v1::ErrorReport {
         let report = wire::v1::ErrorReport::new(self.kind, self.message.clone(), self.fix.clone());

@@ -1,26 +1,26 @@
-//! What a second run of the same command has to know of the first.
+//! State of a run that a second run of the same command continues from.
 
 use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
-/// What happened so far.
+/// State of the first run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Handover {
-    /// The number under which it was accepted.
+    /// Id of the job.
     pub id: String,
-    /// The backend that ran it, and what it lacked there.
+    /// Backend of the first run; `lacked` lists the features that it lacked.
     pub from: String,
     pub lacked: String,
-    /// What was printed on standard output already.
+    /// Data that was written to standard output so far.
     pub stdout: Vec<u8>,
-    /// What was read of standard input already.
+    /// Data that was read from standard input so far.
     pub stdin: Vec<u8>,
-    /// The program, if it came from standard input.
+    /// Text of the program, if it came from standard input.
     pub program: Option<String>,
 }
 
-/// The first line; the bytes follow it.
+/// First line of the serialized handover; the bytes of the streams follow it.
 #[derive(Serialize, Deserialize)]
 struct Head {
     id: String,
@@ -31,7 +31,7 @@ struct Head {
     program: Option<String>,
 }
 
-/// The most that is believed of one length.
+/// Maximum number of bytes that are accepted for one stream.
 const MOST: usize = 1 << 30;
 
 impl Handover {
@@ -45,7 +45,8 @@ impl Handover {
         to.write_all(&stdin)
     }
 
-    /// Nothing where the writer went away, or wrote something else: it may have been taken over.
+    /// Reads a handover; `None` if the writer closed the pipe or wrote invalid data. A guest may have taken the writer
+    /// over.
     pub(crate) fn read(from: &mut impl Read) -> Option<Self> {
         let mut line = Vec::new();
         let mut byte = [0];

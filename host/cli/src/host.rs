@@ -8,58 +8,57 @@ use codebox_service::{Admitted, Check, Journal, PackageNeeds, Plan, Policy, Surr
 
 use crate::failure::Failure;
 
-/// What the command line needs from the composition root, which alone knows every backend.
+/// Services that the command line needs from the composition root, which alone knows every backend.
 ///
-/// Nothing is asked for before a command needs it, so that `codebox --version` opens no file.
+/// A service is created only when a command needs it, so `codebox --version` opens no file.
 pub trait Host {
-    /// What the user's configuration allows and prefers.
+    /// Returns the policy of the user's configuration.
     ///
     /// # Errors
-    /// When the configuration cannot be read.
+    /// Returns an error if the configuration cannot be read.
     fn policy(&self) -> Result<Policy, Failure>;
 
-    /// The environment and directories that requests are read against.
+    /// Returns the environment and directories that requests are resolved against.
     fn surroundings(&self) -> &dyn Surroundings;
 
-    /// What parses program text, in processes of its own; none is started before it is asked.
+    /// Returns the analyzer, which parses program text in its own processes and starts none before the first use.
     ///
     /// # Errors
-    /// When its directory cannot be had.
+    /// Returns an error if its directory cannot be used.
     fn analyzer(&self) -> Result<&Analyzer, Failure>;
 
-    /// The runtimes and images.
+    /// Returns the catalog of runtimes and images.
     ///
     /// # Errors
-    /// When their directories cannot be had.
+    /// Returns an error if its directories cannot be used.
     fn catalog(&self) -> Result<&dyn Catalog, Failure>;
 
-    /// What became of accepted jobs.
+    /// Returns the journal of accepted jobs.
     ///
     /// # Errors
-    /// When its folder cannot be had.
+    /// Returns an error if its folder cannot be used.
     fn journal(&self) -> Result<&Journal, Failure>;
 
-    /// Every way to run a job, the preferred one first; of container engines the named one alone, where one is named.
+    /// Returns all backends, the preferred one first. If `engine` names a container engine, the others are left out.
     ///
     /// # Errors
-    /// When one cannot even be described, which is not the same as being unavailable.
+    /// Returns an error if a backend cannot be created. An unavailable backend is not an error.
     fn backends(&self, engine: Option<&str>) -> Result<Vec<&dyn Backend>, Failure>;
 
-    /// Loads what a program of this language in WebAssembly needs whatever it imports. Failures are left to the run.
+    /// Loads the parts of a WebAssembly runtime that every program of this language needs. The run reports any failure.
     fn load_ahead(&self, language: &Language);
 
-    /// Whether an engine of containers may be there, as far as can be told without touching one.
+    /// Returns true if a container engine may be available, as far as this is known without connecting to one.
     fn may_have_engine(&self) -> bool;
 
-    /// The command of a small program that waits for a byte at a descriptor and becomes another: `PROGRAM wait DESCRIPTOR
-    /// OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
+    /// Returns the command of a small program that waits for a byte on a descriptor and then executes another program:
+    /// `PROGRAM wait DESCRIPTOR OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
     fn waiter(&self) -> Option<Command>;
 
-    /// Makes sure that a container backend has the image that a language, or a request, starts from; fetches it where it
-    /// is missing.
+    /// Pulls the image that a language, or a request, starts from, if a container backend lacks it.
     ///
     /// # Errors
-    /// When it cannot be had.
+    /// Returns an error if the image cannot be pulled.
     fn ensure_image<'a>(
         &'a self,
         backend: &'a BackendId,
@@ -68,48 +67,48 @@ pub trait Host {
         progress: &'a dyn Progress,
     ) -> BoxFuture<'a, Result<(), Failure>>;
 
-    /// The images that an engine has.
+    /// Lists the images of a container engine.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// Returns an error if the engine does not respond.
     fn engine_images(&self, engine: &str) -> Result<Vec<EngineImage>, Failure>;
 
-    /// Fetches an image with the named engine, or with the first that answers, and tells which that was.
+    /// Pulls an image with the named engine, or the first one that responds, and returns the engine's name.
     ///
     /// # Errors
-    /// When no engine answers, or the image cannot be had.
+    /// Returns an error if no engine responds, or the image cannot be pulled.
     fn pull_image(&self, engine: Option<&str>, name: &str, progress: &dyn Progress) -> Result<String, Failure>;
 
-    /// Keeps containers ready for other processes until nobody wants any; `asked` is what the process that started this one
-    /// wrote for it.
+    /// Keeps containers ready for other processes until none are needed. `asked` contains the instructions of the
+    /// process that started this one.
     ///
     /// # Errors
-    /// When the engine does not answer, or nothing can be made of what was asked.
+    /// Returns an error if the engine does not respond, or the instructions are invalid.
     fn keep(&self, engine: &str, asked: &str) -> Result<(), Failure>;
 
-    /// Connects for the process at the other end of standard input, until that is gone.
+    /// Opens connections for the process at the other end of standard input, until that process closes it.
     ///
     /// # Errors
-    /// When standard input is no such line, or fails.
+    /// Returns an error if standard input is not such a connection, or fails.
     fn connect_for_others(&self) -> Result<(), Failure>;
 
-    /// Ends every process that keeps containers ready for this user.
+    /// Ends all processes that keep containers ready for this user.
     ///
     /// # Errors
-    /// When this machine's own places cannot be had.
+    /// Returns an error if codebox's directories cannot be used.
     fn end_keepers(&self) -> Result<(), Failure>;
 
-    /// Finds what killed processes of codebox left behind, and removes it if `how` says so.
+    /// Finds the leftovers of killed codebox processes, and removes them if `how` is [`Sweep::Remove`].
     ///
     /// # Errors
-    /// When this machine's own places cannot be had.
+    /// Returns an error if codebox's directories cannot be used.
     fn sweep(&self, how: Sweep) -> Result<SweptPlaces, Failure>;
 
-    /// Finds out which packages a job has, and where it can have them. Changes nothing but what is kept of indexes' answers and
-    /// of packages; those that have to be built are built by the named engine, where one is named.
+    /// Resolves a job's packages, and determines if they need a container. Changes only the caches of index answers and
+    /// packages. The named engine, if there is one, builds the packages that have to be built.
     ///
     /// # Errors
-    /// When a package is refused, or cannot be found or built.
+    /// Returns an error if a package is refused, or cannot be found or built.
     fn packages(
         &self,
         admitted: &Admitted,
@@ -117,10 +116,10 @@ pub trait Host {
         progress: &dyn Progress,
     ) -> Result<PackageNeeds, Failure>;
 
-    /// Makes a job's packages ready where it was chosen to run, and answers what its guest is shown of them.
+    /// Prepares a job's packages for the chosen backend, and returns the layers for its guest.
     ///
     /// # Errors
-    /// When they cannot be had.
+    /// Returns an error if the packages cannot be prepared.
     fn layers<'a>(
         &'a self,
         admitted: &'a Admitted,
@@ -128,118 +127,119 @@ pub trait Host {
         progress: &'a dyn Progress,
     ) -> BoxFuture<'a, Result<Provided, Failure>>;
 
-    /// Does what standard input says of modules that are to be compiled, in this process alone.
+    /// Compiles the modules that `asked`, read from standard input, describes, in this process alone.
     ///
     /// # Errors
-    /// When it cannot be done.
+    /// Returns an error if a module cannot be compiled.
     fn compile(&self, asked: &str) -> Result<(), Failure>;
 
-    /// Chooses exact packages for a script, and writes them beside it; answers the file.
+    /// Resolves a script to exact packages, writes its lock file beside it, and returns the path of that file.
     ///
     /// # Errors
-    /// When they cannot be found, or the file not be written.
+    /// Returns an error if a package cannot be found, or the file cannot be written.
     fn lock(&self, admitted: &Admitted, script: &Path, progress: &dyn Progress) -> Result<PathBuf, Failure>;
 
-    /// The packages that are kept.
+    /// Lists the stored packages.
     ///
     /// # Errors
-    /// When this machine's own places cannot be had.
+    /// Returns an error if codebox's directories cannot be used.
     fn kept_packages(&self) -> Result<Vec<KeptPackage>, Failure>;
 
-    /// Removes packages that no run uses now; answers how many, and how many bytes that frees. Waits for runs that are
-    /// installing some, and tells of it.
+    /// Removes the packages that no run uses now, and returns their number and the bytes that this frees. Waits for
+    /// runs that are installing packages, and reports the wait.
     ///
     /// # Errors
-    /// When one cannot be removed.
+    /// Returns an error if a package cannot be removed.
     fn prune_packages(&self, progress: &dyn Progress) -> Result<(usize, u64), Failure>;
 
-    /// Gives up what the job does not need, until the process ends, and says what holds.
+    /// Drops all rights of the process that the job does not need, until the process ends, and returns the state of
+    /// each sandbox layer.
     ///
-    /// Called once, on the main thread, after the instance was opened and before it runs anything. The
-    /// walls go into the report.
+    /// Called once, on the main thread, after the instance was opened and before it runs anything. The report lists the
+    /// returned layers.
     ///
     /// # Errors
-    /// When a wall could not be completed; the guest is then not run.
+    /// Returns an error if a layer could not be set up completely; the guest is then not run.
     fn confine(&self, admitted: &Admitted, spec: &InstanceSpec, confinement: Confinement)
     -> Result<Vec<Wall>, Failure>;
 
-    /// Everything `codebox doctor` looks at, in the order in which it is shown.
+    /// Runs the checks of `codebox doctor`, in the order in which they are shown.
     fn checks(&self) -> Vec<Check>;
 }
 
-/// What a guest has of its job's packages.
+/// Packages of a job, as its guest uses them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Provided {
-    /// What it is shown.
+    /// Layers that contain the packages.
     pub layers: Vec<Layer>,
-    /// What there is to say about them that was not said when they were looked for, each in one line.
+    /// Further notes for the user about the packages, each in one line.
     pub notes: Vec<String>,
 }
 
-/// A package that is kept.
+/// A stored package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptPackage {
-    /// Its name.
+    /// Name of the package.
     pub name: String,
-    /// What it came as: a wheel's file name, or the name and version in a registry.
+    /// Original artifact: the file name of a wheel, or the name and version in a registry.
     pub file: String,
-    /// The digest of what it came as, after the digest's name: `sha256-…`.
+    /// Digest of the artifact, prefixed by the algorithm: `sha256-…`.
     pub content: String,
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub size: u64,
-    /// What it was made ready for.
+    /// Targets that the package is prepared for.
     pub targets: Vec<String>,
-    /// The source distribution that it was built of, if it was: its file and its digest.
+    /// Source distribution that the package was built from, as file name and digest; `None` if it was not built.
     pub origin: Option<(String, String)>,
 }
 
-/// Whether the process confines itself before it runs a guest.
+/// Confinement of the process before it runs a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
-    /// It does, as far as the system can.
+    /// The process confines itself, as far as the system supports it.
     On,
-    /// It does not, because the user said so; the walls are reported as off.
+    /// The user disabled confinement; the sandbox layers are reported as off.
     Off,
 }
 
-/// An image of a container engine's.
+/// An image of a container engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineImage {
-    /// Its names.
+    /// Names of the image.
     pub names: Vec<String>,
-    /// Its digest.
+    /// Digest of the image.
     pub id: String,
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub size: u64,
 }
 
-/// Whether leftovers are removed or only named.
+/// Treatment of leftovers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
-    /// They are removed.
+    /// Leftovers are removed.
     Remove,
-    /// They are named and left.
+    /// Leftovers are only listed.
     NameOnly,
 }
 
-/// What was found, and where nobody could look.
+/// Result of a search for leftovers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SweptPlaces {
-    /// What was left.
+    /// Leftovers that were found.
     pub left: Vec<Leftover>,
-    /// Engines that should answer and do not, and why.
+    /// Engines that should have responded but did not, with the reasons.
     pub unasked: Vec<(String, String)>,
 }
 
-/// Something that a killed process of codebox left.
+/// A leftover of a killed codebox process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// What it is: "container".
+    /// Kind of the leftover, such as "container".
     pub kind: String,
-    /// Its name.
+    /// Name of the leftover.
     pub name: String,
-    /// Where: an engine's name, or "this machine".
+    /// Location: the name of an engine, or "this machine".
     pub place: String,
-    /// Why it is still there, if it could not be removed.
+    /// Reason that the leftover could not be removed.
     pub kept: Option<String>,
 }

@@ -1,23 +1,23 @@
-//! Guest output on a terminal: text and colours pass, everything else a terminal would obey is made visible.
+//! Filter for guest output on a terminal: text and colours pass, and all other control sequences are made visible.
 //!
-//! A terminal is an interpreter with powers: it sets titles, writes the clipboard, answers queries on the
-//! shell's standard input. So what is written to one is an allow list: printable UTF-8, newline, carriage
-//! return, tab, backspace, and the colour sequence `ESC [ … m`. Any other control character is replaced by a
-//! picture of it, so that nothing is hidden and nothing is obeyed. Nothing is swallowed: a filter that skips
-//! to the end of a sequence would let a guest hide its output.
+//! A terminal executes control sequences: they can set titles, write the clipboard, and send answers to the shell's
+//! standard input. The filter therefore is an allow list: printable UTF-8, newline, carriage return, tab, backspace,
+//! and the colour sequence `ESC [ … m`. Any other control character is replaced by a visible symbol, so that nothing is
+//! hidden and nothing is executed. No output is dropped: a filter that skips to the end of a sequence would let a guest
+//! hide output.
 
-/// The most bytes that one colour sequence may have; real ones are far shorter.
+/// Maximum number of bytes in one colour sequence; real ones are far shorter.
 const LONGEST_SGR: usize = 64;
 
-/// Makes a stream of bytes inert, however it is cut into pieces.
+/// Filter state for a stream of bytes, which may arrive in arbitrary pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Inert {
-    /// The start of a character or colour sequence whose end has not come yet.
+    /// Start of a character or colour sequence whose end has not arrived yet.
     held: Vec<u8>,
     coloured: Coloured,
 }
 
-/// Whether a colour sequence is in effect.
+/// State of the colours at the end of the output so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Coloured {
     #[default]
@@ -25,22 +25,22 @@ enum Coloured {
     Yes,
 }
 
-/// What the front of a stream is.
+/// Classification of the next bytes of a stream.
 enum Front {
-    /// This many bytes that pass as they are.
+    /// Bytes that pass unchanged; holds their number.
     Pass(usize),
     /// A complete colour sequence of this many bytes.
     Sgr(usize),
-    /// A character of this many bytes that must be shown instead of obeyed.
+    /// A control character of this many bytes that is replaced by a symbol.
     Show(char, usize),
-    /// This many bytes that are no UTF-8.
+    /// Bytes that are not valid UTF-8; holds their number.
     Broken(usize),
-    /// The start of something; more bytes decide.
+    /// An incomplete character or sequence; more bytes decide.
     Partial,
 }
 
 impl Inert {
-    /// Appends the inert form of `bytes` to `out`; keeps back at most an unfinished character or sequence.
+    /// Appends the filtered form of `bytes` to `out`; holds back at most an unfinished character or sequence.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut whole = std::mem::take(&mut self.held);
         whole.extend_from_slice(bytes);
@@ -73,7 +73,7 @@ impl Inert {
         }
     }
 
-    /// Appends what was kept back, and puts colours back to normal if the guest left some on.
+    /// Appends the held bytes, and resets the colours if the guest left some on.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         match held.split_first() {
@@ -140,19 +140,19 @@ fn front_of_character(bytes: &[u8]) -> Front {
     }
 }
 
-/// The second set of control characters, which some terminals obey: U+009B is `ESC [` in one character.
+/// Returns true for the C1 control characters, which some terminals execute: U+009B is `ESC [` in one character.
 const fn is_c1(c: char) -> bool {
     matches!(c, '\u{80}'..='\u{9f}')
 }
 
 /// Returns the state after a colour sequence: normal only if the whole sequence is a reset.
 ///
-/// A zero at the end of a longer sequence can belong to what comes before it, as in `38;5;0`.
+/// A zero at the end of a longer sequence can belong to the preceding parameter, as in `38;5;0`.
 fn after_sgr(parameters: &[u8]) -> Coloured {
     if parameters.iter().all(|&byte| byte == b'0') { Coloured::No } else { Coloured::Yes }
 }
 
-/// Writes a picture of a control character: `␛` for ESC, `<9B>` for those that have none.
+/// Writes a symbol for a control character: `␛` for ESC, and a code such as `<9B>` if Unicode has no symbol.
 fn show(control: char, out: &mut Vec<u8>) {
     match u32::from(control) {
         0x7f => push_char('\u{2421}', out),

@@ -1,4 +1,5 @@
-//! Ctrl-C and its like: once ends the program and leaves its report, twice leaves it no time, three times ends this process.
+//! Handling of `SIGINT` and similar signals: the first cancels the program and keeps its report, the second ends the
+//! program's grace period, and the third ends this process.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,10 +16,10 @@ pub(crate) use other::Signals;
 pub(crate) use unix::Signals;
 
 impl Signals {
-    /// Makes them throw this switch from now on.
+    /// Cancels `token` at each signal from now on.
     ///
-    /// Called behind the walls: a handler writes a byte to a pipe, and a thread of its own reads it. Where that cannot be
-    /// installed, they keep ending the process on the spot.
+    /// Called after the process has confined itself: a handler writes a byte to a pipe, which a separate thread reads.
+    /// If that cannot be installed, the signals keep ending the process immediately.
     pub(crate) fn cancel(self, token: CancelToken) {
         let count = AtomicU32::new(0);
         self.each(move || match count.fetch_add(1, Ordering::Relaxed) {

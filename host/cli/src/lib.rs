@@ -1,13 +1,13 @@
-//! The command line: arguments in, words and an exit status out.
+//! The command line: parses arguments, prints results and returns an exit status.
 //!
-//! A thin adapter over `codebox-service`. It reads what the user typed, asks the service to do it, and tells
-//! what came of it. It is one of two places that may print, and it ends the process only by returning from
-//! [`main`]. Which backends exist it does not know: the composition root hands them in as a [`Host`].
+//! This crate is a thin adapter over `codebox-service`: it parses the arguments, calls the service and prints the
+//! result. It is one of two places that may print, and it ends the process only by returning from [`main`]. It does not
+//! know which backends exist: the composition root passes them in as a [`Host`].
 //!
-//! - Standard output belongs to the guest, or to the answer of a command, or, with `--json`, to exactly one
-//!   JSON document. Everything codebox itself says about a run goes to standard error.
-//! - On a terminal the guest's output is made inert; piped, it passes byte for byte.
-//! - File names and error texts are escaped wherever they are shown.
+//! - Standard output contains only the guest's output, the result of a command, or, with `--json`, exactly one JSON
+//!   document. All messages of codebox about a run are written to standard error.
+//! - On a terminal the guest's output is filtered; to a pipe it is written byte for byte.
+//! - File names and error messages are escaped wherever they are printed.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -47,16 +47,16 @@ use commands::Takeover;
 use standby::StandingBy;
 use voice::Voice;
 
-/// Does what `args` says, the program's own name being the first, and gives the process's exit status.
+/// Runs the command in `args`, which start with the program's own name, and returns the process's exit status.
 ///
-/// Call it on the main thread, before any other thread is started: a run confines the process.
+/// Call it on the main thread, before any other thread is started, because a run confines the process.
 pub fn main(args: impl IntoIterator<Item = OsString>, host: &dyn Host) -> ExitCode {
-    // Before anything else: most processes that stand by are never needed, and cost what they do until here.
+    // Standby processes wait here, before any other work, because most of them are never needed.
     let takeover = match StandingBy::find() {
         None => None,
         Some(line) => match Takeover::wait(line) {
             Some(takeover) => Some(takeover),
-            // The process that might have needed this one got by.
+            // The first process did not need this one.
             None => return ExitCode::SUCCESS,
         },
     };
@@ -72,13 +72,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: &dyn Host) -> ExitCo
     ExitCode::from(status)
 }
 
-/// Takes as many open files as the system gives: connections and directories of jobs that run at one time each take some.
+/// Raises the limit on open files to the maximum, because connections and directories of concurrent jobs need many.
 fn places_for_files() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let now = getrlimit(Resource::Nofile);
-        // Who may not raise it goes on with what there is.
+        // If the limit cannot be raised, the current one remains.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, ..now });
     }
 }

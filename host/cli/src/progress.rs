@@ -1,4 +1,4 @@
-//! How long things are told of: a bar on a terminal, plain lines elsewhere, nothing when quiet.
+//! Progress of long operations: a bar on a terminal, plain lines otherwise, and no output when quiet.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::render::{Escaped, bytes};
 use crate::voice::{Loudness, Voice};
 
-/// The way to show progress on this standard error.
+/// Returns the progress receiver for this standard error and verbosity.
 pub(crate) fn progress(voice: Voice) -> Box<dyn Progress> {
     match voice.loudness() {
         Loudness::Quiet => Box::new(Silent),
@@ -18,10 +18,10 @@ pub(crate) fn progress(voice: Voice) -> Box<dyn Progress> {
     }
 }
 
-/// A bar that is drawn over as it moves.
+/// A progress bar that is redrawn in place.
 ///
-/// It has no thread of its own to keep it moving: a run confines the process later, which has to happen
-/// before there are threads.
+/// The bar has no thread of its own that updates it, because a run confines the process later, and the process must not
+/// have other threads before that.
 struct Bar {
     voice: Voice,
     current: Mutex<Option<ProgressBar>>,
@@ -51,7 +51,7 @@ impl Bar {
 }
 
 impl Drop for Bar {
-    /// A step that failed leaves no half-drawn bar behind.
+    /// Clears the bar of a step that failed.
     fn drop(&mut self) {
         self.replace(None);
     }
@@ -89,13 +89,13 @@ impl Progress for Bar {
     }
 }
 
-/// One line when something starts, one about every tenth of the way, one when it is done.
+/// Progress as plain lines: one at the start of a step, one at about every tenth, and one at the end.
 struct Lines<S> {
     say: S,
     step: Mutex<Step>,
 }
 
-/// What is going on.
+/// State of the current step.
 #[derive(Debug, Default)]
 struct Step {
     what: String,
@@ -127,7 +127,7 @@ impl<S: Fn(String) + Send + Sync> Progress for Lines<S> {
         };
         let tenths = (u128::from(step.done) * 10 / u128::from(total)).min(10);
         let tenths = u64::try_from(tenths).unwrap_or(10);
-        // The last tenth is told by the end.
+        // The line at the end covers the last tenth.
         if tenths > step.told_tenths && tenths < 10 {
             step.told_tenths = tenths;
             (self.say)(format!("{}: {}%", step.what, tenths * 10));

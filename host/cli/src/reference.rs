@@ -1,4 +1,4 @@
-//! The reference of the command line as Markdown, made from the same definition that parses it.
+//! Command line reference as Markdown, generated from the definition that parses the command line.
 
 use std::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use clap::{Arg, Command, CommandFactory};
 use crate::args::Cli;
 use crate::exit::{Status, TABLE};
 
-/// The whole reference: every command that is not hidden, its arguments and options, and the exit statuses.
+/// Returns the whole reference: every command that is not hidden, its arguments and options, and the exit statuses.
 #[must_use]
 pub fn reference() -> String {
     let mut root = Cli::command().term_width(usize::MAX);
@@ -57,7 +57,7 @@ fn usage(command: &Command) -> String {
     lines.join("\n")
 }
 
-/// Positional arguments, then options heading by heading; those of every command are told of once, above.
+/// Writes positional arguments, then options by heading. Global options are written once, before the commands.
 fn write_arguments(command: &Command, out: &mut String) -> fmt::Result {
     let shown = || command.get_arguments().filter(|arg| is_shown(arg) && !arg.is_global_set());
     let mut heading = None;

@@ -1,4 +1,4 @@
-//! Values as lines of text. Nothing here writes anything.
+//! Formatting of values as lines of text. This module writes no output.
 
 mod escaped;
 mod explained;

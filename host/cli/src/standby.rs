@@ -1,11 +1,11 @@
-//! A second process that waits to run the same command in a container.
+//! Standby process that can run the same command in a container.
 //!
-//! A process that has confined itself for a WebAssembly guest can reach no engine any more, and must not: a socket held
-//! open across the walls would be a way around them. So where escalation is possible, a process with the same arguments is
-//! made ready before the walls go up. What waits is a small program, which becomes codebox when something comes, and ends
-//! with the first process if nothing does. What comes is a
-//! [handover](crate::handover): what was printed and read so far. What it then does is the same command, admitted
-//! again; all that the confined process can make it do is run it in a container.
+//! A process that has confined itself for a WebAssembly guest cannot connect to an engine, and must not be able to: an
+//! open socket would bypass the confinement. If escalation is possible, a second process with the same arguments is
+//! therefore started before the first one confines itself. It is a small program that executes codebox when it receives
+//! a byte, and exits with the first process if it receives none. It then reads a [handover](crate::handover) with the
+//! output and input so far, and runs the same command, which is admitted again. The confined process can cause it only
+//! to run that command in a container.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -16,16 +16,16 @@ use codebox_core::CancelToken;
 
 use crate::handover::Handover;
 
-/// Tells a process that it stands by: the descriptors of its two pipes.
+/// Environment variable of a standby process, with the descriptors of its two pipes.
 pub const STANDBY_VARIABLE: &str = "CODEBOX_STANDBY";
 
-/// Wakes who waits.
+/// Byte that wakes the standby process.
 const WAKE: u8 = b'w';
 
-/// Says that the job is about to run there.
+/// Byte that reports that the standby process is about to run the job.
 const GO: u8 = b'g';
 
-/// The waiting process, as the first one sees it.
+/// The standby process, as seen by the first process.
 pub(crate) struct Standby {
     orders: io::PipeWriter,
     answers: io::PipeReader,
@@ -33,7 +33,8 @@ pub(crate) struct Standby {
 }
 
 impl Standby {
-    /// Starts it, with the arguments and the environment of this process: `waiter` waits, and becomes it.
+    /// Starts the standby process with the arguments and the environment of this process. `waiter` waits and then
+    /// executes codebox.
     pub(crate) fn start(mut waiter: Command) -> io::Result<Self> {
         let (theirs_in, orders) = io::pipe()?;
         let (answers, theirs_out) = io::pipe()?;
@@ -46,10 +47,11 @@ impl Standby {
         Ok(Self { orders, answers, _child: child })
     }
 
-    /// Hands the command over. Once it runs there, `forget` is called, and throwing `cancel` cancels it there.
+    /// Hands the command over. Calls `forget` once the command runs in the standby process; `cancel` then cancels it
+    /// there.
     ///
     /// # Errors
-    /// Why it does not run there.
+    /// Returns the reason if the command does not run there.
     pub(crate) fn take_over(
         self,
         handover: &Handover,
@@ -59,7 +61,7 @@ impl Standby {
         let Self { mut orders, mut answers, _child } = self;
         let lost = |error: io::Error| format!("the process that was to do it is gone: {error}");
         orders.write_all(&[WAKE]).and_then(|()| handover.write(&mut orders)).map_err(lost)?;
-        // The end of the orders is what ends it there, also where this process is killed.
+        // Closing this pipe ends the run in the standby process, also when this process is killed.
         let _relay = cancel.on_cancel(move || drop(orders));
         let mut word = [0];
         answers.read_exact(&mut word).map_err(lost)?;
@@ -77,22 +79,22 @@ impl Standby {
     }
 }
 
-/// How a command ended that was handed over.
+/// End of a command that was handed over.
 pub(crate) enum Ended {
-    /// With this status, having told of everything.
+    /// The exit status; the standby process has printed the result.
     With(u8),
-    /// Nobody knows: its process is gone.
+    /// The standby process is gone, and the result is unknown.
     Lost,
 }
 
-/// This process, if it is one that stands by.
+/// This process as a standby process, with its pipes to the first process.
 pub(crate) struct StandingBy {
     orders: File,
     answers: File,
 }
 
 impl StandingBy {
-    /// Nothing in a process that a user started.
+    /// Returns the pipes to the first process; `None` if a user started this process.
     pub(crate) fn find() -> Option<Self> {
         let text = std::env::var(STANDBY_VARIABLE).ok()?;
         let (orders, answers) = text.split_once(' ')?;
@@ -102,12 +104,12 @@ impl StandingBy {
         Some(Self { orders, answers })
     }
 
-    /// Waits for the handover; nothing comes if the first process got by.
+    /// Waits for the handover; `None` if the first process did not need this one.
     pub(crate) fn wait(&mut self) -> Option<Handover> {
         Handover::read(&mut self.orders)
     }
 
-    /// Throws `cancel` when the first process does, or is gone.
+    /// Cancels the token `cancel` when the first process cancels the run or exits.
     pub(crate) fn watch(&self, cancel: CancelToken) -> io::Result<()> {
         let mut orders = self.orders.try_clone()?;
         let watch = move || {
@@ -117,17 +119,17 @@ impl StandingBy {
         std::thread::Builder::new().name("codebox-standby".into()).spawn(watch).map(drop)
     }
 
-    /// Says that the job is about to run here.
+    /// Reports that the job is about to run in this process.
     pub(crate) fn goes(&mut self) {
         let _ = self.answers.write_all(&[GO]);
     }
 
-    /// Says why it does not.
+    /// Reports the reason that the job does not run in this process.
     pub(crate) fn refuses(&mut self, why: &str) {
         let _ = self.answers.write_all(b"n").and_then(|()| self.answers.write_all(why.as_bytes()));
     }
 
-    /// Says how it ended.
+    /// Reports the exit status.
     pub(crate) fn ended(&mut self, status: u8) {
         let _ = self.answers.write_all(&[status]);
     }

@@ -1,4 +1,4 @@
-//! The guest's streams: where its output goes as it comes, and where its input is from.
+//! Standard streams of the guest: live output or output for the report only, and input on demand.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::mpsc;
@@ -10,21 +10,21 @@ use codebox_streams::Revocable;
 
 use crate::inert::Inert;
 
-/// How long somebody who does not read standard error is waited for.
+/// Time limit for writing to a standard error that is not read.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The streams of one run, and what became of them.
+/// Streams of one run, and the errors that occurred on them.
 pub(crate) struct Streams {
-    /// For the backend.
+    /// Streams for the backend.
     pub io: ExecIo,
     lost: Lost,
 }
 
-/// Why output did not reach standard output, if it did not.
+/// Error that prevented output from reaching standard output, if there was one.
 type Lost = Arc<OnceLock<io::Error>>;
 
 impl Streams {
-    /// Output as it comes, input as it is asked for.
+    /// Creates streams that print output as it is written, and read input on demand.
     pub(crate) fn live() -> Self {
         let cancel = CancelToken::new();
         let lost = Lost::default();
@@ -35,16 +35,16 @@ impl Streams {
         Self { io, lost }
     }
 
-    /// Output only in the report.
+    /// Creates streams whose output is only in the report.
     pub(crate) fn collected() -> Self {
         let io = ExecIo { stdin: Some(stdin()), ..ExecIo::none() };
         Self { io, lost: Lost::default() }
     }
 
-    /// Writes what was kept back of unfinished output, and says whether all of stdout arrived.
+    /// Writes the held part of unfinished output, and returns the result for standard output.
     pub(crate) fn finish(self) -> Delivery {
         let Self { io, lost } = self;
-        // Dropping a stream finishes it.
+        // Dropping a stream writes the rest of its output.
         drop(io);
         match lost.get() {
             None => Delivery::Whole,
@@ -54,7 +54,7 @@ impl Streams {
     }
 }
 
-/// The run stands: its last words are said, to somebody who does not take too long to read them.
+/// Prints the held standard error of a run that is not replaced, and waits for a limited time until it is read.
 pub(crate) fn say_last_words(revocable: Revocable) {
     let (say, said) = mpsc::channel();
     revocable.finish(move || {
@@ -63,33 +63,33 @@ pub(crate) fn say_last_words(revocable: Revocable) {
     let _ = said.recv_timeout(PATIENCE);
 }
 
-/// What became of the guest's standard output.
+/// Result of writing the guest's standard output.
 #[derive(Debug)]
 pub(crate) enum Delivery {
-    /// All of it arrived.
+    /// All output was written.
     Whole,
-    /// Nobody reads it any more.
+    /// The reader closed the stream.
     ReaderGone,
-    /// It could not be written: the disk is full, say.
+    /// The output could not be written, for example because the disk is full.
     Failed(io::Error),
 }
 
-/// The same error once more; the type itself cannot be cloned.
+/// Copies an error, because [`io::Error`] does not implement `Clone`.
 fn copy(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
 }
 
-/// Standard input; nothing is read before the guest reads.
+/// Returns standard input, which is read only when the guest reads.
 fn stdin() -> Box<dyn Read + Send> {
     Box::new(io::stdin())
 }
 
-/// How a guest's output is shown.
+/// Rendering of a guest's output.
 #[derive(Debug)]
 enum Rendering {
-    /// Byte for byte.
+    /// Unchanged bytes.
     Raw,
-    /// As text that a terminal does not obey.
+    /// Text without control sequences that a terminal executes.
     Inert(Inert),
 }
 
@@ -99,11 +99,12 @@ impl Rendering {
     }
 }
 
-/// One output stream of the guest, shown on one of ours.
+/// An output stream of the guest, written to a stream of this process.
 struct Stream<W: Write + Send> {
     out: W,
     rendering: Rendering,
-    /// Whom to tell when writing fails. A run whose output nobody reads ends, as under `SIGPIPE`.
+    /// Record of the first write error, and token of the run, which is cancelled if its output has no reader, as with
+    /// `SIGPIPE`.
     teller: Option<(Lost, CancelToken)>,
     scratch: Vec<u8>,
 }
@@ -141,7 +142,7 @@ impl<W: Write + Send> OutputSink for Stream<W> {
             if error.kind() == io::ErrorKind::BrokenPipe {
                 cancel.cancel();
             }
-            // Only the first reason counts.
+            // Only the first error is recorded.
             let _later = lost.set(copy(error));
         }
         written
@@ -153,7 +154,7 @@ impl<W: Write + Send> Drop for Stream<W> {
         if let Rendering::Inert(filter) = &mut self.rendering {
             let mut shown = Vec::new();
             filter.finish(&mut shown);
-            // The stream is over; nobody is left to tell.
+            // The stream has ended, so an error cannot be reported.
             let _lost = self.put(&shown);
         }
     }
@@ -175,7 +176,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a run whose output goes to a writer that fails in this way.
+    /// Returns the result of a run whose output fails with this error, and its cancel token.
     fn after(failure: io::ErrorKind) -> (Delivery, CancelToken) {
         let cancel = CancelToken::new();
         let lost = Lost::default();

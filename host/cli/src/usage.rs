@@ -1,4 +1,4 @@
-//! Answers to command lines that are no request: help, the version, and mistakes.
+//! Responses to command lines that are not a request: help, the version, and errors.
 
 use std::ffi::OsString;
 
@@ -11,9 +11,9 @@ use crate::args::Cli;
 use crate::failure::Failure;
 use crate::voice::{Loudness, Voice};
 
-/// Says what clap found, and answers the exit status: 0 for help that was asked for, else 125.
+/// Prints clap's result and returns the exit status: 0 for requested help, and 125 otherwise.
 ///
-/// Not clap's own 2, which a guest may well end with itself.
+/// Clap's own status 2 is not used, because a guest may exit with it.
 pub(crate) fn answer(error: &clap::Error, args: &[OsString]) -> u8 {
     let voice = Voice::new(Loudness::Normal);
     match error.kind() {
@@ -25,7 +25,7 @@ pub(crate) fn answer(error: &clap::Error, args: &[OsString]) -> u8 {
             })
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // Nothing was asked for; there is nobody to tell if it cannot be shown.
+            // A failure to print this help cannot be reported.
             let _lost = error.print();
             exit::FAILURE
         }
@@ -41,7 +41,7 @@ pub(crate) fn answer(error: &clap::Error, args: &[OsString]) -> u8 {
     }
 }
 
-/// The failure in clap's several paragraphs: `error: …`, then perhaps `tip: …`, then the usage.
+/// Converts clap's message, which has several paragraphs: `error: …`, an optional `tip: …`, and the usage.
 fn failure(rendered: &str, args: &[OsString]) -> Failure {
     let mut paragraphs = rendered.split("\n\n");
     let first = paragraphs.next().unwrap_or_default();
@@ -52,7 +52,7 @@ fn failure(rendered: &str, args: &[OsString]) -> Failure {
     Failure::new(ResultKind::InvalidRequest, message).with_fix(fix)
 }
 
-/// The command that a line names, as far as it can be told: `codebox image build`.
+/// Returns the command in a command line, as far as it is recognized, such as `codebox image build`.
 fn command_words(args: &[OsString]) -> String {
     let mut command = Cli::command();
     let mut words = "codebox".to_owned();
@@ -74,7 +74,7 @@ fn one_line(text: &str) -> String {
     lines.join(" ")
 }
 
-/// A message about a value, without the value where the reason names it as well.
+/// Removes the value from a message about an option's value, if the reason contains the value as well.
 fn named_once(message: String) -> String {
     let value = message.strip_prefix("invalid value '").and_then(|rest| rest.split_once("' for '"));
     let named = value.and_then(|(value, rest)| Some((value, rest.split_once("': ")?)));
@@ -84,7 +84,7 @@ fn named_once(message: String) -> String {
     }
 }
 
-/// Whether JSON was asked for, as far as a command line that could not be read tells.
+/// Returns true if JSON was requested, as far as an invalid command line shows.
 fn wants_json(args: &[OsString]) -> bool {
     args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json")
 }
@@ -118,7 +118,7 @@ mod tests {
 
         let (message, _) = told(&["codebox", "run", "--net", "a//b", "x.py"]);
         assert!(message.starts_with("--net <HOST[:PORT]>: bad network grant \"a//b\": "), "{message}");
-        // The reason speaks of its name alone.
+        // The reason contains only the name, so the value is kept.
         let (message, _) = told(&["codebox", "run", "--env", "=x", "x.py"]);
         assert!(message.starts_with("invalid value '=x' for '--env <NAME[=VALUE]>': "), "{message}");
 

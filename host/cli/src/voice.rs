@@ -1,4 +1,4 @@
-//! What codebox itself says, on standard error.
+//! Messages of codebox on standard error.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,14 +9,14 @@ use crate::args::LoudnessArgs;
 use crate::failure::Failure;
 use crate::render::Escaped;
 
-/// How much is said.
+/// Verbosity of codebox's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Loudness {
     /// Errors only.
     Quiet,
-    /// What the user has to know.
+    /// Messages that the user needs.
     Normal,
-    /// What was chosen, why, and what it used.
+    /// Explanations of choices, their reasons, and resource usage.
     Verbose,
 }
 
@@ -30,10 +30,10 @@ impl From<LoudnessArgs> for Loudness {
     }
 }
 
-/// Says lines on standard error, in colour where standard error shows colour.
+/// Prints messages on standard error, with colour if the terminal supports it.
 ///
-/// Lines are escaped here, so that no caller can forget. What cannot be written is lost: there is nowhere
-/// left to say so.
+/// All lines are escaped here, so that callers cannot forget it. Errors on standard error are ignored, because they
+/// cannot be reported anywhere.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Voice {
     loudness: Loudness,
@@ -52,21 +52,21 @@ impl Voice {
         self.loudness
     }
 
-    /// Says what the user has to know.
+    /// Prints a message that the user needs.
     pub(crate) fn note(self, line: impl Display) {
         if self.loudness >= Loudness::Normal {
             say(NOTE, &line.to_string());
         }
     }
 
-    /// Says what helps to understand.
+    /// Prints an explanation.
     pub(crate) fn explain(self, line: impl Display) {
         if self.loudness >= Loudness::Verbose {
             say(NOTE, &line.to_string());
         }
     }
 
-    /// Says what failed and what to do about it, however quiet.
+    /// Prints a failure and its remedy at every verbosity.
     pub(crate) fn fail(self, failure: &Failure) {
         say(ERROR, failure.message());
         if let Some(fix) = failure.fix() {

@@ -1,16 +1,17 @@
-//! What a program's text wants that is not there where it runs, told once it has failed.
+//! Modules and hosts that a program's text uses and its guest lacks, reported once the program has failed.
 
 use codebox_core::{Isolation, Missing};
 
 use crate::admission::Admitted;
 use crate::needs::{Need, Needs, Weight};
 
-/// The most that is told of one program.
+/// Maximum number of absent modules that are reported for one program.
 const MOST: usize = 5;
 
-/// What will not be there: modules of packages that nobody asked for, and hosts where none is granted.
+/// Returns the required features that the guest will lack: modules of packages that were not requested, and hosts if
+/// none is granted.
 ///
-/// Whether an image that was named has a module is not known, nor which modules came along with the packages of a container.
+/// It is not known whether a named image contains a module, or which modules the packages of a container provide.
 pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -> Vec<Missing> {
     let job = admitted.job();
     let is_known = match isolation {
@@ -22,7 +23,8 @@ pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -
         let missing = module(need);
         absent.extend(missing.filter(|missing| !absent.contains(missing) && absent.len() < MOST));
     }
-    // A container has sockets, and without a grant nobody at their other end; its program sees a name that is not found.
+    // A container has sockets, but without a grant it reaches no host; the program only sees that a name cannot be
+    // resolved.
     let is_client = |need: &&Need| need.is_met_by_hosts() && (need.package().is_none() || !is_known);
     if isolation == Isolation::Container
         && job.grants.net.is_empty()
@@ -34,7 +36,8 @@ pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -
     absent
 }
 
-/// Adds them to what a guest found missing itself; where it is the same, these know what brings it.
+/// Merges `absent` into the features that the guest itself found missing. For the same feature the hint of `absent` is
+/// kept, because it names the package that provides it.
 pub(crate) fn tell(missing: &mut Vec<Missing>, absent: &[Missing]) {
     for one in absent {
         match missing.iter_mut().find(|other| other.what == one.what) {

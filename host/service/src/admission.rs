@@ -1,7 +1,7 @@
-//! From what a front end asks for to what may be done.
+//! Admission: turns a front end's request into a job that is allowed to run.
 //!
-//! Every host file that admission takes is read here, once, and every path is made absolute and link-free here,
-//! once. What comes out is complete: a backend needs neither the host's environment nor a path as typed.
+//! Admission reads every host file that the request names once, and makes every path absolute and free of links once.
+//! Its result is complete: a backend needs neither the host's environment nor a path as typed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -38,21 +38,21 @@ pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use script::MAX_PROGRAM;
 pub use surroundings::{Process, Surroundings};
 
-/// What packages a job has, and what that means for where it runs.
+/// Packages of a job, and their effect on the choice of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PackageNeeds {
-    /// What was asked for.
+    /// Requested packages.
     pub names: Vec<String>,
-    /// The packages that only a container can have, what was asked for first.
+    /// Packages that only a container can have, the requested ones first.
     pub native: Vec<String>,
-    /// The packages that a guest of WebAssembly has, what they need and what is built in among them, each by its name as
-    /// indexes compare it; none where one is native.
+    /// Packages that a WebAssembly guest has, by their normalized names, with dependencies and built-in packages; empty
+    /// if a package is native.
     pub pure: Vec<String>,
-    /// What there is to say about them, each in one line.
+    /// Notes for the user about the packages, each in one line.
     pub notes: Vec<String>,
 }
 
-/// A request that may be carried out. Only [`admit`] makes one.
+/// A request that may be executed. Only [`admit`] creates one.
 #[derive(Debug, Clone)]
 pub struct Admitted {
     job: Job,
@@ -68,13 +68,13 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// The job.
+    /// Returns the job.
     #[must_use]
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// The image of WebAssembly that the request or the policy names.
+    /// Returns the WebAssembly image that the request or the policy names.
     #[must_use]
     pub fn image(&self) -> Option<&str> {
         match &self.image {
@@ -83,7 +83,7 @@ impl Admitted {
         }
     }
 
-    /// The container image that the request names.
+    /// Returns the container image that the request names.
     #[must_use]
     pub fn container_image(&self) -> Option<&ImageName> {
         match &self.image {
@@ -92,55 +92,55 @@ impl Admitted {
         }
     }
 
-    /// Where files are copied to: an existing directory, free of links.
+    /// Returns the directory that files are copied to. It exists and its path is free of links.
     #[must_use]
     pub fn out(&self) -> Option<&HostPath> {
         self.out.as_ref()
     }
 
-    /// The limits that must be held, because the request set them.
+    /// Returns the limits that the request set, which the backend must enforce.
     #[must_use]
     pub fn required_limits(&self) -> &[LimitKind] {
         &self.required
     }
 
-    /// What the guest sees where, for messages.
+    /// Returns the mapping between host and guest paths, for messages.
     #[must_use]
     pub fn path_map(&self) -> &PathMap<HostPath, GuestPath> {
         &self.map
     }
 
-    /// How many containers like its own are to be ready for later.
+    /// Returns the number of containers like the job's own to keep ready for later jobs.
     #[must_use]
     pub fn warm(&self) -> Option<u32> {
         self.warm
     }
 
-    /// The files that list packages which the job is to have beside those in it, as they were typed.
+    /// Returns the files that list further packages for the job, as typed.
     #[must_use]
     pub fn requirements(&self) -> &[PathBuf] {
         &self.requirements
     }
 
-    /// Whether the request asks for packages without wheels to be built.
+    /// Returns true if the request asks to build packages that have no wheels.
     #[must_use]
     pub fn asks_to_build(&self) -> bool {
         self.build
     }
 
-    /// The package that ties the job to containers, if one does.
+    /// Returns the package that only a container can have, if the job has one.
     #[must_use]
     pub fn native(&self) -> Option<&str> {
         self.native.as_deref()
     }
 
-    /// The packages that the job has in WebAssembly, by their names as indexes compare them.
+    /// Returns the normalized names of the packages that the job has in WebAssembly.
     #[must_use]
     pub fn pure(&self) -> &[String] {
         &self.pure
     }
 
-    /// The same job, of which is known which packages it has, and whether one of them ties it to containers.
+    /// Sets the job's packages, and the package that restricts the job to containers, if there is one.
     #[must_use]
     pub fn with_packages(mut self, packages: &PackageNeeds) -> Self {
         self.job.packages.clone_from(&packages.names);
@@ -149,19 +149,19 @@ impl Admitted {
         self
     }
 
-    /// The granted directories, free of links; backends settle their overlaps.
+    /// Returns the granted directories, free of links. Backends resolve overlaps between them.
     #[must_use]
     pub fn dirs(&self) -> &[DirGrant] {
         &self.job.grants.dirs
     }
 }
 
-/// Decides whether `request` may be carried out, and finds everything on the machine that it takes.
+/// Decides whether `request` may be executed, and resolves everything that it names on this machine.
 ///
-/// Makes the output directory, if one is wanted, as the last thing; otherwise changes nothing.
+/// Creates the output directory, if one is requested, as the last step, and changes nothing else.
 ///
 /// # Errors
-/// When something that it names is missing, unusable, contradictory or not allowed.
+/// Returns an error if something that the request names is missing, unusable, contradictory or not allowed.
 pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings) -> Result<Admitted, Denied> {
     let Request {
         program,
@@ -221,7 +221,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
     Ok(Admitted { job, image, out, required, map, warm, requirements, build, native: None, pure: Vec::new() })
 }
 
-/// The program as a job's source, with the file to put in for it.
+/// Returns the program as a job's source, its language, and the file to place in the guest for it.
 fn load(
     program: Program,
     language: Option<Language>,
@@ -253,7 +253,7 @@ fn load(
     Ok((source, language, None))
 }
 
-/// What the guest sees where. `/work` and `/tmp` are its own unless they are granted.
+/// Maps granted directories to guest paths. `/work` and `/tmp` are private to the guest unless they are granted.
 pub(crate) fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, Denied> {
     let rejected = |detail: String| {
         let shown = dirs.first().map_or("", |dir| dir.host.as_str());

@@ -1,4 +1,4 @@
-//! The runtimes and images that are installed, as the program that puts codebox together offers them.
+//! Catalog of installed runtimes and images, which the composition root implements.
 
 use std::path::{Path, PathBuf};
 
@@ -11,24 +11,25 @@ mod error;
 
 pub use error::CatalogError;
 
-/// Hears how far a long step has come. Called often, from the thread that does the work: be quick.
+/// Receiver of progress of a long operation. Called often, from the thread that does the work; implementations must be
+/// fast.
 pub trait Progress: Send + Sync {
-    /// A step over `what` begins, `total_bytes` long where that is known.
+    /// Reports that a step over `what` begins, with its size if it is known.
     ///
-    /// Called again when a broken transfer starts over; the count then begins at 0 again.
+    /// Called again when a broken transfer restarts; the count then restarts at 0.
     fn started(&self, what: &str, total_bytes: Option<u64>);
 
-    /// This many more bytes are done.
+    /// Reports that this many more bytes are done.
     fn advanced(&self, bytes: u64);
 
-    /// The step is complete. Not called when it failed.
+    /// Reports that the step is complete. Not called if the step failed.
     fn finished(&self);
 
-    /// Something worth a line: that another process is installing, that an index was skipped.
+    /// Reports an event in one line, such as another process that is installing, or a skipped index.
     fn note(&self, line: &str);
 }
 
-/// Nobody is watching.
+/// Progress receiver that ignores every report.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -39,121 +40,121 @@ impl Progress for Silent {
     fn note(&self, _line: &str) {}
 }
 
-/// Where a runtime's package comes from.
+/// Source of a runtime's package.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PackageSource {
     /// The user's package index.
     #[default]
     Index,
-    /// A file that the user already has.
+    /// A local file.
     File(PathBuf),
 }
 
-/// Whether an entry can be used.
+/// State of a catalog entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryState {
-    /// It can.
+    /// Installed and usable.
     Installed,
-    /// It is not there yet; the first use installs it.
+    /// Not installed; the first use installs it.
     Missing,
-    /// It is there and cannot be used, for this reason.
+    /// Installed but not usable, for this reason.
     Damaged(String),
 }
 
 /// A guest runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeEntry {
-    /// Its name.
+    /// Name of the runtime.
     pub name: String,
-    /// The version of its package.
+    /// Version of its package.
     pub version: String,
-    /// The language that it runs.
+    /// Language that it runs.
     pub language: Language,
-    /// The language's version, where it is known.
+    /// Version of the language, if known.
     pub language_version: Option<String>,
-    /// Whether it can be used.
+    /// State of the installation.
     pub state: EntryState,
-    /// Its folder, if it is there.
+    /// Folder of the runtime, if installed.
     pub path: Option<PathBuf>,
-    /// Bytes on disk, if it is there.
+    /// Size on disk in bytes, if installed.
     pub size: Option<u64>,
 }
 
-/// Who made an image.
+/// Origin of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ImageOrigin {
-    /// It comes with its runtime.
+    /// Part of its runtime.
     BuiltIn,
-    /// The user built it.
+    /// Built by the user.
     User,
 }
 
 /// A memory image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageEntry {
-    /// Its name.
+    /// Name of the image.
     pub name: String,
-    /// The runtime that it is an image of.
+    /// Runtime that the image belongs to.
     pub runtime: String,
-    /// The modules that it has already imported.
+    /// Modules that the image has already imported.
     pub imports: Vec<String>,
-    /// Whether it can be used.
+    /// State of the installation.
     pub state: EntryState,
-    /// Its file, if it is there.
+    /// Image file, if installed.
     pub path: Option<PathBuf>,
-    /// Bytes on disk, if it is there.
+    /// Size on disk in bytes, if installed.
     pub size: Option<u64>,
-    /// Who made it.
+    /// Origin of the image.
     pub origin: ImageOrigin,
 }
 
 impl ImageEntry {
-    /// What the choice of an image goes by.
+    /// Returns the properties by which an image is chosen.
     #[must_use]
     pub fn facts(&self) -> ImageFacts {
         ImageFacts { name: self.name.clone(), imports: self.imports.clone(), size: self.size.unwrap_or(0) }
     }
 }
 
-/// What a removal found.
+/// Result of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// It is gone now.
+    /// The entry was removed.
     Removed,
-    /// There was nothing to remove.
+    /// No such entry was installed.
     NothingThere,
 }
 
 /// Runtimes and images on this machine.
 ///
-/// Every method may block for as long as its work takes; none may be called from an async task. What is
-/// interrupted leaves nothing half-done, and of two processes that install the same thing one waits.
+/// Every method may block for as long as its work takes; call none from an async task. An interrupted method leaves no
+/// partial state. If two processes install the same entry, one waits for the other.
 pub trait Catalog: Send + Sync {
-    /// Every runtime that is known, installed or not. Reads no more than folders' entries.
+    /// Lists every known runtime, installed or not. Reads only directory entries.
     ///
     /// # Errors
-    /// When the state directory cannot be read.
+    /// Returns an error if the state directory cannot be read.
     fn runtimes(&self) -> Result<Vec<RuntimeEntry>, CatalogError>;
 
-    /// Makes sure that a runtime is there; the first use installs it. Costs nothing when it is.
+    /// Installs a runtime unless it is already installed; an installed runtime costs no work.
     ///
     /// # Errors
-    /// When it is unknown, or cannot be installed.
+    /// Returns an error if the runtime is unknown or cannot be installed.
     fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError>;
 
-    /// Makes sure that the runtime of a language is there, as [`ensure`](Self::ensure) does.
+    /// Installs the runtime of a language unless it is already installed, as [`ensure`](Self::ensure) does.
     ///
     /// # Errors
-    /// When the language has none, or it cannot be installed.
+    /// Returns an error if the language has no runtime, or the runtime cannot be installed.
     fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError>;
 
-    /// Adds a component as the runtime of a language of its own, for files with these endings, without the dot.
+    /// Adds a component as the runtime of its own language, for files with these extensions, without the dot.
     ///
-    /// One that was added for the same language is replaced; where the new one cannot be used, it stays.
+    /// Replaces a runtime that was added for the same language, unless the new one cannot be used.
     ///
     /// # Errors
-    /// When the file is no component that keeps to the contract, the language has a runtime of codebox's, or an ending is
-    /// another's.
+    /// Returns an error if the file is not a component that implements the contract, the language has a built-in
+    /// runtime, or an extension belongs to another language.
     fn add(
         &self,
         file: &Path,
@@ -162,10 +163,11 @@ pub trait Catalog: Send + Sync {
         progress: &dyn Progress,
     ) -> Result<RuntimeEntry, CatalogError>;
 
-    /// Installs a runtime anew, whether or not it is there.
+    /// Installs a runtime, and replaces an installed one.
     ///
     /// # Errors
-    /// When it is unknown, or its package is missing, wrong or unusable. What was there before then stays.
+    /// Returns an error if the runtime is unknown, or its package is missing, wrong or unusable. The installed runtime
+    /// is then kept.
     fn install(
         &self,
         runtime: &str,
@@ -173,33 +175,33 @@ pub trait Catalog: Send + Sync {
         progress: &dyn Progress,
     ) -> Result<RuntimeEntry, CatalogError>;
 
-    /// Reads all of a runtime and its images and compares it with what was installed.
+    /// Reads a runtime and its images completely and compares them with the digests recorded at installation.
     ///
     /// # Errors
-    /// When it is unknown or cannot be read; damage is a finding.
+    /// Returns an error if the runtime is unknown or cannot be read. Damage is a finding and not an error.
     fn verify(&self, runtime: &str) -> Result<Vec<Check>, CatalogError>;
 
-    /// Removes a runtime and its images; one that was added is not known any more then.
+    /// Removes a runtime and its images. A removed runtime that the user added is no longer known.
     ///
     /// # Errors
-    /// When it is unknown or cannot be removed.
+    /// Returns an error if the runtime is unknown or cannot be removed.
     fn remove(&self, runtime: &str) -> Result<Removal, CatalogError>;
 
-    /// Every image that is known, built or not; of one language's runtime only where it is given.
+    /// Lists every known image, built or not; with `language` only the images of its runtime.
     ///
     /// # Errors
-    /// When the state directory cannot be read.
+    /// Returns an error if the state directory cannot be read.
     fn images(&self, language: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError>;
 
     /// Builds an image that has these modules imported.
     ///
     /// # Errors
-    /// When the name cannot be used, or a module cannot be imported.
+    /// Returns an error if the name cannot be used or a module cannot be imported.
     fn build_image(&self, name: &str, imports: &[String], progress: &dyn Progress) -> Result<ImageEntry, CatalogError>;
 
     /// Removes an image.
     ///
     /// # Errors
-    /// When it comes with a runtime, or cannot be removed.
+    /// Returns an error if the image is part of a runtime or cannot be removed.
     fn remove_image(&self, name: &str) -> Result<Removal, CatalogError>;
 }

@@ -1,8 +1,9 @@
-//! Where a program runs: in WebAssembly if that can serve, and else in a container.
+//! Choice of the isolation and backend for a program: WebAssembly if it meets the program's needs, and otherwise a
+//! container.
 //!
-//! Everything here is pure. [`Wanted`] is what the program's needs, the caller and the policy come to before any backend was
-//! asked; [`next`] then says, from what was found so far, which backend to ask or to take. So an engine's socket is touched
-//! only when the answer can depend on it.
+//! The decision is pure. [`Wanted`] combines the program's needs, the caller's terms and the policy before any backend
+//! is probed. [`next`] then selects the backend to probe or to use, from the results of the probes so far. An engine's
+//! socket is therefore opened only if the result can depend on it.
 //!
 //! ```text
 //! Wanted::of(demand, needs, terms) ── next ──┬── Probe(backend) ── probe it ──┐
@@ -11,12 +12,12 @@
 //!                                    └────────────────────────────────────────┘
 //! ```
 //!
-//! - WebAssembly comes first where it can serve.
-//! - What the program cannot do without, and WebAssembly does not have, puts containers first. If none can be had it runs in
-//!   WebAssembly all the same, for it may get by, and the choice says what it would have needed.
-//! - A policy that forbids escalation, and an isolation that was named, are never gone beyond.
-//! - A command line and a container image run in containers only.
-//! - The program's own word only asks: for less, or for what it prefers of what is accepted.
+//! - WebAssembly comes first if it meets the program's needs.
+//! - A required need that WebAssembly does not meet puts containers first. If no container is available, the program
+//!   runs in WebAssembly nevertheless, because it may not reach that code, and the choice lists the unmet needs.
+//! - A policy that forbids escalation and an isolation that the user named are always followed.
+//! - A command line and a container image run only in containers.
+//! - A program's own comment is only a request: for fewer isolations, or for a preferred one among the accepted ones.
 
 use codebox_analysis::Analyzer;
 use codebox_core::{Backend, BackendId, Capabilities, Isolation, Job, Unavailable};
@@ -33,19 +34,20 @@ pub use after::{After, after, mark_escalated, unmet};
 pub use lacks::{has, lacks};
 pub use wanted::{Escalation, Terms, Wanted};
 
-/// A backend that may run the program, and what is known of it.
+/// A backend that may run the program, and the result of its probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The backend.
     pub backend: BackendId,
-    /// What it puts between guest and host, which is known before it is asked.
+    /// Isolation that the backend provides, which is known before it is probed.
     pub isolation: Isolation,
-    /// What its probe found; nothing while it has not been asked.
+    /// Result of the probe; `None` until the backend is probed.
     pub found: Option<Result<Capabilities, Unavailable>>,
 }
 
 impl Candidate {
-    /// A backend that has not been asked. One with an isolation's name gives that; any other is an engine of containers.
+    /// Creates a candidate that has not been probed. A backend that is named like an isolation provides that isolation;
+    /// any other is a container engine.
     #[must_use]
     pub fn of(backend: &dyn Backend) -> Self {
         let backend = backend.id();
@@ -54,18 +56,18 @@ impl Candidate {
     }
 }
 
-/// What to do next.
+/// Next step of the choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Ask this backend, and then again.
+    /// Probe this backend, and then decide again.
     Probe(BackendId),
-    /// Run in this one.
+    /// Run the program in this backend.
     Run(Choice),
-    /// None can run the program.
+    /// No backend can run the program.
     Nothing(NoRoute),
 }
 
-/// What follows from what is known of the candidates, the preferred one of each isolation first.
+/// Returns the next step, from the results of the probes so far. The preferred candidate of each isolation comes first.
 #[must_use]
 pub fn next(wanted: &Wanted, candidates: &[Candidate]) -> Next {
     let mut against = Vec::new();
@@ -103,14 +105,14 @@ fn choice(
     Choice { backend: candidate.backend.clone(), isolation, reason, rejected, would_need }
 }
 
-/// Asks backends, the preferred one of each isolation first, until one can be taken.
+/// Probes backends, the preferred one of each isolation first, until one can be used.
 ///
-/// Answers what was found too: candidates that nothing depended on have not been asked.
+/// Also returns all candidates; those that could not change the result have not been probed.
 ///
-/// Those of `refused` have answered before, and turned out not to do.
+/// The backends in `refused` have been probed before and turned out to be unusable.
 ///
 /// # Errors
-/// When none can run the program.
+/// Returns an error if no backend can run the program.
 pub async fn choose(
     wanted: &Wanted,
     backends: &[&dyn Backend],
@@ -135,32 +137,34 @@ pub async fn choose(
     }
 }
 
-/// A program and what it needs, looked at once for both choices, tier and image.
+/// Analysis of a program, which the choices of both the tier and the image use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Looked {
-    /// What it needs.
+    /// Needs of the program.
     pub needs: Needs,
-    /// What it asks for.
+    /// Request in a comment of the program.
     pub ask: Option<Ask>,
-    /// The reason for which its needs are not known, in one line.
+    /// Reason that the needs are unknown, in one line.
     pub unknown: Option<String>,
 }
 
-/// Looks at an admitted program, without running any of it. Waits for the analyzer, which may take a while over a hostile text.
+/// Analyzes an admitted program without running any of it. Blocks until the analyzer has finished, which may take long
+/// for a hostile text.
 ///
 /// # Errors
-/// When a comment of its is meant for codebox and cannot be understood.
+/// Returns an error if a comment for codebox in the program is invalid.
 pub fn look(admitted: &Admitted, analyzer: &Analyzer) -> Result<Looked, BadAsk> {
     let mut looked = look_beside(admitted.job(), &Neighbours::of(admitted), analyzer)?;
-    // Where its packages are had was decided by resolving them, and not by their names.
+    // Resolving the job's packages has already decided which of them WebAssembly has, so their import names do not
+    // count.
     looked.needs.powers.retain(|need| !need.is_met_by_packages(admitted.pure()));
     Ok(looked)
 }
 
-/// The same for a job that is complete as it is.
+/// Analyzes a complete job without running any of it.
 ///
 /// # Errors
-/// As for [`look`].
+/// Returns an error in the same case as [`look`].
 pub fn look_at(job: &Job, analyzer: &Analyzer) -> Result<Looked, BadAsk> {
     look_beside(job, &Neighbours::of_job(job), analyzer)
 }
@@ -172,21 +176,21 @@ fn look_beside(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> Resul
 }
 
 impl Wanted {
-    /// What an admitted program wants, under a policy that allows escalation or not.
+    /// Combines the requirements of an admitted program, under a policy that allows or forbids escalation.
     #[must_use]
     pub fn of_admitted(admitted: &Admitted, looked: &Looked, escalation: Escalation) -> Self {
         let terms = Terms { acceptable: admitted.job().isolations, escalation, ask: looked.ask };
         Self::of(Demand::from(admitted), &looked.needs, &terms)
     }
 
-    /// The same for a job that is complete as it is.
+    /// Combines the requirements of a complete job, under a policy that allows or forbids escalation.
     #[must_use]
     pub fn of_job(job: &Job, looked: &Looked, escalation: Escalation) -> Self {
         let terms = Terms { acceptable: job.isolations, escalation, ask: looked.ask };
         Self::of(Demand::from(job), &looked.needs, &terms)
     }
 
-    /// Whether the program may run in WebAssembly where no container can be had.
+    /// Returns true if the program may run in WebAssembly when no container is available.
     #[must_use]
     pub fn can_do_without_container(&self) -> bool {
         self.accepted().contains(Isolation::Wasm) && self.demand().bound.is_none()

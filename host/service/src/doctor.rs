@@ -1,21 +1,21 @@
-//! What is found when codebox looks itself and the machine over.
+//! Results of checks of codebox and the machine.
 
 use serde::Serialize;
 
-/// How a thing is.
+/// State of a checked component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
-    /// As it should be.
+    /// Working as expected.
     Ok,
-    /// Usable, with less than there could be.
+    /// Usable with restrictions.
     Warn,
     /// Not usable.
     Fail,
 }
 
 impl CheckState {
-    /// The word for it.
+    /// Returns the state's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -26,40 +26,40 @@ impl CheckState {
     }
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// The thing: "wasm backend", "python/python.wasm".
+    /// Checked component, such as "wasm backend" or "python/python.wasm".
     pub name: String,
-    /// How it is.
+    /// State of the component.
     pub state: CheckState,
-    /// What was found, in one line.
+    /// Finding, in one line.
     pub detail: String,
-    /// What to do about it, in one line.
+    /// Remedy, in one line.
     pub fix: Option<String>,
 }
 
 impl Check {
-    /// As it should be.
+    /// Creates the result of a check that found no problem.
     #[must_use]
     pub fn ok(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { name: name.into(), state: CheckState::Ok, detail: detail.into(), fix: None }
     }
 
-    /// Usable, with less than there could be.
+    /// Creates the result of a check of a component that is usable with restrictions.
     #[must_use]
     pub fn warn(name: impl Into<String>, detail: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { state: CheckState::Warn, fix: Some(fix.into()), ..Self::ok(name, detail) }
     }
 
-    /// Not usable.
+    /// Creates the result of a check of a component that is not usable.
     #[must_use]
     pub fn fail(name: impl Into<String>, detail: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { state: CheckState::Fail, ..Self::warn(name, detail, fix) }
     }
 }
 
-/// The state of the worst; nothing looked at is nothing wrong.
+/// Returns the worst state of these checks; [`Ok`](CheckState::Ok) if there are none.
 #[must_use]
 pub fn worst(checks: &[Check]) -> CheckState {
     checks.iter().map(|check| check.state).max().unwrap_or(CheckState::Ok)

@@ -1,4 +1,4 @@
-//! Which memory image a program starts from.
+//! Choice of the memory image that a program starts from.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use thiserror::Error;
 
 use crate::needs::Needs;
 
-/// The image of a language that every other one is built on: the interpreter with common standard library modules.
+/// Returns the image that every other image of the language is built on: the interpreter with common standard library
+/// modules.
 #[must_use]
 pub fn default_image(language: &Language) -> &str {
     match language {
@@ -19,44 +20,44 @@ pub fn default_image(language: &Language) -> &str {
     }
 }
 
-/// What is known of an image before it is opened.
+/// Properties of an image that are known before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageFacts {
-    /// Its name.
+    /// Name of the image.
     pub name: String,
-    /// The modules that it has already imported. What the default image has, every image has.
+    /// Modules that the image has already imported. Every image also has those of the default image.
     pub imports: Vec<String>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// An image and why it was chosen.
+/// An image and the reason for its choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageChoice {
-    /// The image's name.
+    /// Name of the image.
     pub name: String,
-    /// Why this one, in one line.
+    /// Reason for the choice, in one line.
     pub reason: String,
 }
 
-/// The named image is not there.
+/// The requested image does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("no image is named {asked:?}; there is {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
 pub struct NoImage {
-    /// The name asked for.
+    /// Requested name.
     pub asked: String,
-    /// The names that exist.
+    /// Existing names.
     pub known: Vec<String>,
 }
 
 impl NoImage {
-    /// The one word for it.
+    /// Returns the result kind.
     #[must_use]
     pub fn kind(&self) -> ResultKind {
         ResultKind::InvalidRequest
     }
 
-    /// What to do.
+    /// Returns the remedy.
     #[must_use]
     pub fn fix(&self) -> String {
         let asked = &self.asked;
@@ -64,7 +65,8 @@ impl NoImage {
     }
 }
 
-/// Modules that import others as they load, so that a program which names only them starts faster too.
+/// Modules that import others when they load. An image with those modules also speeds up a program that names only the
+/// importing module.
 const DATA_STACK: [(&str, &[&str]); 15] = [
     ("scipy", &["numpy"]),
     ("sklearn", &["numpy", "scipy"]),
@@ -83,10 +85,10 @@ const DATA_STACK: [(&str, &[&str]); 15] = [
     ("contourpy", &["numpy"]),
 ];
 
-/// The image that spares the program most: of those that have the most of what it needs, the smallest.
+/// Returns the image that has most of the modules that the program needs already imported; among equals the smallest.
 ///
-/// Only modules that some image has, and the language's default image has not, count. Where none does, it is the
-/// default image.
+/// Only modules count that another image has and the language's default image has not. If no image has any of them, the
+/// default image is chosen.
 #[must_use]
 pub fn choose_image(language: &Language, needs: &Needs, available: &[ImageFacts]) -> ImageChoice {
     let default_name = default_image(language);
@@ -115,10 +117,10 @@ pub fn choose_image(language: &Language, needs: &Needs, available: &[ImageFacts]
     }
 }
 
-/// The image that the user named, which is taken whatever the program imports.
+/// Returns the image that the user named, regardless of the program's imports.
 ///
 /// # Errors
-/// When there is none of that name.
+/// Returns an error if no image has this name.
 pub fn named_image(asked: &str, available: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
     if available.iter().any(|image| image.name == asked) {
         return Ok(ImageChoice { name: asked.to_owned(), reason: "it was asked for".to_owned() });
@@ -130,7 +132,7 @@ fn modules(image: &ImageFacts) -> impl Iterator<Item = &str> {
     image.imports.iter().map(String::as_str)
 }
 
-/// What the program imports, and what [`DATA_STACK`] says that imports in turn.
+/// Returns the program's imports, and the modules that [`DATA_STACK`] lists for them.
 fn wanted(needs: &Needs) -> BTreeSet<&str> {
     let own = needs.imports.iter().map(String::as_str);
     let drawn_in = needs.modules().flat_map(|module| {

@@ -1,14 +1,15 @@
-//! What became of each accepted job, also where codebox did not live to tell.
+//! Journal of accepted jobs, including jobs whose codebox process was killed.
 //!
-//! A job is noted before it runs, in a file of its own whose lock is held by whoever runs it, and its end is written to a
-//! file beside that. Whoever starts next moves what is over to the history, a line for each job. A file that nobody holds
-//! and that has no end is of a job whose process was killed: it gets the end `interrupted`. Nothing is ever run because of
-//! a note, so no job runs twice.
+//! A job is recorded in its own note file before it runs. The process that runs the job holds a lock on the note, and
+//! writes the job's end to a second file. The next process to open the journal moves ended jobs to the history, one
+//! line per job. A note that is not locked and has no end belongs to a killed process: its job is recorded as
+//! `interrupted`. A note never causes a job to run, so no job runs twice.
 //!
-//! Invariant: a process that runs a job holds nothing open through which another job's note or the history can change.
+//! Invariant: a process that runs a job holds no open descriptor through which another job's note or the history can
+//! change.
 //!
-//! Notes outlive the processes that write them. They are not forced to the disk: after a loss of power the last ones may be
-//! missing, and with them nothing that still runs.
+//! Notes outlive the processes that write them. They are not synced to disk: a power failure can lose the last notes,
+//! but also ends the jobs that they describe.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,41 +27,42 @@ use open::Note;
 use record::End;
 pub use record::{Record, State};
 
-/// The folder of notes.
+/// The journal of jobs, kept in a folder.
 #[derive(Debug, Clone)]
 pub struct Journal {
     folder: PathBuf,
 }
 
-/// A note could not be written or read.
+/// Failure to write or read the journal.
 #[derive(Debug, Error)]
 #[error("cannot {doing} the record of jobs in {}", folder.display())]
 pub struct JournalError {
-    /// What was tried.
+    /// Operation that failed, as a verb.
     pub doing: &'static str,
-    /// Where.
+    /// Folder of the journal.
     pub folder: PathBuf,
-    /// What the system said.
+    /// Error of the operating system.
     #[source]
     pub source: io::Error,
 }
 
-/// A job as it is noted.
+/// A job to record.
 #[derive(Debug, Clone, Copy)]
 pub struct Accepted<'a> {
-    /// What it runs; of a text only that it is one is noted.
+    /// Source of the program; its text is not recorded.
     pub source: &'a Source,
-    /// Its language.
+    /// Language of the program.
     pub language: &'a Language,
-    /// The backend that was chosen for it.
+    /// Backend that was chosen for the job.
     pub backend: &'a BackendId,
 }
 
 impl Journal {
-    /// The notes in `folder`, made if it is missing. Jobs whose process is gone get their end.
+    /// Opens the journal in `folder`, which is created if it is missing, and records the end of jobs whose process is
+    /// gone.
     ///
     /// # Errors
-    /// When the folder cannot be made or looked through.
+    /// Returns an error if the folder cannot be created or listed.
     pub fn open(folder: &Path) -> Result<Self, JournalError> {
         let journal = Self { folder: folder.to_owned() };
         codebox_files::private_dir(folder).map_err(journal.failed("make"))?;
@@ -68,19 +70,19 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Notes a job that is about to run, under a number of its own.
+    /// Records a job that is about to run, under a new id.
     ///
     /// # Errors
-    /// When it cannot be noted; it is not to be run then.
+    /// Returns an error if the job cannot be recorded. The job must not be run then.
     pub fn accept(&self, job: Accepted<'_>) -> Result<Entry, JournalError> {
         let millis = record::millis(SystemTime::now());
         self.note(Record::new(format!("{millis:011x}{:08x}", rand::random::<u32>()), millis, job), "")
     }
 
-    /// Notes that a job is run again by this process, after another has found that it cannot serve it.
+    /// Records that this process runs a job again, after another process found that its backend lacks a feature.
     ///
     /// # Errors
-    /// As for [`accept`](Self::accept), and when `id` is no job's number.
+    /// Returns an error in the same cases as [`accept`](Self::accept), and if `id` is not a job's id.
     pub fn resume(&self, id: &str, job: Accepted<'_>) -> Result<Entry, JournalError> {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(self.failed("add to")(io::Error::other(format!("{id:?} is no job's number"))));
@@ -91,7 +93,8 @@ impl Journal {
     fn note(&self, record: Record, suffix: &str) -> Result<Entry, JournalError> {
         let failed = self.failed("add to");
         let write = || -> io::Result<Entry> {
-            // First, for a job whose note is there was accepted. It is not kept open.
+            // The history is opened before the note is created, because a job whose note exists counts as accepted. It
+            // is closed again.
             History::open(&self.folder)?;
             let note = Note::create(&self.folder, &format!("{}{suffix}", record.id), &record.line())?;
             Ok(Entry { note, record })
@@ -99,10 +102,10 @@ impl Journal {
         write().map_err(failed)
     }
 
-    /// The last jobs, the latest first, those that run among them.
+    /// Returns the last jobs, the latest first, including those that are running.
     ///
     /// # Errors
-    /// When the notes cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn recent(&self, most: usize) -> Result<Vec<Record>, JournalError> {
         let read = || -> io::Result<Vec<Record>> {
             let mut records = history::read(&self.folder)?;
@@ -118,7 +121,7 @@ impl Journal {
     }
 }
 
-/// A job that was noted and has no end yet. Dropped without one it counts as interrupted.
+/// A recorded job without an end. If it is dropped, the job counts as interrupted.
 #[derive(Debug)]
 pub struct Entry {
     note: Note,
@@ -126,20 +129,20 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The job's number.
+    /// Returns the job's id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.record.id
     }
 
-    /// Notes its end. What cannot be noted is told in the log: the job itself is over, and its report stands.
+    /// Records the job's end. A failure to record it is only logged: the job has ended, and its report is valid.
     pub fn end(self, kind: ResultKind, status: u8) {
         if let Err(error) = self.note.end(&End::now(kind, status)) {
             tracing::warn!(%error, "the end of a job cannot be noted");
         }
     }
 
-    /// Notes that another process runs it now, and notes its end.
+    /// Records that another process now runs the job and records its end.
     pub fn pass_on(self) {
         self.note.pass_on();
     }

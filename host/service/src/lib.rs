@@ -1,13 +1,12 @@
-//! The way of a run through codebox, for front ends: command line, library, servers.
+//! Execution of a job, from request to report, for front ends: command line, library and servers.
 //!
-//! [`admit`] turns what was asked for into what may be done, reading every host file it takes, once.
-//! [`look`] has the program parsed, once; [`choose`] takes a backend for what it needs and [`plan_of`] an image. Both choices
-//! are pure and give their reasons. [`prepare`] opens
-//! the guest, and [`Prepared::exec`] runs the program; what lies between the two is the caller's, who may
-//! confine the process there.
+//! [`admit`] turns a request into a job that is allowed to run, and reads every host file that it names once. [`look`]
+//! has the program parsed once; [`choose`] selects a backend by the program's needs and [`plan_of`] an image. Both
+//! selections are pure and return their reasons. [`prepare`] opens the guest, and [`Prepared::exec`] runs the program.
+//! Between the two calls the caller may confine the process.
 //!
-//! This crate knows backends only as [`codebox_core::Backend`] and what is installed only as [`Catalog`]; the
-//! program that puts codebox together supplies both.
+//! This crate knows backends only as [`codebox_core::Backend`] and the installed runtimes only as [`Catalog`]; the
+//! composition root supplies both.
 
 #![forbid(unsafe_code)]
 

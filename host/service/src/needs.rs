@@ -1,7 +1,7 @@
-//! What a program needs, found by having it parsed and never by running it.
+//! Needs of a program, found by parsing it and never by running it.
 //!
-//! The text is parsed by the [`Analyzer`], in a process of its own. Where that fails nothing is known of the program, which
-//! runs as one that needs nothing.
+//! The [`Analyzer`] parses the text in its own process. If that fails, the needs are unknown, and the program runs like
+//! one without needs.
 
 use std::borrow::Cow;
 
@@ -15,11 +15,11 @@ pub use ask::{Ask, BadAsk};
 pub use codebox_analysis::{Need, Needs, Power, SyntaxFault, Weight};
 pub use neighbours::Neighbours;
 
-/// Finds everything that a job's program needs: imports and powers. Where the text cannot be parsed within the job's
-/// limits, nothing is found and the second value says why.
+/// Returns the needs of a job's program: imports and required features. If the text cannot be parsed within the job's
+/// limits, returns no needs and the reason.
 ///
-/// A Python module that is among the `neighbours` is not the library's, whatever its name. A text in another encoding is read
-/// as far as it is ASCII, which module names nearly always are.
+/// A Python module that exists among the `neighbours` is not a library module, whatever its name. Non-UTF-8 text is
+/// decoded lossily, which keeps ASCII module names, and nearly all module names are ASCII.
 #[must_use]
 pub fn needs_of(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> (Needs, Option<String>) {
     let Some(bytes) = job.source.text() else { return Default::default() };
@@ -43,7 +43,8 @@ pub fn needs_of(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> (Nee
     }
 }
 
-/// Returns true if the analyzer may be asked about a job's program, now or while it runs: a script may load TypeScript.
+/// Returns true if the analyzer may be needed for a job's program, before or during the run, because a script may load
+/// TypeScript.
 #[must_use]
 pub fn is_analyzed(job: &Job) -> bool {
     let shows =
@@ -56,15 +57,15 @@ pub fn is_analyzed(job: &Job) -> bool {
     }
 }
 
-/// Returns true if a script can load another: it has a word for that, or a way to make one of a text.
+/// Returns true if a script may load another: it contains a keyword for that, or a means to create one from a string.
 fn can_load(text: &str) -> bool {
     ["import", "equire", "eval", "Function", "constructor"].iter().any(|word| text.contains(word))
 }
 
-/// The name whose ending says how a script is parsed.
+/// Returns the file name whose extension determines how a script is parsed.
 fn file_of<'j>(job: &'j Job, language: &Language) -> &'j str {
     match (language, job.source.file_name()) {
-        // Text without a name, and files that were said to be TypeScript.
+        // Inline text, and files whose language is set to TypeScript.
         (Language::TypeScript, file) if !file.ends_with("ts") => "main.ts",
         (_, file) => file,
     }

@@ -1,7 +1,7 @@
-//! Which backend runs a job.
+//! Selection of the backend for a job.
 //!
-//! The choice is pure: the same demand and the same probes give the same answer, with the reason against every
-//! candidate that was passed over. An isolation that was not accepted is never taken, whatever is missing.
+//! The selection is pure: the same demand and the same probes give the same choice, with the reason against every
+//! rejected candidate. An isolation that is not accepted is never used, even if no other is available.
 
 use std::fmt;
 
@@ -14,38 +14,38 @@ use thiserror::Error;
 use crate::admission::Admitted;
 use crate::needs::Need;
 
-/// A backend and what its probe found.
+/// A backend and the result of its probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probed {
     /// The backend.
     pub backend: BackendId,
-    /// What it can do here, or why it cannot be used.
+    /// Capabilities of the backend on this machine, or the reason that it cannot be used.
     pub found: Result<Capabilities, Unavailable>,
 }
 
-/// Asks a backend what it can do.
+/// Probes the capabilities of a backend.
 pub async fn probe(backend: &dyn Backend) -> Probed {
     Probed { backend: backend.id(), found: backend.probe().await }
 }
 
-/// Whether a job may reach the network.
+/// Network access of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Network {
-    /// It may not.
+    /// No network access.
     #[default]
     None,
-    /// It may connect to the hosts that were granted, and no other.
+    /// Connections to the granted hosts only.
     Hosts,
 }
 
-/// What ties a job to containers, whatever it needs.
+/// Reason that a job runs only in containers, independent of its needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bound {
-    /// It is a command line.
+    /// The job is a command line.
     Command,
-    /// It names a container's image.
+    /// The job names a container image.
     Image(String),
-    /// WebAssembly cannot have a package, or the Python that is asked for.
+    /// The job has a package, or requires a Python version, that WebAssembly does not support.
     Package(String),
 }
 
@@ -59,21 +59,21 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What a job demands of a backend.
+/// Demand of a job on its backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
-    /// Its language.
+    /// Language of the program.
     pub language: Language,
-    /// The limits that must be held.
+    /// Limits that the backend must enforce.
     pub limits: Vec<LimitKind>,
-    /// Whether it may reach the network.
+    /// Network access of the job.
     pub network: Network,
-    /// What ties it to containers.
+    /// Reason that the job runs only in containers.
     pub bound: Option<Bound>,
 }
 
 impl Demand {
-    /// Whether the job is a command line, which has no language.
+    /// Returns true if the job is a command line, which has no language.
     #[must_use]
     pub fn is_command(&self) -> bool {
         self.bound == Some(Bound::Command)
@@ -81,7 +81,7 @@ impl Demand {
 }
 
 impl From<&Job> for Demand {
-    /// What a job demands that is complete as it is. Of its limits those must be held that are not the built-in ones.
+    /// Returns the demand of a complete job. Limits that differ from the built-in defaults must be enforced.
     fn from(job: &Job) -> Self {
         let changed = |kind: &LimitKind| job.limits.is_limited(*kind) && !job.limits.agrees(&Limits::default(), *kind);
         Self {
@@ -109,16 +109,16 @@ impl From<&Admitted> for Demand {
     }
 }
 
-/// A candidate that was passed over.
+/// A candidate that was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
-    /// The backend, or the isolation that no backend offers.
+    /// Name of the backend, or of the isolation that no backend provides.
     pub candidate: String,
-    /// What kind of failure it would be if nothing else were there.
+    /// Result kind of the failure if no other candidate fits.
     pub kind: ResultKind,
-    /// Why.
+    /// Reason for the rejection.
     pub reason: String,
-    /// What to do.
+    /// Remedy.
     pub fix: String,
 }
 
@@ -128,18 +128,18 @@ impl fmt::Display for Rejected {
     }
 }
 
-/// The backend to use.
+/// Selected backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// The backend.
     pub backend: BackendId,
-    /// The isolation that it gives.
+    /// Isolation that the backend provides.
     pub isolation: Isolation,
-    /// Why it was chosen, in one line.
+    /// Reason for the selection, in one line.
     pub reason: String,
-    /// What was passed over.
+    /// Rejected candidates.
     pub rejected: Vec<Rejected>,
-    /// What the program cannot do without and will not have there.
+    /// Required needs of the program that the backend does not meet.
     pub would_need: Vec<Need>,
 }
 
@@ -147,20 +147,21 @@ pub struct Choice {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("no backend can run this with isolation {wanted}: {}", listed(.rejected))]
 pub struct NoRoute {
-    /// The isolations that were accepted.
+    /// Isolations that were accepted.
     pub wanted: IsolationSet,
-    /// Every candidate.
+    /// All candidates, with the reasons.
     pub rejected: Vec<Rejected>,
 }
 
 impl NoRoute {
-    /// The one word for it: what the request got wrong, if anything, and else what the machine lacks.
+    /// Returns the result kind: that of a fault in the request if there is one, and otherwise that of the first missing
+    /// backend.
     #[must_use]
     pub fn kind(&self) -> ResultKind {
         self.telling().map_or(ResultKind::EngineUnavailable, |rejected| rejected.kind)
     }
 
-    /// What to do.
+    /// Returns the remedy.
     #[must_use]
     pub fn fix(&self) -> String {
         self.telling().map_or_else(|| "see codebox doctor".to_owned(), |rejected| rejected.fix.clone())
@@ -182,10 +183,10 @@ fn listed(rejected: &[Rejected]) -> String {
     lines.join("; ")
 }
 
-/// Chooses the lightest accepted isolation whose backend meets the demand.
+/// Selects the lightest accepted isolation whose backend meets the demand.
 ///
 /// # Errors
-/// When there is none; says why not for each.
+/// Returns an error with every rejected candidate if no backend meets the demand.
 pub fn route(demand: &Demand, probed: &[Probed], acceptable: IsolationSet) -> Result<Choice, NoRoute> {
     let mut rejected = Vec::new();
     let mut fitting = Vec::new();
@@ -196,7 +197,7 @@ pub fn route(demand: &Demand, probed: &[Probed], acceptable: IsolationSet) -> Re
         }
     }
     rejected.extend(absent(probed, acceptable));
-    // Stable, so that among equals the first probed wins.
+    // The sort is stable, so the first probed backend wins among equals.
     fitting.sort_by_key(|(isolation, _)| *isolation);
     let Some((isolation, chosen)) = fitting.first() else {
         return Err(NoRoute { wanted: acceptable, rejected });
@@ -218,7 +219,7 @@ fn reason(isolation: Isolation, demand: &Demand, acceptable: IsolationSet) -> St
     format!("{isolation} is the lightest isolation that can run this {language} program")
 }
 
-/// The isolation that a candidate gives, or why it does not do.
+/// Returns the isolation that a candidate provides, or the reason for its rejection.
 pub(crate) fn weigh(
     demand: &Demand,
     backend: &BackendId,
@@ -279,7 +280,7 @@ pub(crate) fn weigh(
 }
 
 impl Rejected {
-    /// A backend whose isolation nobody accepts.
+    /// Rejects a backend whose isolation is not accepted.
     pub(crate) fn not_accepted(backend: &BackendId, isolation: Isolation, acceptable: IsolationSet) -> Self {
         Self {
             candidate: backend.to_string(),
@@ -289,7 +290,7 @@ impl Rejected {
         }
     }
 
-    /// An isolation that no backend of this build gives.
+    /// Rejects an isolation that no backend of this build provides.
     pub(crate) fn absent(isolation: Isolation) -> Self {
         Self {
             candidate: isolation.to_string(),
@@ -300,7 +301,7 @@ impl Rejected {
     }
 }
 
-/// Isolations that are accepted and that no backend of this build gives.
+/// Returns the accepted isolations that no backend of this build provides.
 fn absent(probed: &[Probed], acceptable: IsolationSet) -> impl Iterator<Item = Rejected> {
     let offered: Vec<Isolation> =
         probed.iter().filter_map(|candidate| Some(candidate.found.as_ref().ok()?.isolation)).collect();
@@ -312,7 +313,7 @@ fn absent(probed: &[Probed], acceptable: IsolationSet) -> impl Iterator<Item = R
     acceptable
         .iter()
         .filter(move |isolation| {
-            // A backend that could not be probed says for itself why it is missing.
+            // A backend that failed its probe is already listed with the reason.
             !offered.contains(isolation) && !unknown.contains(&isolation.as_str())
         })
         .map(Rejected::absent)

@@ -1,4 +1,4 @@
-//! From an admitted request to a report.
+//! Execution of an admitted request.
 
 use codebox_core::{
     Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, Layer, Missing, Outcome, ResultKind, RunReport,
@@ -12,35 +12,35 @@ use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, named_
 use crate::needs::{BadAsk, Needs, Neighbours};
 use crate::router::{Choice, Demand, NoRoute, Probed, route};
 
-/// What an admitted request runs on.
+/// Backend and image for an admitted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The backend.
+    /// Selected backend.
     pub choice: Choice,
-    /// The image to start from.
+    /// Image to start from.
     pub image: ImageChoice,
-    /// What the program's text wants and will not find there; told if it fails.
+    /// Features that the program's text uses and the guest lacks; reported if the program fails.
     pub absent: Vec<Missing>,
-    /// Modules that a program in a container imports from packages or its language's library, without their submodules.
+    /// Modules that a program in a container imports from packages or the library, without their submodules.
     pub imports: Vec<String>,
 }
 
-/// Why an admitted request can run on nothing.
+/// Reason that no plan exists for an admitted request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// No backend does.
+    /// No backend fits.
     #[error(transparent)]
     NoRoute(#[from] NoRoute),
-    /// The named image is not there.
+    /// The named image does not exist.
     #[error(transparent)]
     NoImage(#[from] NoImage),
-    /// The program asks for something that cannot be understood.
+    /// A comment for codebox in the program is not valid.
     #[error(transparent)]
     BadAsk(#[from] BadAsk),
 }
 
 impl PlanError {
-    /// The one word for it, which also decides the exit status.
+    /// Returns the result kind, which determines the exit status.
     #[must_use]
     pub fn kind(&self) -> ResultKind {
         match self {
@@ -50,7 +50,7 @@ impl PlanError {
         }
     }
 
-    /// What to do, in one line.
+    /// Returns the remedy, in one line.
     #[must_use]
     pub fn fix(&self) -> String {
         match self {
@@ -61,25 +61,25 @@ impl PlanError {
     }
 }
 
-/// Chooses backend and image, of `images` which are the language's, among backends that were asked already.
+/// Selects a backend, among those that are probed already, and an image, among `images` of the language.
 ///
-/// Goes by what was demanded alone; [`choose`](crate::choose) and [`plan_of`] go by what the program needs as well.
+/// Uses only the demand of the request; [`choose`](crate::choose) and [`plan_of`] also use the program's needs.
 ///
 /// # Errors
-/// When no backend fits, or the named image is not among `images`.
+/// Returns an error if no backend fits, or if the named image is not among `images`.
 pub fn plan(admitted: &Admitted, needs: &Needs, probed: &[Probed], images: &[ImageFacts]) -> Result<Plan, PlanError> {
     let choice = route(&Demand::from(admitted), probed, admitted.job().isolations)?;
     Ok(Plan { choice, image: image_for(admitted, needs, images)?, absent: Vec::new(), imports: Vec::new() })
 }
 
-/// The plan that a choice of backend comes to, with the image that the program's needs suggest.
+/// Creates the plan for a choice of backend, with the image that fits the program's needs best.
 ///
 /// # Errors
-/// When the named image is not among `images`.
+/// Returns an error if the named image is not among `images`.
 pub fn plan_of(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[ImageFacts]) -> Result<Plan, PlanError> {
     let absent = absent(admitted, &looked.needs, choice.isolation);
     let imports = match choice.isolation {
-        // Its images and the runtime's library are all that it imports from.
+        // A WebAssembly program imports only from its image and the runtime's library.
         Isolation::Wasm => Vec::new(),
         Isolation::Container | Isolation::Vm => {
             let neighbours = Neighbours::of(admitted);
@@ -89,10 +89,10 @@ pub fn plan_of(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[I
     Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)?, absent, imports })
 }
 
-/// The WebAssembly image for a program: the one that was named, or the one that has most of what it imports.
+/// Returns the WebAssembly image for a program: the named one, or the one that has most of the program's imports.
 ///
 /// # Errors
-/// When the named image is not among `images`.
+/// Returns an error if the named image is not among `images`.
 pub fn image_for(admitted: &Admitted, needs: &Needs, images: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
     match admitted.image() {
         Some(asked) => named_image(asked, images),
@@ -100,9 +100,9 @@ pub fn image_for(admitted: &Admitted, needs: &Needs, images: &[ImageFacts]) -> R
     }
 }
 
-/// A guest that is open and has run nothing of the program yet.
+/// An open guest that has not run any of the program yet.
 ///
-/// The time to confine the process: everything that the run takes from the host is held.
+/// The process can be confined at this point: all host resources of the run are open.
 pub struct Prepared<'a> {
     admitted: &'a Admitted,
     plan: &'a Plan,
@@ -110,10 +110,10 @@ pub struct Prepared<'a> {
     instance: Box<dyn Instance>,
 }
 
-/// Opens a guest with exactly what was admitted, and the layers that the job's packages come to.
+/// Opens a guest with exactly the admitted grants, and with the layers of the job's packages.
 ///
 /// # Errors
-/// When the backend cannot.
+/// Returns an error if the backend fails.
 pub async fn prepare<'a>(
     admitted: &'a Admitted,
     plan: &'a Plan,
@@ -138,21 +138,21 @@ pub async fn prepare<'a>(
 }
 
 impl Prepared<'_> {
-    /// What the guest was opened with.
+    /// Returns the specification that the guest was opened with.
     #[must_use]
     pub fn spec(&self) -> &InstanceSpec {
         &self.spec
     }
 
-    /// Runs the program and ends the guest.
+    /// Runs the program and closes the guest.
     ///
     /// # Errors
-    /// When it cannot be said what the guest did. The guest is ended all the same.
+    /// Returns an error if the outcome of the program is unknown. The guest is closed in any case.
     pub async fn exec(mut self, io: &mut ExecIo) -> Result<RunReport, BackendError> {
         let result = self.instance.exec(self.admitted.job(), io).await;
         let closed = self.instance.close().await;
         let mut report = result?;
-        // The run itself is known; what was left behind does not change its report.
+        // The outcome of the run is known; a failure to close the guest does not change the report.
         if let Err(error) = closed {
             tracing::warn!(%error, "the guest could not be closed");
         }
@@ -169,19 +169,19 @@ impl Prepared<'_> {
         Ok(report)
     }
 
-    /// Ends the guest without running anything.
+    /// Closes the guest without running the program.
     ///
     /// # Errors
-    /// When the backend fails to.
+    /// Returns an error if the backend fails to close the guest.
     pub async fn close(self) -> Result<(), BackendError> {
         self.instance.close().await
     }
 }
 
-/// Opens a guest, runs the program in it and ends it.
+/// Opens a guest, runs the program in it and closes the guest.
 ///
 /// # Errors
-/// When it cannot be said what the guest did.
+/// Returns an error if the outcome of the program is unknown.
 pub async fn run(
     admitted: &Admitted,
     plan: &Plan,
@@ -191,7 +191,7 @@ pub async fn run(
     prepare(admitted, plan, backend, Vec::new()).await?.exec(io).await
 }
 
-/// What to do about a backend's error, in one line, where there is something.
+/// Returns the remedy for a backend's error, in one line, if there is one.
 #[must_use]
 pub fn backend_fix(error: &BackendError) -> Option<String> {
     Some(match error {

@@ -1,7 +1,7 @@
-//! Keeps tests that start processes apart from tests of file locks.
+//! Separation of tests that start processes from tests of file locks.
 //!
-//! A child process shares the descriptors of its parent, and with them the locks, until its program starts. A lock that a test
-//! has just given up can then still be held.
+//! Until it executes its program, a child process shares its parent's descriptors and their locks. A lock that a test
+//! has just released can therefore still be held.
 
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 static CHILDREN: RwLock<()> = RwLock::new(());
 
-/// An analyzer, and the only test at a time that may start processes.
+/// An analyzer whose owner is the only test that may start processes.
 pub(crate) struct Parser {
     pub analyzer: Analyzer,
     _folder: TempDir,
@@ -26,7 +26,7 @@ impl Parser {
     }
 }
 
-/// A directory for file locks, during whose life no test starts a process.
+/// A directory for file locks; while it exists, no test starts a process.
 pub(crate) struct Home {
     folder: TempDir,
     _no_children: RwLockReadGuard<'static, ()>,

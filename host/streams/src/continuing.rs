@@ -1,4 +1,4 @@
-//! Output of a run that is made once more: what was passed on already is not passed on again.
+//! Output of a repeated run, without the part that an earlier run has already printed.
 
 use std::io;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use codebox_core::OutputSink;
 
-/// A sink that leaves out what was printed before, as long as it is the same.
+/// A sink that drops output for as long as it equals the output of an earlier run.
 ///
-/// What differs is passed on from the start of its line, on a line of its own: half of one run's line and half of another's
-/// would be a line that neither of them printed.
+/// Output that differs is passed on from the start of its line, and on a line of its own: a line that is half of one
+/// run and half of the other would be a line that neither run printed.
 pub struct Continuing {
     inner: Box<dyn OutputSink>,
     before: Vec<u8>,
@@ -17,12 +17,12 @@ pub struct Continuing {
     differs: Differs,
 }
 
-/// Whether a second run printed something else than the first.
+/// Flag for a second run whose output differs from that of the first.
 #[derive(Debug, Clone, Default)]
 pub struct Differs(Arc<AtomicBool>);
 
 impl Differs {
-    /// Whether it has by now.
+    /// Returns true if a difference has been found so far.
     #[must_use]
     pub fn seen(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -30,19 +30,19 @@ impl Differs {
 }
 
 impl Continuing {
-    /// Passes on what comes after `before`.
+    /// Creates a sink that passes on the output that follows `before`.
     #[must_use]
     pub fn new(inner: Box<dyn OutputSink>, before: Vec<u8>) -> Self {
         Self { inner, before, at: 0, differs: Differs::default() }
     }
 
-    /// Tells, also later, whether what is written differs from what was.
+    /// Returns the flag that is set as soon as the output differs from `before`.
     #[must_use]
     pub fn differs(&self) -> Differs {
         self.differs.clone()
     }
 
-    /// The line that goes another way, as far as it was the same; from here on all is new.
+    /// Records that the output differs, and returns the start of the current line, up to the first different byte.
     fn turn(&mut self) -> Vec<u8> {
         self.differs.0.store(true, Ordering::Release);
         let line = self.before[..self.at].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::lingering::tests::Kept;
 
-    /// What is passed on of these pieces after that was printed, and whether they differ from it.
+    /// Returns the output that is passed on for these pieces after `before`, and true if they differ from `before`.
     fn after(before: &str, pieces: &[&str]) -> (String, bool) {
         let kept = Kept::default();
         let mut sink = Continuing::new(Box::new(kept.clone()), before.into());

@@ -1,5 +1,5 @@
-//! Passes a guest's output on as it comes, from a thread of its own: a reader that stalls keeps the guest waiting, and
-//! never its deadline.
+//! Delivery of a guest's output from a thread of its own: a stalled reader blocks the guest but does not delay its
+//! deadline.
 
 use std::io;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::output::WriteFailed;
 
-/// Most bytes in one piece.
+/// Maximum number of bytes in one queued piece.
 const PIECE: usize = 64 << 10;
-/// Most pieces that wait for the reader.
+/// Maximum number of queued pieces.
 const WAITING: usize = 16;
 
-/// How long a stalled reader is waited for after a job was stopped.
+/// Time limit for a stalled reader to take the remaining output of a stopped job.
 pub const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The two output streams, in the order of their descriptors.
 pub type Sinks = [Option<Box<dyn OutputSink>>; 2];
 
-/// Which of the streams' receivers take no more.
+/// Flags of the streams whose sinks have failed.
 type Closed = Arc<[AtomicBool; 2]>;
 
-/// Output on its way to whoever watches; both streams in the order in which they were written.
+/// Output on its way to its sinks; both streams keep the order in which they were written.
 pub struct Delivery {
-    /// Until the first byte is on its way: most jobs have nobody watching, or nothing to say.
+    /// The sinks until the first byte is sent. The thread starts only then: most jobs have no sink or print nothing.
     sinks: Option<Sinks>,
     running: Option<Running>,
     watched: [bool; 2],
@@ -35,19 +35,19 @@ pub struct Delivery {
 }
 
 struct Running {
-    /// Nothing once all has been said.
+    /// Sender to the thread; `None` once all output has been sent.
     queue: Option<mpsc::Sender<(usize, Vec<u8>)>>,
     ended: oneshot::Receiver<()>,
 }
 
 impl Delivery {
-    /// Output to these sinks, each of which may be nobody's.
+    /// Creates a delivery to these sinks. A stream without a sink is discarded.
     pub fn new(sinks: Sinks) -> Self {
         let watched = [sinks[0].is_some(), sinks[1].is_some()];
         Self { sinks: Some(sinks), running: None, watched, closed: Arc::default() }
     }
 
-    /// Sends bytes of stream 0 or 1, waiting for room; does nothing when nobody watches it.
+    /// Sends bytes of stream 0 or 1, and waits while the queue is full. Does nothing if the stream has no sink.
     pub async fn send(&mut self, stream: usize, bytes: &[u8]) -> Result<(), WriteFailed> {
         if !self.watched[stream] || bytes.is_empty() {
             return Ok(());
@@ -65,14 +65,15 @@ impl Delivery {
         Ok(())
     }
 
-    /// Waits until everything sent has been taken and the sinks are dropped.
+    /// Waits until the sinks have taken everything and are dropped.
     ///
-    /// The wait can be given up and taken up again.
+    /// The wait can be cancelled and resumed.
     pub async fn finish(&mut self) {
         self.sinks = None;
         if let Some(running) = &mut self.running {
             running.queue = None;
-            // The thread ends with a word, or by a panic of a sink's, which ends the wait as well.
+            // The thread sends a message at its end. If a sink panics, the sender is dropped, which ends the wait as
+            // well.
             let _ = (&mut running.ended).await;
             self.running = None;
         }
@@ -92,7 +93,7 @@ fn start(mut sinks: Sinks, closed: Closed) -> io::Result<Running> {
             }
         }
         drop(sinks);
-        // Nobody may be waiting any more.
+        // The receiver may be gone already.
         let _ = end.send(());
     };
     std::thread::Builder::new().name("codebox-output".into()).stack_size(128 << 10).spawn(deliver)?;

@@ -1,6 +1,6 @@
-//! The standard streams of a job, the same for every backend: input that is read as it is asked for ([`Stdin`]), output
-//! that is kept within a cap ([`Output`]) and passed on as it comes ([`Delivery`]); and both for a run that may be given up
-//! for another ([`Revocable`]).
+//! Standard streams of a job, the same for every backend: input that is read on demand ([`Stdin`]), output that is
+//! capped ([`Output`]) and delivered as it is written ([`Delivery`]), and streams of a run that another run can replace
+//! ([`Revocable`]).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,4 +1,4 @@
-//! Last words, held back for a moment: those of a run that is given up for another are not said.
+//! Output that is held back briefly, so that it can be discarded when another run replaces its run.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use codebox_core::OutputSink;
 
-/// How long output is held back: what a dying program says of its end comes within that.
+/// Time for which output is held back; a failing program prints its error messages within that time before its end.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// How long somebody who does not read is waited for before a decision about what is held back.
+/// Time limit for acquiring the state's lock, which a stalled reader can block.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A sink that passes on what it was given a moment ago.
+/// A sink that passes output on after a short delay.
 #[derive(Clone)]
 pub struct Lingering(Arc<Shared>);
 
@@ -25,7 +25,7 @@ struct Shared {
 struct State {
     inner: Option<Box<dyn OutputSink>>,
     held: Vec<u8>,
-    /// When the first and the last of what is held came.
+    /// Times at which the first and the last of the held bytes were written.
     since: Option<(Instant, Instant)>,
     passing: bool,
     frozen: bool,
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl Lingering {
-    /// Holds back what is meant for `inner`.
+    /// Creates a sink that delays the output to `inner`.
     #[must_use]
     pub fn new(inner: Box<dyn OutputSink>) -> Self {
         let state =
@@ -41,15 +41,14 @@ impl Lingering {
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
     }
 
-    /// Passes nothing on from now on, until it is decided what becomes of it.
+    /// Stops passing output on until [`discard`](Self::discard) or [`finish`](Self::finish) is called.
     pub fn freeze(&self) {
         if let Some(mut state) = self.0.lock_in_time() {
             state.frozen = true;
         }
     }
 
-    /// Drops what is held back, and whatever comes; answers where it would have gone, unless somebody who does not read it
-    /// is stuck there.
+    /// Drops the held and all later output, and returns the inner sink; `None` if a stalled reader blocks it.
     pub fn discard(&self) -> Option<Box<dyn OutputSink>> {
         let inner = self.0.lock_in_time().and_then(|mut state| {
             state.held.clear();
@@ -60,9 +59,10 @@ impl Lingering {
         inner
     }
 
-    /// Passes on what is held back, and calls `done`; the sink is gone then.
+    /// Passes the held output on, drops the inner sink, and then calls `done`.
     ///
-    /// It takes as long as somebody takes to read it, on a thread of its own.
+    /// Runs on a thread of its own, for as long as the reader takes. If the sink was never written to, it runs on the
+    /// calling thread.
     pub fn finish(&self, done: impl FnOnce() + Send + 'static) {
         let shared = Arc::clone(&self.0);
         let nothing_was_said = match shared.state.try_lock() {
@@ -77,7 +77,7 @@ impl Lingering {
             shared.finish();
             done();
         };
-        // Where there is no thread, the words are lost, and nobody waits for them: `done` is dropped.
+        // If no thread can be started, the held output is lost and `done` is dropped, which ends the caller's wait.
         let _ = thread::Builder::new().name("codebox-linger".into()).spawn(finish);
     }
 }
@@ -95,7 +95,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The state, if nobody who does not read keeps it for longer than a moment.
+    /// Locks the state; returns `None` if a stalled reader keeps it locked for longer than [`PATIENCE`].
     fn lock_in_time(&self) -> Option<MutexGuard<'_, State>> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -112,7 +112,7 @@ impl Shared {
         let mut state = self.lock();
         while !state.over {
             state = self.changed.wait_timeout(state, MOMENT / 2).unwrap_or_else(PoisonError::into_inner).0;
-            // Words that go on coming are not the last ones.
+            // Output is passed on after a pause, or after a longer time if there is no pause.
             let is_due = |(first, last): (Instant, Instant)| last.elapsed() >= MOMENT || first.elapsed() >= 5 * MOMENT;
             if !state.frozen && state.since.is_some_and(is_due) {
                 let _ = state.pass();
@@ -158,7 +158,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Keeps what it is given.
+    /// A sink that records its input.
     #[derive(Clone, Default)]
     pub(crate) struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -175,7 +175,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Waits until all was said.
+    /// Waits until the held output has been passed on.
     fn finish(sink: &Lingering) {
         let (say, said) = mpsc::channel();
         sink.finish(move || say.send(()).expect("somebody waits"));

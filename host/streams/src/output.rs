@@ -1,13 +1,13 @@
-//! A guest's standard output or error: kept within a cap, and shared out to whoever watches.
+//! A guest's standard output or error, capped, with the part that is passed on to a reader.
 
 use std::time::{Duration, Instant};
 
 use codebox_core::{ByteSize, CappedSink, Captured, Kept, Limit};
 
-/// How long a guest may go on writing into the void before it is stopped.
+/// Time for which a guest may go on writing above its cap before it is stopped.
 ///
-/// A program that prints a little too much still ends by itself, and its last words are kept; one that floods does
-/// not keep a processor busy for the rest of its time.
+/// A program that prints slightly too much can still end by itself, and the end of its output is kept. A program that
+/// floods its output does not keep a processor busy until its time limit.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// One output stream.
@@ -17,22 +17,22 @@ pub struct Output {
     overflowed: Option<Instant>,
 }
 
-/// The stream's reader is gone, or the guest has had its say.
+/// Reason to stop a guest that writes output.
 #[derive(Debug)]
 pub enum WriteFailed {
-    /// The receiver of live output does not take any more: a broken pipe.
+    /// The receiver of live output is closed, as for a broken pipe.
     Closed,
-    /// The guest kept on writing after its cap was reached.
+    /// The guest wrote on for too long after its cap was reached.
     Flood,
 }
 
 impl Output {
-    /// A stream that keeps at most `cap` bytes and passes at most as many on.
+    /// Creates a stream that keeps at most `cap` bytes and passes at most as many on.
     pub fn new(cap: Limit<ByteSize>) -> Self {
         Self { kept: CappedSink::new(cap), room: cap.at().map(ByteSize::get), overflowed: None }
     }
 
-    /// Takes what the guest wrote; tells how many of its first bytes are to be passed on.
+    /// Takes bytes that the guest wrote, and returns the number of leading bytes to pass on.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, WriteFailed> {
         let kept = self.kept.push(bytes);
         let fits = self.room.map_or(bytes.len(), |room| bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
@@ -45,7 +45,7 @@ impl Output {
         Ok(fits)
     }
 
-    /// What was kept.
+    /// Returns the captured output.
     pub fn finish(self) -> Captured {
         self.kept.finish()
     }

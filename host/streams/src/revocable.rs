@@ -1,4 +1,4 @@
-//! The streams of a run that may be given up for another.
+//! Streams of a run that another run can replace.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use crate::continuing::{Continuing, Differs};
 use crate::lingering::Lingering;
 use crate::rewind::Rewind;
 
-/// What is kept of a run that may be given up: what it read is remembered, and its last words on standard error wait.
+/// Record of a replaceable run: the input that it has read, and its standard error, which is held back.
 pub struct Revocable {
     stdin: Option<Rewind>,
     stdout: Option<Lent>,
@@ -17,14 +17,15 @@ pub struct Revocable {
     cancel: CancelToken,
 }
 
-/// Too much was read to give it to another run.
+/// Reason that a run cannot be replaced: it has read more input than is remembered.
 pub const READ_TOO_MUCH: &str = "it has read more of its input than is remembered";
 
-/// Somebody who does not read keeps a run's last words from being taken back.
+/// Reason that a run cannot be replaced: its held standard error cannot be discarded because a stalled reader blocks
+/// it.
 pub const NOT_READ: &str = "nobody reads what it has printed";
 
 impl Revocable {
-    /// Makes these the streams of such a run.
+    /// Replaces the streams in `io` by those of a replaceable run, and returns the record of the run.
     #[must_use]
     pub fn of(io: &mut ExecIo) -> Self {
         let ExecIo { stdin, stdout, stderr, cancel } = io;
@@ -46,26 +47,26 @@ impl Revocable {
         Self { stdin: read, stdout: lent, stderr: held, cancel: cancel.clone() }
     }
 
-    /// What was read of standard input; nothing if it was too much to remember.
+    /// Returns the standard input that was read so far; `None` if it was too much to remember.
     #[must_use]
     pub fn read(&self) -> Option<Vec<u8>> {
         self.stdin.as_ref().map_or_else(|| Some(Vec::new()), Rewind::read)
     }
 
-    /// The run may be given up: its last words wait.
+    /// Holds standard error back until the run is either replaced or finished.
     pub fn freeze(&self) {
         self.stderr.iter().for_each(Lingering::freeze);
     }
 
-    /// The run is given up for one in another process: its last words are not said.
+    /// Discards the held standard error, because a run in another process replaces this one.
     pub fn discard(&self) {
         self.stderr.iter().for_each(|held| drop(held.discard()));
     }
 
-    /// The run is given up for one in this process: the streams of that, which goes on after `printed`.
+    /// Returns the streams of a run in this process that replaces this one and continues after `printed`.
     ///
     /// # Errors
-    /// Why it cannot be given up.
+    /// Returns the reason if the run cannot be replaced.
     pub fn again(&self, printed: Vec<u8>) -> Result<ExecIo, &'static str> {
         let stdin = match &self.stdin {
             Some(rewind) => Some(rewind.again().ok_or(READ_TOO_MUCH)?),
@@ -79,9 +80,9 @@ impl Revocable {
         Ok(ExecIo { stdin, stdout, stderr, cancel: self.cancel.clone() })
     }
 
-    /// The run stands: its last words are said, and then `done` is called.
+    /// Passes on the held standard error of a run that is not replaced, and then calls `done`.
     ///
-    /// That takes as long as somebody takes to read them; where they cannot be said, `done` is dropped.
+    /// This takes as long as the reader takes. If the output cannot be passed on, `done` is dropped.
     pub fn finish(self, done: impl FnOnce() + Send + 'static) {
         match self.stderr {
             Some(held) => held.finish(done),
@@ -90,8 +91,8 @@ impl Revocable {
     }
 }
 
-/// Makes these the streams of a run that goes on where another was given up, after what that printed and read; answers
-/// what tells whether it prints something else.
+/// Turns `io` into the streams of a run that replaces another, which had printed `stdout` and read `stdin`. Returns the
+/// flag that is set if the second run prints something else.
 pub fn go_on(io: &mut ExecIo, stdout: Vec<u8>, stdin: Vec<u8>) -> Differs {
     let mut differs = Differs::default();
     if let Some(inner) = io.stdout.take() {
@@ -105,7 +106,7 @@ pub fn go_on(io: &mut ExecIo, stdout: Vec<u8>, stdin: Vec<u8>) -> Differs {
     differs
 }
 
-/// A sink that more than one run has in turn.
+/// A sink that several runs use in succession.
 #[derive(Clone)]
 struct Lent(Arc<Mutex<Box<dyn OutputSink>>>);
 

@@ -3,30 +3,30 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most bytes of input that are remembered.
+/// Maximum number of input bytes that are remembered.
 const REMEMBERED: usize = 1 << 20;
 
-/// What is kept of an input, to give it to a second reader.
+/// Recording of an input, for a second reader.
 pub struct Rewind(Arc<Shared>);
 
 struct Shared {
     inner: Mutex<Box<dyn Read + Send>>,
-    /// Never held while `inner` reads.
+    /// Input that was read so far. Never locked while `inner` reads.
     read: Mutex<Memory>,
 }
 
-/// What was read so far.
+/// Input that was read so far.
 enum Memory {
-    /// All of it, up to a bound.
+    /// All input so far, up to [`REMEMBERED`] bytes.
     Upto(Vec<u8>),
-    /// All of it, as somebody reads it again.
+    /// All input so far, without a bound, because a second reader exists.
     All(Vec<u8>),
-    /// It was too much.
+    /// More than [`REMEMBERED`] bytes were read, and none are kept.
     Lost,
 }
 
 impl Rewind {
-    /// The input itself, and what remembers what is read of it.
+    /// Returns the reader for `inner`, and the recording of its input.
     #[must_use]
     pub fn new(inner: Box<dyn Read + Send>) -> (Box<dyn Read + Send>, Self) {
         let read = Mutex::new(Memory::Upto(Vec::new()));
@@ -34,7 +34,7 @@ impl Rewind {
         (Box::new(Reading { shared: Arc::clone(&shared), at: 0 }), Self(shared))
     }
 
-    /// What was read so far; nothing if it was too much to remember.
+    /// Returns the input that was read so far; `None` if it was too much to remember.
     #[must_use]
     pub fn read(&self) -> Option<Vec<u8>> {
         match &*self.0.memory() {
@@ -43,9 +43,9 @@ impl Rewind {
         }
     }
 
-    /// The input from its beginning; nothing if too much was read to remember it.
+    /// Returns a reader from the beginning of the input; `None` if too much was read to remember it.
     ///
-    /// A read that the first reader is still in is waited for, and its bytes are given as well.
+    /// If the first reader is inside a read, the new reader waits for that read and returns its bytes as well.
     #[must_use]
     pub fn again(&self) -> Option<Box<dyn Read + Send>> {
         let mut memory = self.0.memory();
@@ -63,14 +63,14 @@ impl Shared {
     }
 }
 
-/// One of the readers.
+/// One of the readers of a recorded input.
 struct Reading {
     shared: Arc<Shared>,
     at: usize,
 }
 
 impl Reading {
-    /// What is remembered beyond what this one has read.
+    /// Copies remembered bytes that follow this reader's position into `into`, and returns their number.
     fn remembered(&mut self, into: &mut [u8]) -> usize {
         let memory = self.shared.memory();
         let (Memory::Upto(read) | Memory::All(read)) = &*memory else { return 0 };
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((rewind.read(), rewind.again().is_none()), (None, true));
     }
 
-    /// Gives a piece when it is told to.
+    /// A reader that returns each piece when the test sends it.
     struct Told(mpsc::Receiver<&'static [u8]>);
 
     impl Read for Told {

@@ -1,14 +1,14 @@
-//! A guest's standard input: bytes known beforehand, or a stream read when the guest asks.
+//! Standard input of a guest: bytes known beforehand, or a stream that is read on demand.
 
 use std::io::{self, Read};
 
 use codebox_core::ExecIo;
 use tokio::sync::mpsc;
 
-/// Bytes asked of a streamed input at once.
+/// Maximum number of bytes of one read from a streamed input.
 const CHUNK: usize = 64 << 10;
 
-/// One input stream; reading past its end gives nothing.
+/// One input stream; a read past its end returns no bytes.
 pub struct Stdin {
     source: Source,
     ready: Vec<u8>,
@@ -22,7 +22,7 @@ enum Source {
 }
 
 impl Stdin {
-    /// A job's input; a streamed one is taken from `io`.
+    /// Creates a job's input; a streamed input is taken from `io`.
     pub fn of(stdin: &codebox_core::Stdin, io: &mut ExecIo) -> Self {
         match stdin {
             codebox_core::Stdin::Empty => Self::bytes(Vec::new()),
@@ -31,20 +31,20 @@ impl Stdin {
         }
     }
 
-    /// An input that holds these bytes.
+    /// Creates an input that holds these bytes.
     pub fn bytes(bytes: Vec<u8>) -> Self {
         Self { source: Source::Ended, ready: bytes, at: 0 }
     }
 
-    /// An input that is read from `reader` as the guest asks for it, and not before.
+    /// Creates an input that reads from `reader` only when the guest reads.
     pub fn stream(reader: Box<dyn Read + Send>) -> Self {
         Self { source: Source::Waiting(reader), ready: Vec::new(), at: 0 }
     }
 
-    /// Waits for at least one byte and copies as many as are there and fit; nothing at the end.
+    /// Waits for at least one byte and copies the available bytes that fit; returns 0 at the end of the input.
     ///
-    /// The wait can be abandoned: the reading thread then stays in its read, holding no lock, until the reader
-    /// gives it something or the process ends.
+    /// The wait can be cancelled: the reading thread then stays in its read, without holding a lock, until the reader
+    /// returns or the process ends.
     pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if into.is_empty() {
             return Ok(0);
@@ -80,7 +80,8 @@ impl Stdin {
     }
 }
 
-/// A thread for one reader: a read of a pipe or terminal cannot be interrupted, so it must not be an executor's.
+/// Starts a thread for one reader. A read of a pipe or terminal cannot be interrupted, so it must not block an executor
+/// thread.
 fn spawn(mut reader: Box<dyn Read + Send>) -> io::Result<Source> {
     let (ask, asked) = std::sync::mpsc::channel();
     let (give, chunks) = mpsc::channel(1);

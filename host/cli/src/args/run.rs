@@ -13,7 +13,7 @@ use codebox_service::{EnvRequest, Preference};
 use super::values::{engine, preference, small_count};
 use crate::failure::Failure;
 
-/// The ways to give a program to `run`, and to commands that take what it takes.
+/// Usage of `run`, and of other commands that take the same program and options.
 macro_rules! usage {
     ($command:literal) => {
         concat!(
@@ -34,96 +34,97 @@ macro_rules! usage {
 }
 pub(super) use usage;
 
-/// What `codebox run` was asked for.
+/// Arguments of `codebox run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The program and its arguments: a file, or `-` to read the program from standard input
     ///
-    /// Everything after FILE goes to the program, options too. What stands after `--` with no program before it is a
-    /// command line, which runs in a container: `codebox run --image debian:stable -- ls -l`.
-    // One list instead of a file and a list: only so does clap leave every word after the first alone.
+    /// All words after FILE are passed to the program, including options. Words after `--` without a program before it
+    /// are a command line, which runs in a container: `codebox run --image debian:stable -- ls -l`.
+    // One list instead of a file and a list, because only then does clap pass on every word after the first unparsed.
     #[arg(value_name = "FILE", trailing_var_arg = true)]
     pub words: Vec<OsString>,
 
-    /// Run this text instead of a file; what follows is the program's arguments
+    /// Run this text instead of a file; the words that follow are the program's arguments
     #[arg(short = 'c', value_name = "CODE", allow_hyphen_values = true)]
     pub code: Option<String>,
 
-    /// What has to stand between the program and this machine
+    /// Isolation between the program and this machine
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = preference())]
     pub isolation: Preference,
 
-    /// Show a directory of this machine to the program, read-only unless `:rw` is added; repeatable
+    /// Grant a directory of this machine to the program, read-only unless `:rw` is added; repeatable
     #[arg(long = "dir", value_name = "HOST:GUEST[:ro|rw]")]
     pub dirs: Vec<DirGrantSpec>,
 
     /// Let the program connect to this host: a name, `*.domain`, an address or a range; repeatable
     ///
-    /// Nothing else gets out. An address that only this machine or its network can see has to be granted by itself or in a
-    /// range such as 10.0.0.0/8, also where a granted name leads to it. IPv6 is written [2001:db8::1]:443.
+    /// All other connections are refused. An address that only this machine or its network can reach must be granted by
+    /// itself or in a range such as 10.0.0.0/8, even if a granted name resolves to it. IPv6 is written
+    /// [2001:db8::1]:443.
     #[arg(long = "net", value_name = "HOST[:PORT]")]
     pub net: Vec<NetGrant>,
 
-    /// Give the program a variable of this environment, or one with a value of its own; repeatable
+    /// Pass a variable of this environment to the program, or set one to a value; repeatable
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub env: Vec<EnvRequest>,
 
-    /// Have this package there, such as requests or 'rich>=13'; repeatable
+    /// Install this package for the program, such as requests or 'rich>=13'; repeatable
     ///
-    /// Pure packages stay in WebAssembly; what has native parts is run in a container. What a script lists by itself, in a
-    /// block `# /// script`, is had too. Only wheels are installed, and nothing of a package is run to install it, unless
-    /// `--build` says so.
+    /// Pure packages run in WebAssembly; packages with native parts run in a container. Packages that a script lists in
+    /// a `# /// script` block are installed too. Only wheels are installed, and no code of a package runs during
+    /// installation, unless `--build` is given.
     #[arg(long = "with", value_name = "PACKAGE", allow_hyphen_values = true)]
     pub with: Vec<String>,
 
-    /// Have the packages that this file lists, a requirements.txt; repeatable
+    /// Install the packages in this requirements file; repeatable
     #[arg(short = 'r', long = "requirements", value_name = "FILE")]
     pub requirements: Vec<PathBuf>,
 
-    /// Build packages of Python that have no wheel, only a source distribution
+    /// Build Python packages that have no wheel from their source distributions
     ///
-    /// Each is built in a container of its own, which has no network, nothing of this machine and the limits of this run, and
-    /// is kept for the next runs. What it is built with has to have wheels.
+    /// Each package is built in its own container, without network, without access to this machine, and with the limits
+    /// of this run; the result is kept for later runs. Build dependencies must have wheels.
     #[arg(long)]
     pub build: bool,
 
-    /// Start from this image: one of `codebox image list`, or a container's, such as node:22-slim
+    /// Start from this image: one of `codebox image list`, or a container image such as node:22-slim
     #[arg(long, value_name = "NAME")]
     pub image: Option<String>,
 
-    /// The container engine to use where a container is used
+    /// Container engine to use for runs in a container
     #[arg(long, value_name = "ENGINE", value_parser = engine())]
     pub engine: Option<String>,
 
-    /// The program's language, where its file name does not tell
+    /// Language of the program, if its file name does not show it
     #[arg(long, value_name = "LANGUAGE")]
     pub lang: Option<Language>,
 
-    /// Bring the files that the program leaves in /work to this directory
+    /// Copy the files that the program leaves in /work to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Print one JSON document with the result, output included, instead of streaming the output
+    /// Print one JSON document with the result and the output, instead of streaming the output
     #[arg(long)]
     pub json: bool,
 
-    /// Keep this many containers like this run's ready for the next runs; 0 ends all of that
+    /// Keep this many containers like that of this run ready for later runs; 0 removes all of them
     ///
-    /// A process in the background keeps them, and ends when no run came for ten minutes. Each serves one run: the first
-    /// that has the same image, directories, hosts and limits on memory, disk, processes and open files.
+    /// A background process keeps them, and ends after ten minutes without a run. Each serves one run: the first with
+    /// the same image, directories, hosts and limits on memory, disk, processes and open files.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_WARM)))]
     pub warm: Option<u32>,
 
-    /// Leave out the operating system's walls around this process; for debugging
+    /// Disable the operating system's sandbox around this process; for debugging
     #[arg(long)]
     pub no_confine: bool,
 
-    // Last: its heading would go on over what follows.
+    // This field is last because its help heading would also apply to the arguments that follow.
     #[command(flatten)]
     pub limits: LimitArgs,
 }
 
-/// The ceilings that a user set.
+/// Limits that the user set.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits (each a value, or `unlimited`)")]
 pub(crate) struct LimitArgs {
@@ -169,7 +170,7 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// The same as values.
+    /// Returns the limits as values.
     pub(crate) fn overrides(&self) -> LimitOverrides {
         let Self {
             timeout,
@@ -199,7 +200,7 @@ impl LimitArgs {
     }
 }
 
-/// Where the program is, before anything is read.
+/// Location of the program, before it is read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ProgramAt {
     Inline(String),
@@ -209,12 +210,12 @@ pub(crate) enum ProgramAt {
 }
 
 impl RunArgs {
-    /// How many of the last words of the command line are the program and its arguments.
+    /// Returns the number of words at the end of the command line that are the program and its arguments.
     pub(crate) fn typed_words(&self) -> usize {
         self.words.iter().filter(|word| *word != COMMAND_FOLLOWS).count()
     }
 
-    /// Tells the program from its arguments.
+    /// Separates the program from its arguments.
     pub(crate) fn program(&self) -> Result<(ProgramAt, Vec<String>), Failure> {
         let (program, args) = match (&self.code, self.words.split_first()) {
             (Some(code), Some((first, rest))) if first == COMMAND_FOLLOWS => (ProgramAt::Inline(code.clone()), rest),
@@ -233,11 +234,11 @@ impl RunArgs {
     }
 }
 
-/// Stands behind the first `--` of a command line while it is parsed: clap does not tell whether one was there. No word
-/// that a user can type has a NUL in it.
+/// Marker after the first `--` of a command line during parsing, because clap does not report if there was one. A word
+/// that a user types cannot contain a NUL.
 const COMMAND_FOLLOWS: &str = "\0--";
 
-/// A command line in which the first `--` after a command that takes programs can be told from none.
+/// Inserts the marker after the first `--` of a command that takes a program.
 pub(crate) fn marked(mut args: Vec<OsString>) -> Vec<OsString> {
     let takes_programs = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "run" || arg == "explain");
     if let (true, Some(place)) = (takes_programs, args.iter().position(|arg| arg == "--")) {
@@ -246,7 +247,7 @@ pub(crate) fn marked(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Drops the one `--` that may stand between a program and its arguments.
+/// Drops the `--` that may separate a program from its arguments.
 fn without_separator(words: &[OsString]) -> &[OsString] {
     match words.split_first() {
         Some((first, rest)) if first == "--" => rest,

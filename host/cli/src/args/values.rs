@@ -1,4 +1,4 @@
-//! Readers of single option values.
+//! Parsers of option values.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -6,17 +6,17 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use codebox_core::{Limit, LimitParseError, parse_count};
 use codebox_service::Preference;
 
-/// Reads `--isolation`, listing what it can be.
+/// Parses `--isolation`, with a list of the possible values.
 pub(super) fn preference() -> impl TypedValueParser<Value = Preference> {
     PossibleValuesParser::new(["auto", "wasm", "container", "vm"]).try_map(|text| text.parse::<Preference>())
 }
 
-/// Reads `--engine`.
+/// Parses `--engine`.
 pub(super) fn engine() -> PossibleValuesParser {
     PossibleValuesParser::new(["podman", "docker"])
 }
 
-/// Reads a count that has to fit 32 bits.
+/// Parses a count that has to fit into 32 bits.
 pub(super) fn small_count(text: &str) -> Result<Limit<NonZeroU32>, LimitParseError> {
     let small = |count: NonZeroU64| {
         NonZeroU32::try_from(count).map_err(|_| LimitParseError {

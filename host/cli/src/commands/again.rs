@@ -1,16 +1,16 @@
-//! The command of this process, for another isolation.
+//! Command line of this process, changed to run in a container.
 
-/// Whether an image that was named is named again.
+/// Treatment of the `--image` option in the changed command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Image {
-    /// It is a container's.
+    /// The option names a container image and is kept.
     Kept,
-    /// It is one of WebAssembly's.
+    /// The option names a memory image and is dropped.
     Dropped,
 }
 
-/// The same command with `--isolation container`, quoted for a shell; its last `typed` words are the program and its
-/// arguments.
+/// Returns the same command with `--isolation container`, quoted for a shell. Its last `typed` words are the program
+/// and its arguments.
 pub(super) fn again(typed: usize, image: Image) -> String {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     in_container(&words, typed, image)
@@ -32,9 +32,9 @@ fn in_container(words: &[String], typed: usize, image: Image) -> String {
             }
         } else {
             line.push(quoted(word));
-            // The text of a program may look like an option.
+            // The program text after `-c` may look like an option.
             if word.ends_with('c') && word.starts_with('-') && !word.starts_with("--") {
-                // That it ends in a new line makes no difference.
+                // A newline at the end of the text makes no difference.
                 line.extend(options.next().map(|code| quoted(code.trim_end_matches('\n'))));
             }
         }
@@ -43,13 +43,14 @@ fn in_container(words: &[String], typed: usize, image: Image) -> String {
     line.join(" ")
 }
 
-/// A word for any shell of POSIX, in one line where that is possible: what is shown of a line has no other characters.
+/// Quotes a word for a POSIX shell, on one line if possible, because control characters in a displayed line are
+/// escaped.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    // What a command prints loses the new lines at its end.
+    // Command substitution removes newlines at the end, so a word that ends with one is quoted directly.
     if !word.contains(|c: char| c.is_ascii_control()) || word.ends_with('\n') {
         return format!("'{}'", word.replace('\'', "'\\''"));
     }

@@ -1,4 +1,4 @@
-//! `codebox doctor`, and how checks are shown.
+//! `codebox doctor`, and the output of checks.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ pub(super) fn doctor(host: &dyn Host) -> Result<u8, Failure> {
     show(&host.checks())
 }
 
-/// Prints checks and answers the exit status: a check that failed is a failure of codebox's.
+/// Prints checks and returns the exit status, which is codebox's failure status if a check failed.
 pub(super) fn show(checks: &[Check]) -> Result<u8, Failure> {
     let printed = answer::print(&lines(checks))?;
     match worst(checks) {

@@ -1,4 +1,4 @@
-//! `codebox explain`: where a program would run, and why, without running any of it.
+//! `codebox explain`: shows where a program would run and why, without running any of it.
 
 use codebox_core::{Isolation, ResultKind};
 use codebox_service::choice::lacks;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::host::Host;
 use crate::render::{Explained, Image, NeedLine, Tier};
 
-/// Prints the explanation. The status is that of a run which is refused, where none could be made.
+/// Prints the explanation. If the program could not run, the status is that of the refused run.
 pub(super) fn explain(args: RunArgs, host: &dyn Host) -> Result<u8, Failure> {
     let json = args.json;
     let explained = match look_at(args, host) {
@@ -71,7 +71,7 @@ fn look_at(args: RunArgs, host: &dyn Host) -> Result<Explained, Failure> {
     Ok(Explained::new(subject, (choice.ok(), failure), image, notes, needs, tiers))
 }
 
-/// Every backend and what it can do here: an explanation is about those, too, that a run would not ask.
+/// Probes every backend, including those that a run would not probe.
 fn asked(host: &dyn Host, engine: Option<&str>) -> Result<Vec<Candidate>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         let line = format!("cannot ask the backends: {error}");
@@ -84,7 +84,7 @@ fn asked(host: &dyn Host, engine: Option<&str>) -> Result<Vec<Candidate>, Failur
     Ok(host.backends(engine)?.into_iter().map(ask).collect())
 }
 
-/// The image that it would start from. Nothing is made that is not there.
+/// Returns the image that a run would start from. Builds no missing image.
 fn image(admitted: &Admitted, looked: &Looked, host: &dyn Host) -> Result<Image, Failure> {
     let images = host.catalog()?.images(Some(&admitted.job().language))?;
     let facts: Vec<_> = images.iter().map(codebox_service::ImageEntry::facts).collect();

@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::host::{Host, Leftover, Sweep, SweptPlaces};
 use crate::render::Escaped;
 
-/// Prints a line for each leftover. The status is a failure's where one could not be removed, or an engine not be asked.
+/// Prints a line for each leftover. Returns the failure status if one could not be removed, or an engine did not
+/// respond.
 pub(super) fn gc(how: Sweep, host: &dyn Host) -> Result<u8, Failure> {
     let found = host.sweep(how)?;
     let printed = answer::print(&lines(&found, how))?;

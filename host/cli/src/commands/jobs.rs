@@ -14,7 +14,7 @@ pub(super) fn jobs(last: usize, host: &dyn Host) -> Result<u8, Failure> {
     answer::print(&listed(host.journal()?.recent(last)?))
 }
 
-/// Prints the last jobs as one document.
+/// Prints the last jobs as one JSON document.
 pub(super) fn jobs_as_json(last: usize, host: &dyn Host) -> Result<u8, Failure> {
     answer::print_json(&host.journal()?.recent(last)?)
 }
@@ -34,7 +34,7 @@ fn listed(records: Vec<Record>) -> String {
 }
 
 fn time(millis: u64) -> String {
-    // A number that no calendar has can only stand in a file that somebody changed.
+    // A time beyond the range of the calendar can only come from a modified file.
     let at = UNIX_EPOCH.checked_add(Duration::from_millis(millis.min(253_402_300_799_000)));
     at.map_or_else(|| "-".to_owned(), |at| humantime::format_rfc3339_seconds(at).to_string())
 }

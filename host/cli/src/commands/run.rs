@@ -22,7 +22,7 @@ mod attempt;
 pub(crate) use attempt::Takeover;
 use attempt::{Attempt, attempt};
 
-/// Runs a program and says what there is to say, as lines or as one JSON document; answers the exit status.
+/// Runs a program, prints the notes about it, as lines or as one JSON document, and returns the exit status.
 pub(super) fn run(args: RunArgs, voice: Voice, host: &dyn Host, mut takeover: Option<Takeover>) -> u8 {
     let is_json = args.json;
     let streams = if is_json { Streams::collected() } else { Streams::live() };
@@ -83,10 +83,11 @@ fn as_json(attempt: Result<Attempt, Failure>, voice: Voice) -> u8 {
     }
 }
 
-/// How long somebody who does not read standard error keeps codebox from ending after a run that was stopped.
+/// Time limit for writing notes to a standard error that is not read, after a run that was stopped.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Says lines from a thread that is left behind when nobody takes them: the run's own output may fill the same pipe.
+/// Prints lines from a thread that is abandoned if they are not read, because the run's output may have filled the same
+/// pipe.
 fn note_in_time(lines: Vec<String>, voice: Voice) {
     let (said, all) = mpsc::channel();
     let say = move || {
@@ -104,7 +105,7 @@ fn explain(report: &RunReport, voice: Voice) {
     }
 }
 
-/// What the user asked for, with the program read if it comes from standard input and is not `known` already.
+/// Builds the request from the arguments. A program on standard input is read unless it is already `known`.
 pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, Failure> {
     let (program, mut words) = args.program()?;
     let limits = args.limits.overrides();
@@ -138,7 +139,7 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, F
 
 fn program_text(from: impl Read) -> Result<String, Failure> {
     let mut text = String::new();
-    // One byte more than may be shows admission that it is too much.
+    // One byte above the maximum shows admission that the program is too large.
     match from.take(MAX_PROGRAM.get() + 1).read_to_string(&mut text) {
         Ok(_) => Ok(text),
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Pieces that the listings of runtimes and images share.
+//! Formatting that the listings of runtimes and images share.
 
 use std::path::Path;
 

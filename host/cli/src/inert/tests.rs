@@ -77,7 +77,7 @@ fn what_is_kept_back_is_bounded() {
     assert!(out.starts_with("␛[1;".as_bytes()));
 }
 
-/// Removes every colour sequence; what is left may hold no control character but the allowed ones.
+/// Returns true if only the allowed control characters remain after every colour sequence is removed.
 fn has_only_allowed_controls(text: &str) -> bool {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\u{1b}') {
@@ -100,7 +100,7 @@ fn allowed(text: &str) -> bool {
     text.chars().all(|c| !c.is_control() || "\n\r\t\u{8}".contains(c))
 }
 
-/// Bytes with many of those that matter among them.
+/// Generates byte strings with many control bytes.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let interesting = prop::sample::select(b"\x1b\x9b\x90\x9d\xc2\xe2\x82\x07[]P;:0m\\\n\x7fa".to_vec());
     prop::collection::vec(prop_oneof![3 => interesting, 1 => any::<u8>()], 0..200)

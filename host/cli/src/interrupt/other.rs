@@ -1,15 +1,15 @@
-//! Where Ctrl-C is the only word that a process gets.
+//! Signals on systems where Ctrl-C is the only one.
 
-/// Ctrl-C.
+/// The Ctrl-C event.
 pub(crate) struct Signals;
 
 impl Signals {
-    /// Those that this process has not been started to ignore.
+    /// Returns the signals that this process was not started to ignore.
     pub(crate) const fn heard() -> Self {
         Self
     }
 
-    /// Calls `heard` at each of them.
+    /// Calls `heard` at each signal.
     pub(super) fn each(self, heard: impl Fn() + Send + 'static) {
         let _ = ctrlc::set_handler(heard);
     }

@@ -1,4 +1,4 @@
-//! The signals by which a terminal, a shell, a service manager and a time limit ask a process to end.
+//! Signals by which a terminal, a shell, a service manager or a timeout asks a process to end.
 
 use std::io::{ErrorKind, Read as _};
 use std::thread;
@@ -6,19 +6,19 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
-/// `SIGINT`, `SIGTERM` and `SIGHUP`, but for those that are ignored.
+/// `SIGINT`, `SIGTERM` and `SIGHUP`, without those that are ignored.
 pub(crate) struct Signals(Vec<i32>);
 
 impl Signals {
-    /// Those that this process has not been started to ignore, as `nohup` makes it.
+    /// Returns the signals that this process was not started to ignore, as under `nohup`.
     ///
-    /// Called before the walls are there: the system's word is in a file.
+    /// Called before the process confines itself, because it reads the ignored signals from a file.
     pub(crate) fn heard() -> Self {
         let ignored = ignored();
         Self([SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).collect())
     }
 
-    /// Calls `heard` at each of them.
+    /// Calls `heard` at each signal.
     pub(super) fn each(self, heard: impl Fn() + Send + 'static) {
         let Ok((mut reader, writer)) = std::io::pipe() else { return };
         let listen = move || {
@@ -31,7 +31,8 @@ impl Signals {
                 }
             }
         };
-        // Before the handlers: without a reader they would only swallow the signals.
+        // The thread starts before the handlers are installed, because without a reader the handlers would only discard
+        // the signals.
         if thread::Builder::new().name("codebox-signals".into()).spawn(listen).is_err() {
             return;
         }
@@ -42,7 +43,7 @@ impl Signals {
     }
 }
 
-/// The signals that this process ignores, a bit each, where the system tells.
+/// Returns the signals that this process ignores as a bit mask; 0 if the system does not report them.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     read(&status).unwrap_or(0)

@@ -1,10 +1,10 @@
 use std::fmt::{self, Display, Write};
 
-/// The longest text that is shown whole, in characters; names and messages can be made as long as a file.
+/// Maximum number of characters that are shown; names and messages can be as long as a file.
 const LONGEST: usize = 2000;
 
-/// A text on one line that a terminal only shows: what it would obey, and what would reorder or hide the
-/// rest of the line, is written as an escape.
+/// A text that is safe to show on one line of a terminal: control characters, and characters that reorder or hide the
+/// rest of the line, are escaped.
 pub(crate) struct Escaped<'a>(pub &'a str);
 
 impl Display for Escaped<'_> {
@@ -23,7 +23,8 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// Control characters, and those that change the direction, the line or the width of text unseen.
+/// Returns true for control characters, and for those that invisibly change the direction, the line or the width of
+/// text.
 fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -31,9 +32,9 @@ fn is_active(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Escapes, inside JSON text, the control characters that JSON lets through and terminals obey.
+/// Escapes, inside JSON text, the control characters that JSON allows and terminals execute.
 ///
-/// They can only stand inside strings, so what the document says does not change.
+/// Those characters can only occur inside strings, so the meaning of the document does not change.
 pub(crate) fn escape_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

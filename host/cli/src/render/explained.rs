@@ -1,4 +1,4 @@
-//! What `codebox explain` says.
+//! Output of `codebox explain`.
 
 use std::fmt::{self, Display};
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Escaped;
 use crate::failure::Failure;
 
-/// Where a program would run, why, and what stands against the other tiers.
+/// Backend that a program would use, the reason, and the reasons against the other backends.
 #[derive(Debug, Serialize)]
 pub(crate) struct Explained {
     program: String,
@@ -22,19 +22,19 @@ pub(crate) struct Explained {
     would_need: Vec<NeedLine>,
     tiers: Vec<Tier>,
     error: Option<wire::v1::ErrorReport>,
-    /// The same error, as the command fails with it.
+    /// Same error, as the failure of the command.
     #[serde(skip)]
     pub failure: Option<Failure>,
 }
 
-/// The image of a WebAssembly run.
+/// Image of a WebAssembly run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Image {
     pub name: String,
     pub reason: String,
 }
 
-/// A need and where it shows.
+/// A need, with the line and the words of the program that show it.
 #[derive(Debug, Serialize)]
 pub(crate) struct NeedLine {
     power: String,
@@ -50,7 +50,7 @@ impl From<&Need> for NeedLine {
     }
 }
 
-/// A backend, and what it lacks.
+/// A backend, with the features that it lacks.
 #[derive(Debug, Serialize)]
 pub(crate) struct Tier {
     pub backend: String,

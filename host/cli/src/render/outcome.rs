@@ -1,4 +1,4 @@
-//! What a user has to know after a run.
+//! Notes for the user after a run.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use codebox_core::{
 
 use super::values::{bytes, limit_value, name_and_flag};
 
-/// The most files that are named one by one.
+/// Maximum number of files that are listed one by one.
 const MOST_FILES: usize = 20;
 
-/// The lines to say after a run, in order; none if it went as one would expect.
+/// Returns the lines to print after a run, in order; empty if the run ended as expected.
 ///
-/// `out` is the directory that the user wanted files in.
+/// `out` is the directory that files were copied to, if the user named one.
 pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(truncation("stdout", &report.stdout));
@@ -25,7 +25,7 @@ pub(crate) fn notes(report: &RunReport, out: Option<&HostPath>) -> Vec<String> {
     };
     for denial in &report.denials {
         let what = denied(denial.what);
-        // How it ended has told already what raises that limit.
+        // The line about the outcome already shows how to raise that limit.
         let is_told = raised.is_some_and(|flag| denial.hint == format!("raise {flag}"));
         let hint = if is_told { "" } else { &denial.hint };
         lines.push(hinted(format!("denied: {what} {}", denial.detail), hint));
@@ -56,10 +56,10 @@ fn truncation(stream: &str, output: &Captured) -> Option<String> {
         .then(|| format!("{stream} was truncated: {dropped} bytes dropped; raise it with --max-output"))
 }
 
-/// Why it ended, where the exit status alone would leave one guessing.
+/// Returns the reason that the run ended, if the exit status alone does not show it.
 fn ending(report: &RunReport) -> Option<String> {
     match &report.outcome {
-        // What was never started cannot have said so itself.
+        // A program that was not started cannot have printed the reason itself.
         Outcome::Exited(126 | 127) => {
             report.error.as_ref().filter(|error| error.is_not_started()).map(|error| error.value.clone())
         }
@@ -71,7 +71,7 @@ fn ending(report: &RunReport) -> Option<String> {
     }
 }
 
-/// That a limit ended something, which one, and what raises it.
+/// Returns a line with the limit that ended a run, its value, and the option that raises it.
 #[must_use]
 pub fn limit_hit(kind: LimitKind, limits: &Limits) -> String {
     let (name, flag) = name_and_flag(kind);
@@ -91,7 +91,7 @@ const fn denied(kind: DenialKind) -> &'static str {
     }
 }
 
-/// What came out, if the user wanted it out; and what did not, if anything.
+/// Returns lines about the files that were copied out, if the user named a directory, and about those that were not.
 fn files(changes: &FileChanges, out: Option<&HostPath>) -> Vec<String> {
     let Some(out) = out else {
         return Vec::new();

@@ -1,10 +1,11 @@
-//! What `--verbose` explains after a run.
+//! Lines that `--verbose` prints after a run.
 
 use codebox_core::{Enforcement, Limits, NetUse, Provenance, RunReport, Usage, WallState};
 
 use super::values::{bytes, duration, limit_value};
 
-/// What ran it and why, what it used, and what held.
+/// Returns lines with the backend and the reason for it, the resources used, and the limits and sandbox layers in
+/// force.
 pub(crate) fn explanation(report: &RunReport) -> Vec<String> {
     let mut lines = vec![ran(&report.provenance)];
     lines.extend(escalation(&report.provenance));

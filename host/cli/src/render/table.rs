@@ -8,7 +8,7 @@ pub(crate) struct Table<const COLUMNS: usize> {
 }
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
-    /// A table with these headings.
+    /// Creates a table with these headings.
     pub(crate) fn new(headings: [&str; COLUMNS]) -> Self {
         Self { rows: vec![headings.map(str::to_owned)] }
     }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use codebox_core::{ByteSize, Limit, LimitKind, Limits};
 
-/// A number of bytes in the unit that reads best.
+/// Formats a number of bytes with a suitable unit.
 pub(crate) fn bytes(n: u64) -> String {
     if n < 1024 {
         return format!("{n} bytes");
@@ -10,7 +10,7 @@ pub(crate) fn bytes(n: u64) -> String {
     bytesize::ByteSize(n).display().iec().to_string()
 }
 
-/// A measured time, to three digits or so.
+/// Formats a measured time with about three digits.
 pub(super) fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match time.as_millis() {
@@ -21,7 +21,7 @@ pub(super) fn duration(time: Duration) -> String {
     }
 }
 
-/// What a limit is called, and the option that moves it if there is one.
+/// Returns the name of a limit, and the option that sets it if there is one.
 pub(super) const fn name_and_flag(kind: LimitKind) -> (&'static str, Option<&'static str>) {
     match kind {
         LimitKind::Wall => ("wall time", Some("--timeout")),
@@ -38,7 +38,7 @@ pub(super) const fn name_and_flag(kind: LimitKind) -> (&'static str, Option<&'st
     }
 }
 
-/// A limit's value as a user would write it; `None` if it is not limited.
+/// Returns the value of a limit in the syntax of the command line; `None` if it is unlimited.
 pub(super) fn limit_value(kind: LimitKind, limits: &Limits) -> Option<String> {
     let size = |limit: Limit<ByteSize>| limit.at().map(|size| size.to_string());
     let time = |limit: Limit<Duration>| {

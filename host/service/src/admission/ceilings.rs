@@ -1,4 +1,5 @@
-//! Limits and isolations against the operator's ceiling. Nothing is clamped: what is too much is refused.
+//! Checks of limits and isolations against the operator's ceilings. A requested value above a ceiling is refused, not
+//! clamped.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::denied::Denied;
 use super::policy::Policy;
 use super::request::Preference;
 
-/// The limits in force.
+/// Returns the limits in force: the requested ones, and the policy's defaults for the others.
 pub(super) fn limits(asked: &LimitOverrides, policy: &Policy) -> Result<Limits, Denied> {
     let limits = asked.over(policy.defaults.min(policy.ceilings));
     let Some((kind, ceiling)) = first_above(limits, policy.ceilings) else {
@@ -23,7 +24,7 @@ pub(super) fn limits(asked: &LimitOverrides, policy: &Policy) -> Result<Limits, 
     ))
 }
 
-/// The isolations that both the request and the policy accept.
+/// Returns the isolations that both the request and the policy accept.
 pub(super) fn isolations(asked: Preference, policy: &Policy) -> Result<IsolationSet, Denied> {
     let allowed = asked.acceptable().iter().filter(|isolation| policy.isolations.contains(*isolation));
     IsolationSet::of(allowed).ok_or_else(|| {

@@ -1,24 +1,24 @@
 use codebox_core::ResultKind;
 use thiserror::Error;
 
-/// Why a request is not carried out. One line that names the thing; [`Denied::fix`] says what to do.
+/// Reason for refusing a request: one line that names the subject. [`Denied::fix`] contains the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot {action} {subject}: {detail}")]
 pub struct Denied {
-    /// What kind of refusal it is.
+    /// Kind of refusal.
     pub kind: ResultKind,
-    /// What cannot be done, as a verb: "run", "grant".
+    /// Action that is refused, as a verb: "run", "grant".
     pub action: &'static str,
-    /// The thing it cannot be done to, as the user wrote it.
+    /// Subject of the action, as the user wrote it.
     pub subject: String,
-    /// Why.
+    /// Reason for the refusal.
     pub detail: String,
-    /// What to do instead, in one line.
+    /// Remedy, in one line.
     pub fix: String,
 }
 
 impl Denied {
-    /// The exit status of a process that ends with this.
+    /// Returns the exit status of a process that ends with this error.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         self.kind.failure_status()

@@ -1,4 +1,4 @@
-//! Granted directories: found, checked, and free of links from here on.
+//! Granted directories: resolved, checked, and free of links.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use super::denied::Denied;
 use super::surroundings::{Surroundings, absolute};
 use super::{guest_places, links, mounts};
 
-/// Checks every grant on its own; how they overlap is the caller's matter.
+/// Checks every grant by itself; the caller checks how they overlap.
 pub(super) fn admit(
     specs: Vec<DirGrantSpec>,
     protected: &[Protected],
@@ -32,7 +32,7 @@ pub(super) fn admit(
     specs.into_iter().map(admit).collect()
 }
 
-/// Protected directories under the names given and under their own, for one of them may be a link.
+/// Adds the canonical paths of protected directories to the given ones, because a given path may contain a link.
 pub(super) fn with_canonical(protected: &[Protected]) -> Vec<Protected> {
     let own = protected.iter().filter_map(|given| {
         let canonical = given.path.to_path_buf().canonicalize().ok()?;
@@ -41,7 +41,7 @@ pub(super) fn with_canonical(protected: &[Protected]) -> Vec<Protected> {
     protected.iter().cloned().chain(own).collect()
 }
 
-/// The link-free place of a granted directory.
+/// Returns the link-free path of a granted directory.
 fn place(
     spec: &DirGrantSpec,
     protected: &[Protected],
@@ -85,7 +85,7 @@ fn place(
     Ok(host)
 }
 
-/// Refuses a grant that would hide the packages of a job, or that they would hide.
+/// Refuses a grant that would hide a job's packages, or be hidden by them.
 pub(super) fn beside_packages(specs: &[DirGrantSpec], language: &Language) -> Result<(), Denied> {
     let hit = specs.iter().find_map(|spec| Some((spec, guest_places::taken_by_packages(&spec.guest, language)?)));
     hit.map_or(Ok(()), |(spec, reason)| Err(taken(spec, reason)))
@@ -95,14 +95,14 @@ fn taken(spec: &DirGrantSpec, reason: &str) -> Denied {
     rejected(&format!("{} at {}", spec.host, spec.guest), reason, "use another place, such as /data")
 }
 
-/// Whether files can be made in a directory, as far as can be known without making one.
+/// Checks that files can be created in a directory, as far as this is known without creating one.
 #[cfg(unix)]
 pub(super) fn check_writable(directory: &Path) -> io::Result<()> {
     use rustix::fs::{Access, access};
     Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Whether files can be made in a directory; elsewhere only the attempt tells.
+/// Does nothing: outside Unix, only an attempt shows if files can be created in a directory.
 #[cfg(not(unix))]
 pub(super) fn check_writable(_directory: &Path) -> io::Result<()> {
     Ok(())

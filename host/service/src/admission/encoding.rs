@@ -1,8 +1,8 @@
-//! Whether a Python file's bytes can be read: UTF-8, or what a PEP 263 declaration says they are.
+//! Encoding of a Python file, as a PEP 263 comment declares it.
 
-/// The encoding that a comment in one of the first two lines declares.
+/// Returns the encoding that a comment in one of the first two lines declares.
 ///
-/// As Python reads it: the second line counts only if the first is empty or a comment.
+/// As in Python, the second line counts only if the first is empty or a comment.
 pub(super) fn declared(text: &[u8]) -> Option<String> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
@@ -16,13 +16,13 @@ pub(super) fn declared(text: &[u8]) -> Option<String> {
     })
 }
 
-/// Whether a declared encoding is UTF-8 by another spelling.
+/// Returns true if a declared encoding is a spelling of UTF-8.
 pub(super) fn is_utf8(encoding: &str) -> bool {
     let name = encoding.to_ascii_lowercase().replace(['_', '.'], "-");
     matches!(name.as_str(), "utf-8" | "utf8" | "utf-8-sig" | "u8" | "utf") || name.starts_with("utf-8-")
 }
 
-/// The name in `# … coding: NAME` or `# … coding=NAME`.
+/// Returns the name in `# … coding: NAME` or `# … coding=NAME`.
 fn in_line(line: &[u8]) -> Option<String> {
     let comment = after_blanks(line).strip_prefix(b"#")?;
     let places = comment.windows(7).enumerate();

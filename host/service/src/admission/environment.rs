@@ -6,16 +6,16 @@ use super::denied::Denied;
 use super::request::EnvRequest;
 use super::surroundings::Surroundings;
 
-/// The guest's environment.
+/// Environment of the guest.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Environment {
-    /// Names whose values come from the host.
+    /// Variables whose values come from the host.
     pub from_host: Vec<EnvName>,
-    /// Every name with its value.
+    /// Values of all variables by name.
     pub values: BTreeMap<String, String>,
 }
 
-/// Looks the requested variables up. Messages never hold a value: it may be a secret.
+/// Resolves the requested variables. Error messages never contain a value, because it may be a secret.
 pub(super) fn resolve(requests: Vec<EnvRequest>, surroundings: &dyn Surroundings) -> Result<Environment, Denied> {
     let mut environment = Environment::default();
     for request in requests {

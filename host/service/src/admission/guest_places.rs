@@ -1,29 +1,29 @@
-//! Places in the guest that belong to the runtime, in either tier.
+//! Guest paths that belong to the runtime, in WebAssembly and in containers.
 
 use codebox_core::path::MappedPath as _;
 use codebox_core::{GuestPath, Language};
 
 use super::place::SCRIPT_DIR;
 
-/// Where guests find packages of npm: Node's search for packages goes upwards from any directory and ends here.
+/// Guest directory of npm packages. Node searches for packages upwards from any directory, and the search ends here.
 pub const NODE_MODULES: &str = "/node_modules";
 
-/// How far a place is taken.
+/// Extent of a reserved guest path.
 enum Taken {
-    /// Nothing may be granted at it, or above it.
+    /// The path itself and its ancestors: no grant is allowed there.
     Itself,
-    /// Nor below it.
+    /// The path itself, its ancestors and everything below it.
     Subtree,
 }
 
 const PLACES: [(&str, Taken); 15] = [
     (SCRIPT_DIR, Taken::Subtree),
-    // What a container has of codebox itself.
+    // Codebox's own files in a container.
     ("/.codebox", Taken::Subtree),
     ("/proc", Taken::Subtree),
     ("/sys", Taken::Subtree),
     ("/dev", Taken::Subtree),
-    // The runtime's own library, under one name per language.
+    // The standard library of the runtime, under one name per language.
     ("/usr/local/lib", Taken::Subtree),
     ("/usr/local/bin", Taken::Subtree),
     ("/usr/bin", Taken::Subtree),
@@ -36,7 +36,7 @@ const PLACES: [(&str, Taken); 15] = [
     ("/etc", Taken::Itself),
 ];
 
-/// Why nothing can be granted at `place`.
+/// Returns the reason that nothing can be granted at `place`; `None` if a grant is possible.
 pub(super) fn taken(place: &GuestPath) -> Option<&'static str> {
     if place.is_root() {
         return Some("the guest's root holds its runtime");
@@ -51,8 +51,8 @@ pub(super) fn taken(place: &GuestPath) -> Option<&'static str> {
     })
 }
 
-/// Why nothing can be granted at `place` to a job of this language that has packages. Those of Python are in a place of its
-/// runtime.
+/// Returns the reason that nothing can be granted at `place` to a job of this language that has packages. Python's
+/// packages are below a path of the runtime, which [`taken`] covers.
 pub(super) fn taken_by_packages(place: &GuestPath, language: &Language) -> Option<&'static str> {
     let packages = GuestPath::new(NODE_MODULES).ok()?;
     let hit = *language.run_as() == Language::JavaScript && place.is_within(&packages);

@@ -1,11 +1,11 @@
-//! Hosts that a request wants granted, against those that the configuration allows.
+//! Checks of requested network grants against the hosts that the configuration allows.
 
 use codebox_core::{NetGrant, ResultKind};
 
 use super::denied::Denied;
 use super::policy::Policy;
 
-/// The grants, each once.
+/// Returns the requested grants without duplicates.
 pub(super) fn admit(asked: Vec<NetGrant>, policy: &Policy) -> Result<Vec<NetGrant>, Denied> {
     if let Some(allowed) = &policy.allowed_hosts
         && let Some(beyond) = asked.iter().find(|grant| !allowed.iter().any(|one| grant.is_within(one)))

@@ -1,25 +1,25 @@
-//! The image that a request starts from, and command lines, which only container images run.
+//! Image that a request starts from, and command lines, which only container images run.
 
 use codebox_core::{ImageName, Isolation, IsolationSet, Language, ResultKind};
 
 use super::denied::Denied;
 use super::policy::Policy;
 
-/// What a request starts from.
+/// Image that a request starts from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Image {
-    /// A memory image of this name.
+    /// A memory image with this name.
     Memory(String),
     /// A container image.
     Container(ImageName),
-    /// Whatever fits.
+    /// Any image that fits the program.
     Any,
 }
 
-/// Tells which kind of image is meant, and whether it may be used.
+/// Determines the kind of the requested image, and checks that the policy allows it.
 ///
-/// A name with a colon, a slash or an at sign is a container's, and so is any name where WebAssembly is not accepted; a
-/// memory image's is a plain word.
+/// A name with a colon, a slash or an at sign is a container image, and so is any name if WebAssembly is not accepted.
+/// Any other name is a memory image.
 pub(super) fn admit(
     asked: Option<String>,
     language: &Language,
@@ -41,7 +41,7 @@ pub(super) fn admit(
         None if in_container => Image::Any,
         None => policy.image.clone().map_or(Image::Any, Image::Memory),
     };
-    // Of an image that is chosen for the language the policy knows the name as well.
+    // The router checks the container image that a language starts from if the request names none.
     let checked = match &image {
         Image::Container(name) => Some(name),
         Image::Memory(_) | Image::Any => None,
@@ -57,7 +57,7 @@ pub(super) fn admit(
     }
 }
 
-/// Whether a name can only be a container image's.
+/// Returns true if a name can only be that of a container image.
 pub(super) fn is_a_containers(name: &str) -> bool {
     name.contains([':', '/', '@'])
 }
@@ -68,7 +68,7 @@ fn parsed(name: &str) -> Result<ImageName, Denied> {
     })
 }
 
-/// A command line that can be started.
+/// Checks that a command line names a program.
 pub(super) fn command(words: Vec<String>) -> Result<Vec<String>, Denied> {
     if words.first().is_none_or(String::is_empty) {
         let subject = ("run", "a command line");

@@ -1,4 +1,4 @@
-//! Which language a script is in, where nobody says.
+//! Detection of a script's language if the request does not name it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use codebox_core::{Language, ResultKind};
 use super::Surroundings;
 use super::denied::Denied;
 
-/// Programs that a shebang names, by how their names begin.
+/// Interpreters in a shebang, by the prefix of their names.
 const INTERPRETERS: [(&str, Language); 7] = [
     ("python", Language::Python),
     ("pypy", Language::Python),
@@ -19,16 +19,16 @@ const INTERPRETERS: [(&str, Language); 7] = [
     ("ts-node", Language::TypeScript),
 ];
 
-/// Endings of files that are no program of a language here, whatever their text could be taken for.
+/// File extensions of other languages, for which the content is never used to guess.
 const FOREIGN: [&str; 24] = [
     "bash", "bat", "c", "cpp", "cs", "css", "go", "h", "html", "java", "json", "jsx", "kt", "lua", "php", "pl", "ps1",
     "r", "rb", "rs", "sh", "sql", "swift", "wasm",
 ];
 
-/// The language by the file's ending, then by its shebang, then by what its text is; none where one of the first two
-/// names another language.
+/// Returns the language by the file's extension, then by its shebang, then by its content; `None` if the extension or
+/// the shebang names another language.
 ///
-/// `added` are the endings and names of runtimes that the user added, which never are codebox's own.
+/// `added` maps the extensions of runtimes that the user added to their languages; codebox's own languages come first.
 pub(super) fn of(
     path: &Path,
     text: &[u8],
@@ -45,7 +45,7 @@ pub(super) fn of(
     }
 }
 
-/// The language of a text without a name, by its shebang and then by what it is.
+/// Returns the language of a text without a file name, by its shebang and then by its content.
 pub(super) fn of_text(
     text: &[u8],
     added: &BTreeMap<String, Language>,
@@ -57,9 +57,9 @@ pub(super) fn of_text(
     }
 }
 
-/// The refusal of a program that comes without anything that names its language.
+/// Returns the refusal of a program whose language is not given.
 ///
-/// Standard input may be anything that a pipe brought, so nothing is guessed from it.
+/// The language of standard input is never guessed, because a pipe can deliver any text.
 pub(super) fn unknown(subject: &str) -> Denied {
     let detail = "its language is not known";
     Denied::new(
@@ -70,14 +70,15 @@ pub(super) fn unknown(subject: &str) -> Denied {
     )
 }
 
-/// The words of a text's first line, where it names an interpreter.
+/// Returns the words of a text's shebang line; `None` if the text has none.
 fn shebang(text: &[u8]) -> Option<&str> {
     let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     std::str::from_utf8(line).ok()
 }
 
 fn of_shebang(words: &str, added: &BTreeMap<String, Language>) -> Option<Language> {
-    // `#!/usr/bin/env -S node --flag` and `#!/usr/bin/python3`: the first word that is an interpreter's name.
+    // The language is that of the first word that names an interpreter, as in `#!/usr/bin/env -S node --flag` and
+    // `#!/usr/bin/python3`.
     words.split_ascii_whitespace().find_map(|word| {
         let name = word.rsplit('/').next()?;
         let known = INTERPRETERS.iter().find(|(begin, _)| name.starts_with(begin));
@@ -86,18 +87,18 @@ fn of_shebang(words: &str, added: &BTreeMap<String, Language>) -> Option<Languag
     })
 }
 
-/// What does not parse as Python, and has a line that looks like JavaScript, is JavaScript, or TypeScript where it has
-/// types; all else is Python.
+/// Guesses the language from a text. A text that has a line typical of JavaScript and does not parse as Python is
+/// JavaScript, or TypeScript if it has type annotations; any other text is Python.
 fn of_content(text: &[u8], surroundings: &dyn Surroundings) -> Language {
     let Ok(text) = std::str::from_utf8(text) else { return Language::Python };
-    // The look comes first, because it is quick.
+    // These checks come first because they are faster than parsing.
     let typed = text.lines().any(looks_like_typescript);
     let console = text.lines().any(|line| line.trim_start().starts_with("console.")) && !text.contains("console =");
     if !typed && !console && !text.lines().any(looks_like_javascript) {
         return Language::Python;
     }
     match surroundings.is_python(text) {
-        // Python has no such name of its own.
+        // Python has no built-in `console`, so a program that uses it without an import is JavaScript.
         true if console && !text.contains("import ") => Language::JavaScript,
         true => Language::Python,
         false if typed => Language::TypeScript,
@@ -132,7 +133,7 @@ fn looks_like_javascript(line: &str) -> bool {
         "(function",
         "(async",
     ];
-    // Most Python programs have such lines, and none of those has to be parsed for this.
+    // Imports and classes in Python syntax are excluded: most Python programs have them, and would have to be parsed.
     let code = line.split('#').next().unwrap_or_default().trim_end();
     let import = line.starts_with("import ") && (code.contains(['\'', '"', '{', '*']) || code.ends_with(','));
     let class = line.starts_with("class ") && !code.ends_with(':');
@@ -167,7 +168,7 @@ mod tests {
         look(path, text).expect("it has a language")
     }
 
-    /// Has texts parsed.
+    /// Host environment that parses texts with the analyzer.
     struct Parsing<'a>(&'a codebox_analysis::Analyzer);
 
     impl Surroundings for Parsing<'_> {

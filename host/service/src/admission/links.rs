@@ -1,4 +1,4 @@
-//! Symbolic links below the working directory, where an earlier job may have put them.
+//! Symbolic links below the working directory, which an earlier job may have created.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -8,19 +8,19 @@ use std::path::{Component, Path, PathBuf};
 
 use super::surroundings::Surroundings;
 
-/// Most symbolic links that the kernel follows in one path.
+/// Maximum number of symbolic links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
 
-/// A symbolic link on the way to a directory.
+/// A symbolic link in the path of a directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Link {
     path: PathBuf,
-    /// The place that the whole path leads to, as far as it exists.
+    /// Target of the whole path, as far as it exists.
     pub target: PathBuf,
 }
 
 impl Link {
-    /// Reason to refuse a path that leads over this link.
+    /// Returns the reason to refuse a path that contains this link.
     pub(super) fn reason(&self) -> String {
         let Self { path, target } = self;
         let (path, target) = (path.display(), target.display());
@@ -28,13 +28,13 @@ impl Link {
     }
 }
 
-/// Finds a link at or below the working directory that the system would follow on the way to `path`.
+/// Finds a link at or below the working directory that the system would follow to resolve `path`.
 ///
-/// A job that could write to the working directory can have put it there. Links above that directory are the
-/// machine's or the user's own. `path` is absolute; what does not exist yet holds no link.
+/// A job with write access to the working directory can have created such a link. Links above that directory belong to
+/// the machine or the user. `path` is absolute; a part of it that does not exist contains no link.
 pub(super) fn below_working_directory(path: &Path, surroundings: &dyn Surroundings) -> io::Result<Option<Link>> {
     let working = match surroundings.current_dir().and_then(|dir| dir.canonicalize()) {
-        // A directory that was removed holds no link.
+        // A working directory that was removed contains no link.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found?,
     };
@@ -70,7 +70,7 @@ pub(super) fn below_working_directory(path: &Path, surroundings: &dyn Surroundin
     Ok(None)
 }
 
-/// The place that a link that leads nowhere yet stands for, with what follows it in the path.
+/// Returns the target of a dangling link in the directory `holder`, with the rest of the path appended.
 fn leads_to(link: &Path, holder: &Path, rest: &VecDeque<OsString>) -> io::Result<PathBuf> {
     let mut target = holder.to_owned();
     let written = fs::read_link(link)?;
@@ -89,7 +89,7 @@ fn leads_to(link: &Path, holder: &Path, rest: &VecDeque<OsString>) -> io::Result
     Ok(target)
 }
 
-/// Puts the components of `path` before those in `rest`; an absolute one starts from the root again.
+/// Puts the components of `path` before those in `rest`; an absolute `path` resets `place` to the root.
 fn follow(path: &Path, place: &mut PathBuf, rest: &mut VecDeque<OsString>) {
     for component in path.components().rev() {
         match component {

@@ -1,12 +1,12 @@
 //! File systems mounted below a granted directory.
 //!
-//! Directory handles stop links from leading out of a grant, but not mounts: a mount below the granted directory is
-//! followed, whatever it shows. So a directory that holds one is not granted.
+//! Directory handles confine symbolic links to a grant, but not mounts: a mount below the granted directory is followed
+//! to any file system. Admission therefore refuses a directory with a mount below it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The first mount point below `directory`. The directory may be one itself.
+/// Returns the first mount point below `directory`, which may itself be a mount point.
 pub(super) fn nested<'a>(directory: &Path, mount_points: &'a [PathBuf]) -> Option<&'a Path> {
     mount_points.iter().map(PathBuf::as_path).find(|place| *place != directory && place.starts_with(directory))
 }
@@ -21,7 +21,7 @@ pub(super) fn of_this_machine() -> io::Result<Vec<PathBuf>> {
     Ok(Vec::new())
 }
 
-/// The fifth field of every line of a `mountinfo` file.
+/// Returns the mount points in a `mountinfo` file: the fifth field of every line.
 #[cfg(target_os = "linux")]
 fn read(mountinfo: &[u8]) -> Vec<PathBuf> {
     use std::ffi::OsString;
@@ -34,7 +34,7 @@ fn read(mountinfo: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A field with its octal escapes (`\040` for a space) undone.
+/// Decodes the octal escapes in a field, such as `\040` for a space.
 #[cfg(target_os = "linux")]
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());

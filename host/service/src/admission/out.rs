@@ -1,4 +1,4 @@
-//! The host directory that the guest's files are copied to.
+//! Host directory that the guest's files are copied to.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,8 @@ use super::dirs::{check_writable, with_canonical};
 use super::links;
 use super::surroundings::{Surroundings, absolute};
 
-/// Makes the directory if it is missing, and checks it by the rules of grants: the guest chooses the names in it.
+/// Creates the directory if it is missing, and checks it by the rules of grants, because the guest chooses the file
+/// names in it.
 pub(super) fn admit(path: &Path, protected: &[Protected], surroundings: &dyn Surroundings) -> Result<HostPath, Denied> {
     let shown = path.display().to_string();
     let fail = |error: io::Error| rejected(&shown, error.to_string(), "name another directory");
@@ -40,7 +41,7 @@ pub(super) fn admit(path: &Path, protected: &[Protected], surroundings: &dyn Sur
     Ok(host)
 }
 
-/// The deepest part of a path that exists, free of links, and what is missing below it.
+/// Splits a path into its deepest existing part, free of links, and the missing rest.
 fn split(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     for above in path.ancestors() {
         match above.canonicalize() {
@@ -52,7 +53,7 @@ fn split(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
                 }
                 return Ok((existing, missing.to_owned()));
             }
-            // A link to nowhere exists all the same, and making what it names would follow it.
+            // A dangling link exists as well, and creating its target would follow the link.
             Err(error) if error.kind() == io::ErrorKind::NotFound && above.is_symlink() => {
                 return Err(io::Error::new(error.kind(), "it is a link to nowhere"));
             }

@@ -1,4 +1,4 @@
-//! Where the script stands in the guest.
+//! Guest path of the script.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use codebox_core::{GuestPath, HostPath, InputFile, ResultKind, Source};
 use super::denied::Denied;
 use super::script::Script;
 
-/// The read-only guest directory of a script that lies in no granted directory.
+/// Read-only guest directory of a script that is not in a granted directory.
 ///
-/// It is not the working directory: a program that lists `/work` finds its own files and nothing else there, as one
-/// that is started from an empty directory does natively.
+/// The script is not placed in the working directory: a program that lists `/work` finds only its own files, like a
+/// native program that is started in an empty directory.
 pub const SCRIPT_DIR: &str = "/run/codebox";
 
-/// Returns the script as a job's source, and the file to put in if no grant already shows it.
+/// Returns the script as a job's source, and the file to place in the guest if no grant contains the script.
 ///
-/// In a granted directory the script is at its mapped place. Otherwise it goes to [`SCRIPT_DIR`].
+/// A script in a granted directory keeps its mapped path. Any other script is placed in [`SCRIPT_DIR`].
 pub(super) fn place(script: Script, map: &PathMap<HostPath, GuestPath>) -> Result<(Source, Option<InputFile>), Denied> {
     let Script { typed, canonical, text, language: _ } = script;
     let host = canonical.as_deref().and_then(|path| HostPath::native(path).ok());

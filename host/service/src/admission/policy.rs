@@ -5,35 +5,36 @@ use codebox_core::{ImagePattern, IsolationSet, Language, Limits, NetGrant};
 
 use crate::choice::Escalation;
 
-/// What the operator allows, and what holds where a request says nothing.
+/// Ceilings and permissions of the operator, and the defaults of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// The limits of a request that sets none; never above [`Policy::ceilings`], which win.
+    /// Limits of a request that sets none. [`Policy::ceilings`] take precedence over higher defaults.
     pub defaults: Limits,
-    /// The highest limits that a request may set.
+    /// Highest limits that a request may set.
     pub ceilings: Limits,
-    /// The isolations that may be used.
+    /// Isolations that may be used.
     pub isolations: IsolationSet,
-    /// The image of a request that names none.
+    /// WebAssembly image of a request that names none.
     pub image: Option<String>,
-    /// Whether a program's needs may lead it from WebAssembly to a container.
+    /// Escalation of programs from WebAssembly to a container.
     pub escalation: Escalation,
-    /// The container images that may be used; any, where there is no list.
+    /// Container images that may be used; `None` allows every image.
     pub allowed_images: Option<Vec<ImagePattern>>,
-    /// The hosts that may be granted; any, where there is no list.
+    /// Hosts that may be granted; `None` allows every host.
     pub allowed_hosts: Option<Vec<NetGrant>>,
-    /// The engine to prefer.
+    /// Preferred container engine.
     pub engine: Option<String>,
-    /// How many containers are to be ready where a request says nothing of that.
+    /// Number of containers to keep ready for a request that does not set it.
     pub warm: Option<u32>,
-    /// Languages of added runtimes by the endings of their files.
+    /// Languages of added runtimes, by file extension.
     pub endings: BTreeMap<String, Language>,
-    /// Directories of this machine that no grant may expose: codebox's state, the home directory itself.
+    /// Directories of this machine that no grant may expose, such as codebox's state and the home directory itself.
     pub protected: Vec<Protected>,
 }
 
 impl Default for Policy {
-    /// The built-in limits without ceilings, every isolation, and nothing protected but what always is.
+    /// Returns a policy with the built-in limits, no ceilings, every isolation, and no additional protected
+    /// directories.
     fn default() -> Self {
         Self {
             defaults: Limits::default(),

@@ -9,43 +9,44 @@ use thiserror::Error;
 
 use super::image::is_a_containers;
 
-/// What a front end asks for, parsed but not yet looked up on the machine.
+/// A front end's request, parsed but not yet resolved on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The program.
+    /// Program to run.
     pub program: Program,
-    /// Its language; `None` goes by the file's extension and takes Python without one.
+    /// Language of the program; `None` detects it from the file's extension, its shebang or its content.
     pub language: Option<Language>,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
     /// Directories to grant.
     pub dirs: Vec<DirGrantSpec>,
     /// Hosts to grant.
     pub net: Vec<NetGrant>,
-    /// Variables of its environment.
+    /// Environment variables of the program.
     pub env: Vec<EnvRequest>,
-    /// Limits that were set by name.
+    /// Limits that the request sets.
     pub limits: LimitOverrides,
-    /// What must stand between guest and host.
+    /// Isolation between guest and host.
     pub isolation: Preference,
-    /// The image to start from, of WebAssembly or of a container; `None` takes the policy's, or the one that fits.
+    /// Image to start from, a memory image or a container image; `None` takes the policy's image, or the one that fits
+    /// the program.
     pub image: Option<String>,
-    /// Where files that the guest creates are copied to; made if it is missing.
+    /// Directory that files of the guest are copied to; created if it is missing.
     pub out: Option<PathBuf>,
-    /// What the program finds on its standard input.
+    /// Standard input of the program.
     pub stdin: Stdin,
-    /// How many containers like the one it runs in are to be ready for later runs; `None` takes the policy's number.
+    /// Number of containers like the job's own to keep ready for later runs; `None` takes the policy's number.
     pub warm: Option<u32>,
-    /// Packages to have, as the language's package manager names them.
+    /// Packages to install, as the language's package manager names them.
     pub packages: Vec<String>,
     /// Files that list packages.
     pub requirements: Vec<PathBuf>,
-    /// Whether packages without wheels are to be built from their sources.
+    /// Permission to build packages without wheels from their sources.
     pub build: bool,
 }
 
 impl Request {
-    /// A request for `program` with nothing granted and everything else left at its default.
+    /// Creates a request for `program` with no grants and every option at its default.
     #[must_use]
     pub fn new(program: Program) -> Self {
         Self {
@@ -67,7 +68,7 @@ impl Request {
         }
     }
 
-    /// The same request, which accepted WebAssembly, for a container; an image of WebAssembly's is none of that.
+    /// Restricts a request that accepts WebAssembly to containers. A memory image is dropped.
     #[must_use]
     pub fn in_container(self) -> Self {
         let image = self.image.filter(|name| is_a_containers(name));
@@ -82,24 +83,24 @@ pub enum Program {
     Inline(String),
     /// Text that was read from standard input.
     Stdin(String),
-    /// A file of the host, exactly as the user typed it.
+    /// A host file, exactly as the user typed its path.
     File(PathBuf),
-    /// A command line, which is looked for in the container.
+    /// A command line, whose program is searched for in the container.
     Command(Vec<String>),
 }
 
-/// The isolation that a user wants.
+/// Isolation that a user prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preference {
-    /// Whichever fits, the lightest first.
+    /// Any isolation that fits, the lightest first.
     #[default]
     Auto,
-    /// This one, and never another.
+    /// Only this isolation.
     Only(Isolation),
 }
 
 impl Preference {
-    /// The isolations it accepts.
+    /// Returns the isolations that the preference accepts.
     #[must_use]
     pub fn acceptable(self) -> IsolationSet {
         match self {
@@ -132,19 +133,19 @@ impl FromStr for Preference {
 /// One variable of the guest's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnvRequest {
-    /// The host's variable of this name, with its value.
+    /// The host's variable with this name and its value.
     FromHost(EnvName),
-    /// This name with this value.
+    /// A variable with this name and this value.
     Set(EnvName, String),
 }
 
-/// Why a text is no [`EnvRequest`].
+/// Reason that a text is not a valid [`EnvRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EnvRequestError {
-    /// The name is none.
+    /// The name is not a valid variable name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// The value cannot be an environment variable's. The value is left out: it may be a secret.
+    /// The value contains a NUL. The message omits the value, because it may be a secret.
     #[error("the value of environment variable {0} holds a NUL")]
     Nul(EnvName),
 }
@@ -152,7 +153,7 @@ pub enum EnvRequestError {
 impl FromStr for EnvRequest {
     type Err = EnvRequestError;
 
-    /// Reads `NAME`, which takes the host's value, or `NAME=VALUE`.
+    /// Parses `NAME`, which takes the host's value, or `NAME=VALUE`.
     fn from_str(text: &str) -> Result<Self, EnvRequestError> {
         let Some((name, value)) = text.split_once('=') else {
             return Ok(Self::FromHost(EnvName::new(text)?));

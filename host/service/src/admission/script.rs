@@ -1,4 +1,4 @@
-//! Reads the script file, once.
+//! Reading and checking of the script file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,22 +11,22 @@ use super::denied::Denied;
 use super::surroundings::{Surroundings, absolute};
 use super::{encoding, language};
 
-/// The largest program that is accepted.
+/// Maximum size of a program.
 pub const MAX_PROGRAM: ByteSize = ByteSize::mib(16);
 
-/// A script file as it was found.
+/// A script file with its content.
 pub(super) struct Script {
-    /// Its name as typed.
+    /// Path as typed.
     pub typed: String,
-    /// Its place without links; `None` if it has none, as a pipe.
+    /// Canonical path; `None` if there is none, as for a pipe.
     pub canonical: Option<PathBuf>,
-    /// Its bytes.
+    /// Content of the file.
     pub text: Vec<u8>,
-    /// Its language.
+    /// Language of the script.
     pub language: Language,
 }
 
-/// Reads the script at `path`, as typed.
+/// Reads the script at `path`, which is given as typed.
 pub(super) fn read(
     path: &Path,
     language: Option<Language>,
@@ -46,7 +46,7 @@ pub(super) fn read(
     Ok(Script { typed, canonical: place.canonicalize().ok(), text, language })
 }
 
-/// Refuses a program above [`MAX_PROGRAM`].
+/// Refuses a program that is larger than [`MAX_PROGRAM`].
 pub(super) fn check_size(length: u64, (action, subject): (&'static str, &str)) -> Result<(), Denied> {
     if length <= MAX_PROGRAM.get() {
         return Ok(());
@@ -66,7 +66,7 @@ fn bytes(place: &Path, shown: &str) -> Result<Vec<u8>, Denied> {
     if metadata.is_dir() {
         return Err(directory(shown));
     }
-    // A pipe has no length, so the cap holds while reading; one byte more shows that it was passed.
+    // A pipe has no length, so the read itself is capped; one byte above the cap shows that the file is too large.
     let cap = MAX_PROGRAM.get() + 1;
     let mut text = Vec::with_capacity(ByteSize::bytes(metadata.len().min(cap)).as_len());
     file.take(cap).read_to_end(&mut text).map_err(fail)?;
@@ -99,7 +99,7 @@ pub(super) fn unreadable(shown: &str, error: &io::Error) -> Denied {
         io::ErrorKind::NotFound => refused(shown, "no such file", "check the name; a program given as text takes -c"),
         io::ErrorKind::NotADirectory => refused(shown, "part of its path is not a directory", "check the path"),
         io::ErrorKind::PermissionDenied => refused(shown, "permission denied", "make the file readable for this user"),
-        // Windows does not open directories.
+        // Windows cannot open directories as files.
         io::ErrorKind::IsADirectory => directory(shown),
         _ => refused(shown, &error.to_string(), "check the file"),
     }

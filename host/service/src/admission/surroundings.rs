@@ -4,33 +4,33 @@ use std::path::{Path, PathBuf};
 
 use super::mounts;
 
-/// What admission asks of the process it runs in, so that tests and servers can answer for themselves.
+/// Environment of the process that admission runs in. Tests and servers supply their own.
 pub trait Surroundings: Send + Sync {
-    /// The value of an environment variable; `None` if it is not set.
+    /// Returns the value of an environment variable; `None` if it is not set.
     fn env_var(&self, name: &str) -> Option<OsString>;
 
-    /// The directory that relative paths start from.
+    /// Returns the directory that relative paths start from.
     ///
     /// # Errors
-    /// When it is gone or cannot be named.
+    /// Returns an error if the directory no longer exists or its path cannot be read.
     fn current_dir(&self) -> io::Result<PathBuf>;
 
-    /// Where file systems are mounted; none on systems that have no such list.
+    /// Returns the mount points of this machine; empty on systems without such a list.
     ///
     /// # Errors
-    /// When the list cannot be read; directories are then not granted.
+    /// Returns an error if the list cannot be read. Admission then grants no directories.
     fn mount_points(&self) -> io::Result<Vec<PathBuf>> {
         mounts::of_this_machine()
     }
 
-    /// Returns true if a text without a name can be Python; asked about one that has a line as JavaScript has them. Without
-    /// a parser any can.
+    /// Returns true if a text without a file name may be Python. It is called only for a text with a line typical of
+    /// JavaScript. Without a parser it always returns true.
     fn is_python(&self, _text: &str) -> bool {
         true
     }
 }
 
-/// This process's own environment and working directory, without a parser.
+/// Environment and working directory of this process, without a parser.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Process;
 
@@ -44,7 +44,7 @@ impl Surroundings for Process {
     }
 }
 
-/// `path` from the root on; links and `..` stay.
+/// Makes `path` absolute; links and `..` are kept.
 pub(super) fn absolute(path: &Path, surroundings: &dyn Surroundings) -> io::Result<PathBuf> {
     if path.is_absolute() {
         return Ok(path.to_owned());

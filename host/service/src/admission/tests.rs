@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A machine whose working directory is a temporary one.
+/// Host environment whose working directory is a temporary directory.
 struct Host {
     dir: TempDir,
     mounts: Vec<PathBuf>,
@@ -224,7 +224,7 @@ fn links_below_the_working_directory_are_refused() {
     symlink(&secret, host.root().join("planted")).expect("links are possible");
     symlink("../planted/inner", host.root().join("data/deep")).expect("links are possible");
     symlink("/nowhere-at-all/x", host.root().join("dangling")).expect("links are possible");
-    // A link of the user's own that leads to one of the job's.
+    // A link of the user's that leads to a link of the job's.
     symlink(host.root().join("planted"), elsewhere.path().join("outer")).expect("links are possible");
     let outer = elsewhere.path().join("outer").display().to_string();
     let absolute = host.root().join("planted").display().to_string();
@@ -242,7 +242,7 @@ fn links_below_the_working_directory_are_refused() {
         assert!(host.denied(out).detail.contains("is a symbolic link"), "{typed}");
     }
     assert!(!secret.join("new").exists());
-    // Named by its real path, it is the user's choice.
+    // The real path does not contain the link, so the user has chosen its target.
     let real = secret.display().to_string();
     host.admit(granting("script.py", &[&format!("{real}:/data")])).expect("no link is on the way");
     host.admit(Request { out: Some(secret), ..file("script.py") }).expect("no link is on the way");

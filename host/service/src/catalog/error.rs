@@ -4,34 +4,34 @@ use std::path::PathBuf;
 use codebox_core::{BoxedError, Language, ResultKind};
 use thiserror::Error;
 
-/// Why the catalog could not do what was asked. One line each; [`CatalogError::fix`] says what to do.
+/// Failure of a catalog operation, described in one line. [`CatalogError::fix`] contains the remedy.
 #[derive(Debug, Error)]
 pub enum CatalogError {
     /// No runtime has this name.
     #[error("no runtime is named {name:?}; there is {}", known.join(", "))]
     UnknownRuntime {
-        /// The name asked for.
+        /// Requested name.
         name: String,
-        /// The names that exist.
+        /// Existing names.
         known: Vec<String>,
     },
     /// No image has this name.
     #[error("no image is named {name:?}; there is {}", known.join(", "))]
     UnknownImage {
-        /// The name asked for.
+        /// Requested name.
         name: String,
-        /// The names that exist.
+        /// Existing names.
         known: Vec<String>,
     },
-    /// The name cannot be an image's.
+    /// The name is not allowed for an image.
     #[error("cannot name an image {name:?}: {rule}")]
     BadName {
-        /// The name asked for.
+        /// Requested name.
         name: String,
-        /// The rule it breaks.
+        /// Rule that the name breaks.
         rule: String,
     },
-    /// The name is a built-in image's, which the user can neither replace nor remove.
+    /// The name belongs to a built-in image, which the user can neither replace nor remove.
     #[error("image {name} comes with its runtime")]
     NameTaken {
         /// The name.
@@ -44,53 +44,53 @@ pub enum CatalogError {
         image: String,
         /// The module.
         module: String,
-        /// What Python said, in one line.
+        /// Python's error message, in one line.
         detail: String,
     },
-    /// A language that codebox runs itself cannot be added.
+    /// A language with a built-in runtime cannot be added.
     #[error("cannot add a runtime for {language}: codebox has one")]
     NotToAdd {
         /// The language.
         language: Language,
     },
-    /// Files with this ending cannot be an added runtime's.
+    /// An added runtime cannot use this file extension.
     #[error("cannot take the ending {ending:?}: {rule}")]
     BadEnding {
-        /// The ending.
+        /// File extension, without the dot.
         ending: String,
-        /// The rule it breaks.
+        /// Rule that the extension breaks.
         rule: String,
     },
-    /// A file is no runtime.
+    /// The file is not a usable runtime.
     #[error("cannot add {}: {reason}", file.display())]
     NoRuntime {
         /// The file.
         file: PathBuf,
-        /// What it lacks, or wants too much.
+        /// Reason, such as a missing export or an import that is not allowed.
         reason: String,
     },
-    /// A runtime comes from a file of the user's, and from nowhere else.
+    /// The runtime was added from a user's file and cannot be downloaded.
     #[error("the runtime {name} was added from a file, and cannot be fetched")]
     Added {
         /// The runtime.
         name: String,
     },
-    /// A package did not come.
+    /// A package could not be downloaded.
     #[error("cannot fetch {what}: {source}")]
     Fetch {
         /// The package.
         what: String,
-        /// What went wrong.
+        /// Cause of the failure.
         source: BoxedError,
     },
-    /// A package or file is not the one that was pinned.
+    /// The digest of a package or file is not the pinned one.
     #[error("{what} is not the pinned one: sha256 is {found}, not {expected}")]
     WrongDigest {
         /// The package or file.
         what: String,
         /// The pinned digest.
         expected: String,
-        /// The digest it has.
+        /// Digest that was found.
         found: String,
     },
     /// A package cannot be used.
@@ -98,62 +98,62 @@ pub enum CatalogError {
     BadPackage {
         /// The package or file.
         what: String,
-        /// What is wrong with it.
+        /// Description of the defect.
         detail: String,
-        /// What showed it.
+        /// Error that revealed the defect.
         #[source]
         source: Option<BoxedError>,
     },
-    /// A runtime's module is not one that this version of codebox can change as it has to.
+    /// This version of codebox cannot patch the runtime's module.
     #[error("cannot prepare {runtime}: {detail}")]
     Patch {
         /// The runtime.
         runtime: String,
-        /// The function, and what was expected and found in it.
+        /// Function, and its expected and actual content.
         detail: String,
     },
-    /// What is installed is damaged.
+    /// An installed runtime is damaged.
     #[error("{what} is damaged: {detail}")]
     Damaged {
         /// The runtime.
         what: String,
-        /// What is wrong with it.
+        /// Description of the damage.
         detail: String,
     },
     /// The disk is full.
     #[error("no space left to write {}", path.display())]
     Full {
-        /// What was being written.
+        /// File that was being written.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The host's files failed.
+    /// A file operation on the host failed.
     #[error("cannot {action}: {source}")]
     Io {
-        /// What was tried: "create /cache/codebox".
+        /// Operation that failed, such as "create /cache/codebox".
         action: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The engine failed.
+    /// The WebAssembly engine failed.
     #[error("cannot {action}: {source}")]
     Engine {
-        /// What was tried: "compile python".
+        /// Operation that failed, such as "compile python".
         action: String,
-        /// What the engine said.
+        /// Error of the engine.
         source: BoxedError,
     },
-    /// It was stopped from outside. Nothing is left half-done.
+    /// The operation was interrupted and left no partial state.
     #[error("interrupted while {during}")]
     Interrupted {
-        /// What was going on.
+        /// Operation that was interrupted.
         during: String,
     },
 }
 
 impl CatalogError {
-    /// The failure of a file operation, which a full disk makes its own kind.
+    /// Creates the error of a file operation; a full disk or an exceeded quota becomes [`Full`](Self::Full).
     #[must_use]
     pub fn io(action: impl Into<String>, path: impl Into<PathBuf>, source: io::Error) -> Self {
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
@@ -165,7 +165,7 @@ impl CatalogError {
         Self::Io { action, source }
     }
 
-    /// The one word for it, which also decides the exit status.
+    /// Returns the result kind, which determines the exit status.
     #[must_use]
     pub fn kind(&self) -> ResultKind {
         match self {
@@ -188,7 +188,7 @@ impl CatalogError {
         }
     }
 
-    /// What to do, in one line.
+    /// Returns the remedy, in one line.
     #[must_use]
     pub fn fix(&self) -> String {
         match self {

@@ -1,7 +1,8 @@
-//! What follows from how a run in WebAssembly ended: whether it is to be run again in a container.
+//! Decision after a run in WebAssembly: whether the job is run again in a container.
 //!
-//! The evidence is what the runtime's own hooks counted when the program reached for a power, and never what it printed. A
-//! program that forges it gets what it would get by reaching for the power: a container, within what the policy allows.
+//! The evidence is the count that the runtime's own hooks keep of uses of missing features, and never the program's
+//! output. A program that forges the evidence gains only what it would gain by using the feature: a container, within
+//! the limits of the policy.
 
 use codebox_core::{
     BackendId, Effects, EscalatedFrom, Isolation, Job, NeedsEscalation, Outcome, Provenance, RunReport, Source,
@@ -10,23 +11,23 @@ use codebox_core::{
 use super::Escalation;
 use crate::needs::Ask;
 
-/// What is to be done about a run that has ended.
+/// Decision about a run that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum After {
-    /// Nothing: it ended well, or for a reason of its own.
+    /// The result stands: the run succeeded, or failed for an unrelated reason.
     Stay,
-    /// It is to be run again in a container: what it lacked.
+    /// The job is to be run again in a container, because of these missing features.
     Escalate(String),
-    /// A container would have served, and it is not run again: what it lacked, and why not.
+    /// A container would have the missing features, but the job is not run again.
     Needs {
-        /// What it lacked.
+        /// Missing features.
         lacked: String,
-        /// Why it is not run again.
+        /// Reason that the job is not run again.
         why: String,
     },
 }
 
-/// Whether a run that ended so is to be run again, where only the report, the job and the policy count.
+/// Decides about a run that has ended, from the report, the job and the policy alone.
 #[must_use]
 pub fn after(report: &RunReport, job: &Job, escalation: Escalation) -> After {
     let died = match report.outcome {
@@ -46,7 +47,7 @@ pub fn after(report: &RunReport, job: &Job, escalation: Escalation) -> After {
     if !job.isolations.contains(Isolation::Container) {
         return needs("only wasm is accepted");
     }
-    // As before the run: the program's own word narrows what is accepted.
+    // As before the run, a comment in the program narrows the accepted isolations.
     if let Ok(Some(Ask { isolation: Isolation::Wasm, line })) = Ask::of_job(job) {
         return needs(&format!("line {line} asks for isolation wasm"));
     }
@@ -65,21 +66,22 @@ pub fn after(report: &RunReport, job: &Job, escalation: Escalation) -> After {
     After::Escalate(lacked)
 }
 
-/// What a report says of a run that is not made again: what it lacked, why it is not, and what makes it.
+/// Creates the report's entry for a run that is not repeated: the missing features, the reason, and the command that
+/// repeats the run in a container.
 #[must_use]
 pub fn unmet(lacked: &str, why: &str, command: String) -> NeedsEscalation {
     NeedsEscalation { reason: format!("it needs {lacked}, which wasm does not have; {why}"), command }
 }
 
-/// Says in a report that the run was made before, by `from`, and what it lacked there.
+/// Records in a report that the job ran in `from` before, and which features it lacked there.
 pub fn mark_escalated(provenance: &mut Provenance, from: BackendId, lacked: &str) {
     provenance.reason = format!("it died in {from} for want of {lacked}");
     let reason = lacked.to_owned();
     provenance.escalated_from = Some(EscalatedFrom { backend: from, isolation: Isolation::Wasm, reason });
 }
 
-/// Whether a container has what was lacking. An image's own library is not known; of modules only those count that every
-/// interpreter with an operating system has.
+/// Returns true if a container has the missing feature. The library of a container image is not known; of modules, only
+/// those count that every interpreter on an operating system has.
 fn serves(what: &str) -> bool {
     const MODULES: [&str; 21] = [
         "ssl",

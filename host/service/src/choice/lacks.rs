@@ -1,11 +1,11 @@
-//! What a tier does not have.
+//! Features that a tier lacks.
 
 use codebox_core::{Capabilities, Held, Isolation, LimitKind, Support};
 
 use crate::needs::Need;
 use crate::router::{Demand, Network};
 
-/// Whether a guest of this isolation has an operating system: threads, processes, sockets, native modules.
+/// Returns true if guests with this isolation have an operating system: threads, processes, sockets, native modules.
 #[must_use]
 pub const fn has(isolation: Isolation) -> bool {
     match isolation {
@@ -14,7 +14,7 @@ pub const fn has(isolation: Isolation) -> bool {
     }
 }
 
-/// What a backend lacks of what could be asked of it, each in a few words, what the program needs first.
+/// Lists the features that a backend lacks, each in a few words, those that the program needs first.
 #[must_use]
 pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String> {
     let Capabilities {

@@ -66,7 +66,7 @@ fn forbidden(terms: Terms) -> Terms {
     Terms { escalation: Escalation::Forbidden, ..terms }
 }
 
-/// What becomes of it in the end, as `backend: reason` or `none: fix`.
+/// Formats the next step as `backend: reason`, `none: fix (kind)` or `probe backend`.
 fn outcome(wanted: &Wanted, candidates: &[Candidate]) -> String {
     match next(wanted, candidates) {
         Next::Run(choice) => format!("{}: {}", choice.backend, choice.reason),
@@ -75,7 +75,7 @@ fn outcome(wanted: &Wanted, candidates: &[Candidate]) -> String {
     }
 }
 
-/// Every rule, one a line.
+/// Every rule of the choice, one per entry.
 #[test]
 fn the_rules() {
     let plain = needs(&[Weight::Optional]);
@@ -335,8 +335,8 @@ mod properties {
     }
 
     proptest! {
-        /// Whatever a program needs or says, nothing outside of what was accepted is taken; and where escalation is
-        /// forbidden, needs and word do not move it out of a wasm that can run it.
+        /// The choice never leaves the accepted isolations, and with escalation forbidden neither needs nor the
+        /// program's comment move it out of a WebAssembly backend that can run it.
         #[test]
         fn nothing_leaves_what_was_accepted(
             acceptable in isolations(),

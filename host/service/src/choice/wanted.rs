@@ -1,4 +1,4 @@
-//! In which order isolations are tried, and why.
+//! Order in which isolations are tried, and its reason.
 
 use codebox_core::{Isolation, IsolationSet, ResultKind};
 
@@ -6,47 +6,47 @@ use super::{Candidate, has};
 use crate::needs::{Ask, Need, Needs};
 use crate::router::{Bound, Demand, Network, Rejected};
 
-/// Whether the policy lets a program's needs lead it from WebAssembly to a container.
+/// Permission to run a program in a container because of its needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Escalation {
-    /// It does.
+    /// A program that needs a container may run in one.
     #[default]
     Allowed,
-    /// It does not.
+    /// A program stays in WebAssembly even if it needs a container.
     Forbidden,
 }
 
-/// What others than the program say.
+/// Terms of the caller and the policy, with the request of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// The isolations that the caller and the policy accept.
+    /// Isolations that the caller and the policy accept.
     pub acceptable: IsolationSet,
-    /// Whether needs may lead to a container.
+    /// Permission to escalate to a container.
     pub escalation: Escalation,
-    /// What the program asks for.
+    /// Request in a comment of the program.
     pub ask: Option<Ask>,
 }
 
-/// Why the isolations are tried in the order in which they are.
+/// Reason for the order of the isolations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Why {
-    /// The lightest first.
+    /// The lightest isolation comes first.
     Lightest,
-    /// Only one was accepted.
+    /// Only one isolation is accepted.
     Only,
-    /// The program asks for WebAssembly.
+    /// The program requests WebAssembly in this line.
     AsksForLess(u32),
-    /// Only a container runs such a thing.
+    /// Only a container can run the job.
     Bound(Bound),
-    /// The program asks for a container.
+    /// The program requests a container in this line.
     AsksForContainer(u32),
-    /// The program needs this and more.
+    /// The program has required needs that WebAssembly does not meet.
     Needs,
-    /// It does, and may not have it.
+    /// The program needs or requests a container, and the policy forbids escalation.
     Forbidden,
 }
 
-/// What a program wants of a backend, before any was asked.
+/// Requirements of a program on its backend, before any backend is probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     demand: Demand,
@@ -57,11 +57,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What needs, caller and policy come to.
+    /// Combines a program's needs with the terms of the caller and the policy.
     #[must_use]
     pub fn of(demand: Demand, needs: &Needs, terms: &Terms) -> Self {
         let Terms { acceptable, escalation, ask } = *terms;
-        // A guest of WebAssembly that was granted hosts reaches them.
+        // A WebAssembly guest with granted hosts can connect to them.
         let has_hosts = demand.network == Network::Hosts;
         let lacking = |need: &&Need| !(has_hosts && need.is_met_by_hosts());
         let needs: Vec<Need> = needs.required().filter(lacking).cloned().collect();
@@ -89,30 +89,31 @@ impl Wanted {
         Self { demand, accepted, order, why, needs }
     }
 
-    /// The isolations to try, in their order.
+    /// Returns the isolations to try, in order.
     pub fn order(&self) -> impl Iterator<Item = Isolation> {
         self.order.iter().copied()
     }
 
-    /// What is demanded of a backend.
+    /// Returns the demand on a backend.
     #[must_use]
     pub fn demand(&self) -> &Demand {
         &self.demand
     }
 
-    /// The isolations that are accepted by everybody, the program too.
+    /// Returns the isolations that the caller, the policy and the program accept.
     #[must_use]
     pub fn accepted(&self) -> IsolationSet {
         self.accepted
     }
 
-    /// What the program cannot do without.
+    /// Returns the program's required needs.
     #[must_use]
     pub fn needs(&self) -> &[Need] {
         &self.needs
     }
 
-    /// Why a backend of this isolation is taken, in one line, after `against` was found.
+    /// Returns the reason for using a backend with this isolation, in one line; `against` lists the candidates that
+    /// were rejected.
     pub(super) fn reason(&self, isolation: Isolation, against: &[Rejected]) -> String {
         let language = &self.demand.language;
         let lightest = || format!("{isolation} is the lightest isolation that can run this {language} program");
@@ -136,7 +137,7 @@ impl Wanted {
         }
     }
 
-    /// Candidates that are not tried, and why.
+    /// Returns the candidates that are not tried, with the reasons.
     pub(super) fn passed_over(&self, candidates: &[Candidate]) -> Vec<Rejected> {
         let untried = candidates.iter().filter(|candidate| !self.order.contains(&candidate.isolation));
         untried.map(|candidate| self.against(candidate)).collect()
@@ -152,7 +153,8 @@ impl Wanted {
         };
         match &self.why {
             Why::Bound(bound) if self.accepted.contains(isolation) => rejected(
-                // What the containers lack is told first; this alone counts where they are not accepted.
+                // If containers are accepted, the reasons against them are reported first; this reason counts only if
+                // they are not.
                 if self.order.is_empty() { ResultKind::InvalidRequest } else { ResultKind::EngineUnavailable },
                 format!("{bound} needs a container"),
                 "use --isolation container or auto".to_owned(),
@@ -167,7 +169,8 @@ impl Wanted {
     }
 }
 
-/// What wasm lacks, and what was not asked for: nobody but the user says which package an import stands for.
+/// Describes a need that WebAssembly does not meet, with the package to request, because only the user can say which
+/// package provides an import.
 fn lacking(need: &Need) -> String {
     let unnamed =
         need.package().map(|package| format!(", and no package that was asked for has (use --with {package})"));
@@ -178,7 +181,7 @@ fn order(accepted: IsolationSet, why: &Why) -> Vec<Isolation> {
     let mut order: Vec<Isolation> = accepted.iter().collect();
     match why {
         Why::Bound(_) => order.retain(|isolation| has(*isolation)),
-        // Stable: those that have what is needed come first, the lightest of them before the others.
+        // The sort is stable: isolations that meet the needs come first, and the lightest of them is the first.
         Why::Needs | Why::AsksForContainer(_) => order.sort_by_key(|isolation| !has(*isolation)),
         Why::Lightest | Why::Only | Why::AsksForLess(_) | Why::Forbidden => {}
     }

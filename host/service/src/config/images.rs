@@ -1,4 +1,4 @@
-//! The table of container images in a configuration file.
+//! Container images in a configuration file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 
-/// The table as it is written.
+/// Deserialized table, before its values are checked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Table {
@@ -18,12 +18,12 @@ pub(super) struct Table {
     allowed: Option<Vec<String>>,
 }
 
-/// Container images: which a language starts from, and which may be used.
+/// Container images of languages, and the list of allowed images.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Images {
-    /// The images of languages that do not start from the built-in ones.
+    /// Images of languages that do not use the built-in image.
     pub of: BTreeMap<Language, ImageName>,
-    /// The only ones that may be used; any, where there is no list.
+    /// Images that may be used; `None` allows every image.
     pub allowed: Option<Vec<ImagePattern>>,
 }
 
@@ -53,7 +53,8 @@ fn fault(file: &Path, key: &str, error: &codebox_core::NameError) -> ConfigError
 }
 
 impl Images {
-    /// These, narrowed by a project's, which cannot say what is started: that runs on the user's machine.
+    /// Restricts these images by a project's. A project cannot choose an image, because the image's programs run on the
+    /// user's machine.
     pub(super) fn narrowed(&self, project: &Self, file: &Path) -> Result<Self, ConfigError> {
         let fix = "leave it out, or put it into your own configuration";
         if !project.of.is_empty() {

@@ -1,4 +1,4 @@
-//! A table of limits in a configuration file.
+//! Limits in a configuration file.
 
 use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -10,7 +10,8 @@ use toml::Value;
 
 use super::ConfigError;
 
-/// The table as it is written: each value as on the command line, numbers with or without quotes.
+/// Deserialized table, before its values are checked. Values have the syntax of the command line; numbers may be
+/// unquoted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Table {
@@ -28,7 +29,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The limits that the table sets.
+    /// Returns the limits that the table sets.
     pub(super) fn read(self, table: &str, file: &Path) -> Result<LimitOverrides, ConfigError> {
         let Self { timeout, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
             self;
@@ -93,7 +94,8 @@ impl Place<'_> {
     }
 }
 
-/// `ours` where `theirs` sets nothing lower than `ours`, or than `unset` where that sets nothing.
+/// Returns the lower of each limit in `ours` and `theirs`; a limit that only `theirs` sets is compared with the default
+/// in `unset`.
 pub(super) fn lower(ours: &LimitOverrides, theirs: &LimitOverrides, unset: &Limits) -> LimitOverrides {
     fn pick<T: Copy + Ord>(ours: Option<Limit<T>>, theirs: Option<Limit<T>>, unset: Limit<T>) -> Option<Limit<T>> {
         let Some(theirs) = theirs else { return ours };

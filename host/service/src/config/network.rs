@@ -1,4 +1,4 @@
-//! The table of hosts in a configuration file.
+//! Hosts in a configuration file.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 
-/// The table as it is written.
+/// Deserialized table, before its values are checked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Table {
@@ -17,7 +17,7 @@ pub(super) struct Table {
 const KEY: &str = "network.allow";
 
 impl Table {
-    /// The hosts that may be granted; any, where there is no list.
+    /// Returns the hosts that may be granted; `None` allows every host.
     pub(super) fn read(self, file: &Path) -> Result<Option<Vec<NetGrant>>, ConfigError> {
         let Self { allow } = self;
         let read = |text: String| {
@@ -30,7 +30,7 @@ impl Table {
     }
 }
 
-/// The user's list, narrowed by a project's: each of its hosts must be one of the user's.
+/// Restricts the user's list to a project's. Each of the project's hosts must be covered by the user's list.
 pub(super) fn narrowed(
     ours: Option<&Vec<NetGrant>>,
     theirs: Option<&Vec<NetGrant>>,

@@ -84,7 +84,7 @@ fn a_project_cannot_widen_the_network() {
     let both = narrowed(&user, &project).expect("it is less");
     assert_eq!(both.policy(Vec::new()).allowed_hosts, hosts(&["a.example.org:443"]));
     assert_eq!(narrowed(&user, &Settings::default()).map(|both| both.allowed_hosts), Ok(user.allowed_hosts.clone()));
-    // A project can forbid where the user has said nothing, and says nothing that would grant.
+    // A project can restrict the hosts if the user's file does not, and its list never grants a host.
     let alone = narrowed(&Settings::default(), &project).expect("it is less than any");
     assert_eq!(alone.allowed_hosts, hosts(&["a.example.org:443"]));
     for (text, host) in [("evil.com", "evil.com"), ("0.0.0.0/0", "0.0.0.0/0"), ("169.254.169.254", "169.254.169.254")] {

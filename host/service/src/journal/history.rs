@@ -1,4 +1,4 @@
-//! The jobs that are over: lines that are only ever added to. A job can have two, of which readers take one.
+//! Append-only history of ended jobs. A job can have two lines; readers use one of them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use super::record::Record;
 
-/// The file that lines are added to, and the one before it.
+/// File that lines are appended to, and its predecessor.
 const NAMES: [&str; 2] = ["history.jsonl", "history.1.jsonl"];
 
-/// How long the file grows before another is begun: some thousands of jobs.
+/// Size in bytes above which a new file is started; enough for some thousands of jobs.
 const LONGEST: u64 = 1 << 20;
 
-/// The file, open for adding.
+/// History file, open for appending.
 #[derive(Debug)]
 pub(super) struct History(File);
 
@@ -21,8 +21,8 @@ impl History {
         OpenOptions::new().append(true).create(true).open(folder.join(NAMES[0])).map(Self)
     }
 
-    /// Adds a line with one write, so that lines of several processes do not mix. It begins with an end of line: the one
-    /// before it may have been cut.
+    /// Appends a line in a single write, so that lines of several processes do not mix. The line starts with a newline,
+    /// because the previous line may be truncated.
     pub(super) fn add(&mut self, record: &Record) -> io::Result<()> {
         let mut line = vec![b'\n'];
         line.extend(record.line());
@@ -30,7 +30,7 @@ impl History {
     }
 }
 
-/// Begins another file where this one is long.
+/// Starts a new file if the current one is too long.
 pub(super) fn turn_page(folder: &Path) -> io::Result<()> {
     let [now, before] = NAMES.map(|name| folder.join(name));
     match fs::symlink_metadata(&now) {
@@ -39,7 +39,7 @@ pub(super) fn turn_page(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// All that is there. A line that is none, say for want of room when it was written, is left out.
+/// Reads all records. Malformed or truncated lines are skipped.
 pub(super) fn read(folder: &Path) -> io::Result<Vec<Record>> {
     let mut records = Vec::new();
     for name in NAMES {

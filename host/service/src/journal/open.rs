@@ -1,7 +1,7 @@
-//! The jobs that have no end yet: a note each, locked by whoever runs it, and a file beside it for the job's end.
+//! Jobs without an end: a note for each, locked by the process that runs the job, and a file for the job's end.
 //!
-//! The process that runs a job can be taken over by it. So what that process holds open is the note, to read, and the
-//! file for its own end; the history and the other notes are out of its reach.
+//! A job can take over the process that runs it. That process therefore holds open only its note, for reading, and the
+//! file for its own job's end. The history and other notes stay closed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -11,38 +11,39 @@ use std::time::Duration;
 use super::history::{self, History};
 use super::record::{End, Record, State};
 
-/// The ending of a note's name once its lock is held.
+/// File extension of a note whose lock is held or was held.
 const NOTE: &str = "job";
 
-/// And until then.
+/// File extension of a note that is being created and not locked yet.
 const NEW: &str = "new";
 
-/// The ending of the name of the file that a job's end is written to.
+/// File extension of the file with the job's end.
 const END: &str = "end";
 
-/// The content of such a file if another process runs the job now, and has a note of it.
+/// Content of that file if another process now runs the job and has its own note.
 const OVER: &[u8] = b"over\n";
 
-/// Held by whoever looks through the notes of others.
+/// Lock file of the process that recovers other processes' notes.
 const LOCK: &str = "lock";
 
-/// How old a note may be that was never finished before it is taken for a dead process's.
+/// Age above which an unfinished new note is considered that of a dead process.
 const STALE: Duration = Duration::from_secs(60);
 
-/// Longer than any note.
+/// Maximum number of bytes that are read from a file; longer than any note.
 const LONGEST: u64 = 64 << 10;
 
 /// A note whose lock is held.
 #[derive(Debug)]
 pub(super) struct Note {
-    /// Open for reading; holds the lock.
+    /// Note, open for reading; holds the lock.
     _locked: File,
     end: File,
     path: PathBuf,
 }
 
 impl Note {
-    /// Makes a note that appears under its name with its lock held: one that is free is a dead process's.
+    /// Creates a note. It appears under its final name only when its lock is held, because an unlocked note counts as
+    /// that of a dead process.
     pub(super) fn create(folder: &Path, name: &str, line: &[u8]) -> io::Result<Self> {
         let [new, path, end] = [NEW, NOTE, END].map(|ending| folder.join(format!("{name}.{ending}")));
         let made = || -> io::Result<(File, File)> {
@@ -63,12 +64,12 @@ impl Note {
         }
     }
 
-    /// Writes how the job ended.
+    /// Writes the end of the job.
     pub(super) fn end(mut self, end: &End) -> io::Result<()> {
         self.end.write_all(&end.line())
     }
 
-    /// Writes that another process runs the job now, and removes the note if this process still may.
+    /// Writes that another process now runs the job, and removes the note if this process still has the permission.
     pub(super) fn pass_on(mut self) {
         let _ = self.end.write_all(OVER);
         remove(&self.path);
@@ -79,16 +80,16 @@ fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// The state that the end file of a note tells of.
+/// State of a job, from the end file of its note.
 enum Outcome {
-    /// No end: the job runs, or was interrupted.
+    /// No end: the job is running or was interrupted.
     Nothing,
-    /// Another process has a note of the job.
+    /// Another process has a note for the job.
     PassedOn,
     End(End),
 }
 
-/// Gives jobs of dead processes their end. Nothing is done while another process is at it.
+/// Records the end of jobs of dead processes. Does nothing while another process does the same.
 pub(super) fn recover(folder: &Path) -> io::Result<()> {
     let lock = OpenOptions::new().write(true).create(true).truncate(false).open(folder.join(LOCK))?;
     if lock.try_lock().is_err() {
@@ -103,7 +104,7 @@ pub(super) fn recover(folder: &Path) -> io::Result<()> {
             }
             continue;
         }
-        // What cannot be read, or written down, now is tried again by whoever comes next.
+        // After a failure to read or write, the next process that opens the journal tries again.
         let _ = settle(folder, &path);
     }
     Ok(())
@@ -116,7 +117,8 @@ fn settle(folder: &Path, path: &Path) -> io::Result<()> {
     }
     if let Some(mut record) = read(file)? {
         let outcome = outcome(path);
-        // A process that is killed before the note is removed leaves it to be added again, which readers allow for.
+        // If this process is killed before it removes the note, the line is added again later; readers accept
+        // duplicates.
         if !matches!(outcome, Outcome::PassedOn) {
             match outcome {
                 Outcome::End(end) => record.ended(end),
@@ -129,7 +131,7 @@ fn settle(folder: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The jobs that somebody runs, and those whose end is not in the history yet.
+/// Returns the running jobs, and the ended jobs that are not in the history yet.
 pub(super) fn unsettled(folder: &Path) -> io::Result<Vec<Record>> {
     let mut records = Vec::new();
     for path in notes(folder)? {
@@ -139,7 +141,7 @@ pub(super) fn unsettled(folder: &Path) -> io::Result<Vec<Record>> {
         match outcome(&path) {
             Outcome::End(end) => record.ended(end),
             Outcome::Nothing if is_held => {}
-            // Another note tells of it, or it is given its end by whoever comes next.
+            // Another note covers the job, or the next recovery records its end.
             Outcome::PassedOn | Outcome::Nothing => continue,
         }
         records.push(record);
@@ -147,7 +149,7 @@ pub(super) fn unsettled(folder: &Path) -> io::Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Opens a note; what is no file is none, and a FIFO would be waited at.
+/// Opens a note if it is a regular file; opening a FIFO would block.
 fn open(path: &Path) -> io::Result<File> {
     if fs::symlink_metadata(path)?.is_file() { File::open(path) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
@@ -157,7 +159,7 @@ fn read(file: File) -> io::Result<Option<Record>> {
     Ok(record.filter(|record| record.state == State::Running))
 }
 
-/// Reads the file beside a note. A program that took its process over can have written anything there.
+/// Reads the end file of a note. A program that took over the process can have written anything to it.
 fn outcome(note: &Path) -> Outcome {
     let text = open(&note.with_extension(END)).and_then(whole).unwrap_or_default();
     if text.ends_with(OVER) {
@@ -172,7 +174,7 @@ fn whole(file: File) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Removes a note and then what belongs to it.
+/// Removes a note and then its end file.
 fn remove(note: &Path) {
     if fs::remove_file(note).is_ok() {
         let _ = fs::remove_file(note.with_extension(END));

@@ -1,4 +1,4 @@
-//! What is noted of a job.
+//! Records of jobs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 
 use super::Accepted;
 
-/// A job, as far as it is noted.
+/// Record of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its number: hexadecimal digits, later ones greater.
+    /// Id of the job: hexadecimal digits, greater for later jobs.
     pub id: String,
-    /// What it ran: a file's name, a command's, or where its text came from.
+    /// Program: the name of a file or command, or `-c` or `-` for a text.
     pub program: String,
-    /// Its language.
+    /// Language of the program.
     pub language: String,
-    /// The backend that was chosen.
+    /// Backend that was chosen.
     pub backend: String,
-    /// When it was accepted, in milliseconds since 1970.
+    /// Time of acceptance, in milliseconds since 1970.
     pub accepted_ms: u64,
-    /// What became of it.
+    /// State of the job.
     pub state: State,
-    /// When it ended, or was found to have ended, in milliseconds since 1970.
+    /// Time at which the job ended or was found to have ended, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<u64>,
-    /// How it ended, in the word that reports have.
+    /// Result kind, by its name in reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The exit status of the process that ran it.
+    /// Exit status of the process that ran the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
 }
 
-/// The end of a job, as the process writes it that ran the job.
+/// End of a job, as written by the process that ran it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct End {
     ended_ms: u64,
@@ -44,38 +44,38 @@ pub(super) struct End {
 }
 
 impl End {
-    /// An end at this moment.
+    /// Creates an end with the current time.
     pub(super) fn now(kind: ResultKind, status: u8) -> Self {
         Self { ended_ms: millis(SystemTime::now()), kind: kind.as_str().to_owned(), exit_code: status }
     }
 
-    /// Reads an end that can hold anything; `None` if it is not one.
+    /// Parses an end from untrusted text; `None` if it is not valid.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let end: Self = serde_json::from_slice(text).ok()?;
         let is_word = end.kind.len() <= LONGEST_KIND && end.kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
         is_word.then_some(end)
     }
 
-    /// One line, its end included.
+    /// Returns the end as one line with a newline.
     pub(super) fn line(&self) -> Vec<u8> {
         line(self)
     }
 }
 
-/// What became of a job.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It runs.
+    /// The job is running.
     Running,
-    /// The process that ran it was killed.
+    /// The process that ran the job was killed.
     Interrupted,
-    /// It came to an end that was noted.
+    /// The job has a recorded end.
     Finished,
 }
 
 impl State {
-    /// The word for it.
+    /// Returns the state's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -86,10 +86,10 @@ impl State {
     }
 }
 
-/// Most characters of a program's name that are noted.
+/// Maximum number of characters of a program's name in a record.
 const LONGEST: usize = 100;
 
-/// Most characters of the word for how a job ended.
+/// Maximum number of characters of a result kind.
 const LONGEST_KIND: usize = 40;
 
 impl Record {
@@ -119,20 +119,20 @@ impl Record {
         (self.state, self.ended_ms) = (State::Interrupted, Some(millis(SystemTime::now())));
     }
 
-    /// One line, its end included.
+    /// Returns the record as one line with a newline.
     pub(super) fn line(&self) -> Vec<u8> {
         line(self)
     }
 }
 
 fn line(value: &impl Serialize) -> Vec<u8> {
-    // A value of texts and numbers is always JSON.
+    // Serialization cannot fail: the value contains only texts and numbers.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// A text is its user's; a name tells enough.
+/// Returns the name of a program. The text of a program is private to the user and is not recorded.
 fn program(source: &Source) -> &str {
     match source {
         Source::Inline(_) => "-c",
@@ -143,14 +143,14 @@ fn program(source: &Source) -> &str {
     }
 }
 
-/// The time since 1970 in milliseconds; 0 before.
+/// Returns the time since 1970 in milliseconds; 0 for earlier times.
 pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// One record of each job, the latest first. Of several the one that knows most stands: an end that was noted wins over one
-/// that was only found.
+/// Returns one record per job, the latest first. Of several records for a job, a recorded end takes precedence over an
+/// interruption, and both over a running job.
 pub(super) fn latest(records: Vec<Record>, most: usize) -> Vec<Record> {
     let mut jobs: BTreeMap<String, Record> = BTreeMap::new();
     for record in records {

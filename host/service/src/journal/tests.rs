@@ -23,7 +23,7 @@ fn a_job_runs_and_ends_once() {
     let entry = journal.accept(accepted(&WASM)).expect("room");
     let id = entry.id().to_owned();
     assert_eq!(states(&journal), [(id.clone(), State::Running)]);
-    // Somebody who starts meanwhile leaves it alone.
+    // A process that opens the journal meanwhile leaves the running job alone.
     Journal::open(home.path()).expect("room");
     assert_eq!(states(&journal), [(id.clone(), State::Running)]);
     entry.end(ResultKind::GuestError, 1);
@@ -52,7 +52,7 @@ fn a_job_that_is_in_the_history_twice_is_listed_once() {
     let entry = journal.accept(accepted(&WASM)).expect("room");
     let (id, mut record) = (entry.id().to_owned(), entry.record.clone());
     entry.end(ResultKind::Ok, 0);
-    // The process that moves it to the history is killed between adding it and removing the note.
+    // Simulates a process that is killed after it adds the record to the history and before it removes the note.
     record.ended(End::now(ResultKind::Ok, 0));
     History::open(home.path()).and_then(|mut history| history.add(&record)).expect("room");
     Journal::open(home.path()).expect("room");
@@ -79,7 +79,7 @@ fn a_process_that_was_taken_over_changes_no_other_job() {
         b"",
         b"garbage\n",
         b"{\"ended_ms\":1,\"kind\":\"\x1b[2J\",\"exit_code\":0}\n",
-        // Another job's record is no end.
+        // The record of another job is not an end.
         b"{\"id\":\"0\",\"program\":\"x\",\"language\":\"x\",\"backend\":\"x\",\"accepted_ms\":0,\"state\":\"finished\"}\n",
         b"{\"ended_ms\":18446744073709551615,\"kind\":\"ok\",\"exit_code\":0}\n",
     ];
@@ -99,7 +99,8 @@ fn a_process_that_was_taken_over_changes_no_other_job() {
     }
 }
 
-/// What a process holds open while it runs a job, it cannot use to cut or change the history or the job's own note.
+/// The descriptors that a process holds open while it runs a job do not allow it to change the history or the job's
+/// note.
 #[test]
 #[cfg(target_os = "linux")]
 fn nothing_is_held_open_through_which_the_history_changes() {

@@ -1,44 +1,44 @@
-//! What a program says of itself, in a comment before its code: `# codebox: isolation=container`.
+//! Request of a program, in a comment before its code: `# codebox: isolation=container`.
 //!
-//! It is the program's word and nobody's else's, so it can only ask: for less than was accepted, or for the part of it
-//! that it prefers.
+//! The program is untrusted, so the request can only narrow the accepted isolations, or select a preferred one among
+//! them.
 
 use codebox_core::{Isolation, Job, Language, ResultKind};
 use thiserror::Error;
 
-/// The lines that are looked at.
+/// Number of lines that are searched for the comment.
 const LINES: usize = 20;
 
-/// What comes before the settings.
+/// Marker before the settings.
 const MARK: &str = "codebox:";
 
-/// The isolation that a program asks for.
+/// Isolation that a program requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ask {
-    /// The isolation: wasm or a container.
+    /// Requested isolation: WebAssembly or a container.
     pub isolation: Isolation,
-    /// The line that says it, from 1.
+    /// Line of the request, starting at 1.
     pub line: u32,
 }
 
-/// A comment that is meant for codebox and cannot be understood.
+/// A comment for codebox that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot follow the codebox comment in line {line}: {detail}")]
 pub struct BadAsk {
-    /// The line, from 1.
+    /// Line of the comment, starting at 1.
     pub line: u32,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub detail: String,
 }
 
 impl BadAsk {
-    /// The one word for it.
+    /// Returns the result kind.
     #[must_use]
     pub fn kind(&self) -> ResultKind {
         ResultKind::InvalidRequest
     }
 
-    /// What to do.
+    /// Returns the remedy.
     #[must_use]
     pub fn fix(&self) -> String {
         "write isolation=wasm or isolation=container, or leave the comment out".to_owned()
@@ -46,10 +46,10 @@ impl BadAsk {
 }
 
 impl Ask {
-    /// What a job's program asks for, if it does.
+    /// Returns the request in a job's program, if there is one.
     ///
     /// # Errors
-    /// When a comment begins as one for codebox and says anything else, or two of them disagree.
+    /// Returns an error if a comment for codebox contains anything but valid settings, or if two of them disagree.
     pub fn of_job(job: &Job) -> Result<Option<Self>, BadAsk> {
         let comment = match job.language {
             Language::Python => "#",

@@ -1,4 +1,4 @@
-//! The modules of a program's own.
+//! Modules that belong to the program itself.
 
 use std::path::PathBuf;
 
@@ -6,27 +6,27 @@ use codebox_core::{DirGrant, GuestPath, HostPath, Job, PathMap, Source};
 
 use crate::admission::{Admitted, map_of};
 
-/// The directories of this machine from which a program in a guest imports before it asks the library.
+/// Directories of this machine that a program in a guest imports from before the library.
 ///
-/// They are looked at only for a name that the library lacks, and only whether it is there.
+/// They are searched only for a name that the library lacks, and only for the existence of a module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Neighbours(Vec<PathBuf>);
 
 impl Neighbours {
-    /// None.
+    /// Returns an empty set of directories.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The directory of an admitted program, if a grant shows it, and the granted directories, which a program puts on
-    /// its path.
+    /// Returns the directory of an admitted program, if it is granted, and the granted directories, which a program may
+    /// add to its path.
     #[must_use]
     pub fn of(admitted: &Admitted) -> Self {
         Self::among(admitted.job(), admitted.path_map())
     }
 
-    /// The same of a job that is complete as it is; none, if its grants contradict each other.
+    /// Returns the directories of a complete job; empty if its grants contradict each other.
     #[must_use]
     pub fn of_job(job: &Job) -> Self {
         if job.grants.dirs.is_empty() {
@@ -41,7 +41,7 @@ impl Neighbours {
         Self(beside.into_iter().chain(granted).collect())
     }
 
-    /// Whether one of them has a module of this name.
+    /// Returns true if one of the directories contains a module with this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|dir| dir.join(format!("{name}.py")).exists() || dir.join(name).is_dir())
     }

@@ -56,7 +56,7 @@ fn a_failed_analysis_is_told_and_not_fatal() {
     let long = Job::python(format!("import os\n#{}", " ".repeat(256 << 10)));
     let why = needs_of(&long, &Neighbours::none(), &analyzer).1;
     assert!(why.expect("it is told").contains("more than the 262144 that are parsed"));
-    // Where nothing is to be parsed no analyzer is needed.
+    // A text without imports needs no analyzer.
     assert_eq!(needs_of(&Job::python("print(1)"), &Neighbours::none(), &analyzer).1, None);
 }
 
@@ -66,7 +66,7 @@ fn the_memory_of_a_job_bounds_the_analysis_of_its_text() {
     let text = format!("import os\nx = [{}]\n", "a,".repeat(100_000));
     let mut job = Job::python(text);
     let look = |job: &Job| needs_of(job, &Neighbours::none(), analyzer);
-    // First, because an answer is kept for the same text.
+    // This case comes first, because the analyzer caches the result for a text.
     job.limits.memory = Limit::At(ByteSize::mib(1));
     let (needs, why) = look(&job);
     assert_eq!(needs, Needs::default());

@@ -78,7 +78,7 @@ fn every_candidate_says_why_not() {
     let none = route(&demand(), &[narrowed.clone()], IsolationSet::auto()).expect_err("its image is not allowed");
     assert_eq!(none.kind(), ResultKind::Denied);
     assert!(none.to_string().contains("does not allow registry.example/python:3"), "{none}");
-    // Another image is judged by itself.
+    // A named image is checked at admission, so the language's own image does not matter.
     let named = Demand { bound: Some(Bound::Image("other".to_owned())), ..demand() };
     let none = route(&named, &[narrowed], IsolationSet::auto()).expect_err("it runs nothing");
     assert_ne!(none.kind(), ResultKind::Denied);

@@ -25,7 +25,7 @@ impl Surroundings for Nowhere {
     }
 }
 
-/// Writes down what is asked of it.
+/// A backend that records its calls.
 #[derive(Clone, Default)]
 struct Fake(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! The way of a run, from arguments to a report; and from a report to a second run in a container.
+//! Execution of a run, from arguments to a report, and the handover to a second run in a container.
 
 use std::thread;
 use std::time::Instant;
@@ -24,43 +24,43 @@ use crate::standby::{Ended, Standby, StandingBy};
 use crate::streams::{Delivery, Streams, say_last_words};
 use crate::voice::Voice;
 
-/// A run that came to an end.
+/// A run that has ended, with its results.
 pub(super) struct Done {
     pub report: RunReport,
     pub out: Option<HostPath>,
     pub delivery: Delivery,
 }
 
-/// What came of an attempt.
+/// Result of an attempt.
 pub(super) enum Attempt {
-    /// It came to an end here.
+    /// The run ended in this process.
     Done(Box<Done>),
-    /// Another process ran the command again, told of it, and ended with this status.
+    /// Another process ran the command again, printed its result, and ended with this status.
     TakenOver(u8),
 }
 
-/// What a run goes on from, in a process that stood by.
+/// Handover from another run, in a process that stood by.
 pub(crate) struct Takeover {
     line: StandingBy,
     handover: Handover,
-    /// Whether the job is this process's now.
+    /// True once the job runs in this process.
     went: bool,
 }
 
 impl Takeover {
-    /// Waits for what to go on from; nothing comes if the first run got by.
+    /// Waits for the handover; `None` if the first run did not need this process.
     pub(crate) fn wait(mut line: StandingBy) -> Option<Self> {
         let handover = line.wait()?;
         Some(Self { line, handover, went: false })
     }
 
-    /// Ends with the first run from now on: when that is cancelled, or killed.
+    /// Cancels this run when the first one is cancelled or its process is killed.
     pub(super) fn watch(&self, cancel: CancelToken) {
-        // Where there is no thread for it, this run ends by itself.
+        // If no thread can be started for this, the run continues without it.
         let _ = self.line.watch(cancel);
     }
 
-    /// Leaves it to the first run to tell of a failure; answers whether it was not too late for that.
+    /// Leaves the report of a failure to the first process; returns false if it is too late for that.
     pub(super) fn refuse(&mut self, failure: &Failure) -> bool {
         if !self.went {
             self.line.refuses(failure.message());
@@ -68,7 +68,7 @@ impl Takeover {
         !self.went
     }
 
-    /// Tells the first run how it ended.
+    /// Reports the exit status to the first process.
     pub(super) fn end(mut self, status: u8) {
         self.line.ended(status);
     }
@@ -81,9 +81,9 @@ impl Takeover {
     }
 }
 
-/// Makes a run, from arguments to a report.
+/// Executes a run, from arguments to a report.
 ///
-/// Until the guest starts, `SIGINT` keeps its default: what a killed process leaves behind is swept at the next start.
+/// Until the guest starts, `SIGINT` keeps its default action. The next start removes the leftovers of a killed process.
 pub(super) fn attempt(
     args: RunArgs,
     streams: Streams,
@@ -103,13 +103,14 @@ pub(super) fn attempt(
     }
     let admitted = admit(request, &policy, host.surroundings())?;
     if is_analyzed(admitted.job()) {
-        // Beside what comes next; and before this process confines itself and starts no other.
+        // The analyzer starts here to run concurrently with the next steps, before this process confines itself and can
+        // start no other process.
         host.analyzer()?.start_ahead();
     }
     let packages = host.packages(&admitted, engine.as_deref(), progress(voice).as_ref())?;
     packages.notes.iter().for_each(|note| voice.explain(note.clone()));
     let admitted = admitted.with_packages(&packages);
-    // Has no thread of its own, so it can exist before the process confines itself.
+    // This runtime has no thread of its own, so it can be created before the process confines itself.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| no_runtime(&error))?;
     let backends = host.backends(engine.as_deref())?;
@@ -118,7 +119,8 @@ pub(super) fn attempt(
         let plan = runtime.block_on(planned(&admitted, (&backends, &refused), policy.escalation, voice, host))?;
         match runtime.block_on(ensured(&admitted, &plan, voice, host)) {
             Ok(()) => break plan,
-            // What merely prefers a container can do with less than it; what was named, or needs one, cannot.
+            // A job that can also run without a container tries the next backend; a job that needs or names a container
+            // fails.
             Err(failure) if can_do_without(&admitted) => {
                 let why = Unavailable { reason: failure.message().to_owned(), fix: "see codebox doctor".to_owned() };
                 refused.push((plan.choice.backend.clone(), why));
@@ -147,7 +149,7 @@ pub(super) fn attempt(
         done.report.id = Some(entry.id().to_owned());
         let reason = &mut done.report.provenance.reason;
         for note in &packages.notes {
-            // What was built may have been told of where it was made ready.
+            // The reason already contains the notes from preparing the packages, which can repeat a note about a build.
             if !reason.contains(note.as_str()) {
                 *reason = format!("{reason}; {note}");
             }
@@ -155,7 +157,7 @@ pub(super) fn attempt(
     }
     match &attempt {
         Ok(Attempt::Done(done)) => entry.end(done.report.result_kind(), done.report.exit_status()),
-        // The other process notes the end.
+        // The other process records the end.
         Ok(Attempt::TakenOver(_)) => entry.pass_on(),
         Err(_) if takeover.is_some_and(|takeover| !takeover.went) => entry.pass_on(),
         Err(failure) => entry.end(failure.kind(), failure.exit_status()),
@@ -163,7 +165,7 @@ pub(super) fn attempt(
     attempt
 }
 
-/// Notes the job before it runs.
+/// Records the job before it runs.
 fn noted(
     admitted: &Admitted,
     plan: &Plan,
@@ -179,7 +181,7 @@ fn noted(
     })
 }
 
-/// Carries out what was admitted, planned and noted.
+/// Executes a job that was admitted, planned and recorded.
 fn carried_out(
     (admitted, plan, backend, (id, typed)): (&Admitted, &Plan, &dyn Backend, (&str, usize)),
     (mut streams, runtime): (Streams, tokio::runtime::Runtime),
@@ -187,10 +189,10 @@ fn carried_out(
     (voice, host): (Voice, &dyn Host),
     mut takeover: Option<&mut Takeover>,
 ) -> Result<Attempt, Failure> {
-    // Beside what comes next, which takes longer.
+    // The other process starts concurrently with the next steps, which take longer.
     let standby = standby(admitted, plan, escalation, host);
     if plan.choice.isolation == Isolation::Wasm {
-        // Blocks for as long as it takes, so no task may be around it.
+        // The call blocks, so it must not be made from an async task.
         host.catalog()?.ensure_language(&admitted.job().language, progress(voice).as_ref())?;
     }
     let provided = runtime.block_on(host.layers(admitted, plan, progress(voice).as_ref()))?;
@@ -201,7 +203,7 @@ fn carried_out(
     let walls = match host.confine(admitted, prepared.spec(), confinement) {
         Ok(walls) => walls,
         Err(failure) => {
-            // The failure that is told of is the first one.
+            // Only the first failure is reported.
             let _closed = runtime.block_on(prepared.close());
             return Err(failure);
         }
@@ -233,13 +235,13 @@ fn carried_out(
     }
     revocable.into_iter().for_each(say_last_words);
     let delivery = streams.finish();
-    // A thread may still wait for standard input; it ends with the process.
+    // A thread may still be blocked on standard input; it ends with the process.
     runtime.shutdown_background();
     let out = admitted.out().cloned();
     Ok(Attempt::Done(Box::new(Done { report, out, delivery })))
 }
 
-/// Makes sure that a container's image is there.
+/// Pulls the image of a run in a container if the engine lacks it.
 async fn ensured(admitted: &Admitted, plan: &Plan, voice: Voice, host: &dyn Host) -> Result<(), Failure> {
     if plan.choice.isolation != Isolation::Container {
         return Ok(());
@@ -249,7 +251,7 @@ async fn ensured(admitted: &Admitted, plan: &Plan, voice: Voice, host: &dyn Host
     host.ensure_image(&plan.choice.backend, language, image, progress(voice).as_ref()).await
 }
 
-/// Whether the job could run somewhere else than in a container.
+/// Returns true if the job could also run outside of a container.
 fn can_do_without(admitted: &Admitted) -> bool {
     let job = admitted.job();
     job.isolations.contains(Isolation::Wasm)
@@ -257,18 +259,19 @@ fn can_do_without(admitted: &Admitted) -> bool {
         && job.language != codebox_core::Language::Command
 }
 
-/// A process that can run the command again, where that may come to pass.
+/// Starts a process that can run the command again in a container, if that may become necessary.
 fn standby(admitted: &Admitted, plan: &Plan, escalation: Escalation, host: &dyn Host) -> Option<Standby> {
     let job = admitted.job();
     let possible = plan.choice.isolation == Isolation::Wasm
         && escalation == Escalation::Allowed
         && job.isolations.contains(Isolation::Container)
         && !matches!(job.language, codebox_core::Language::Named(_));
-    // Where it cannot be started there is none; the report then says what it would have taken.
+    // If the process cannot be started, the run continues without it, and the report names the features that were
+    // missing.
     if possible && host.may_have_engine() { Standby::start(host.waiter()?).ok() } else { None }
 }
 
-/// Has the command run again, and answers how that ended; or why it is not.
+/// Lets the standby process run the command again, and returns how that run ended, or the reason that it does not run.
 fn over(
     (id, report): (&str, &RunReport),
     admitted: &Admitted,
@@ -295,7 +298,7 @@ fn needs(lacked: &str, why: &str, typed: usize, admitted: &Admitted) -> NeedsEsc
     unmet(lacked, why, again(typed, image))
 }
 
-/// Looks at the program. The runtime's code, which does not depend on the answer, is loaded meanwhile.
+/// Analyzes the program, and meanwhile loads the runtime's code, which does not depend on the result.
 fn looked(admitted: &Admitted, host: &dyn Host) -> Result<Result<Looked, BadAsk>, Failure> {
     let (job, analyzer) = (admitted.job(), host.analyzer()?);
     let may_be_wasm = job.isolations.contains(Isolation::Wasm) && admitted.container_image().is_none();
@@ -303,7 +306,7 @@ fn looked(admitted: &Admitted, host: &dyn Host) -> Result<Result<Looked, BadAsk>
         return Ok(look(admitted, analyzer));
     }
     thread::scope(|scope| {
-        // It ends here, before the process confines itself.
+        // The scope joins this thread before the process confines itself.
         let looking = thread::Builder::new().spawn_scoped(scope, || look(admitted, analyzer));
         let Ok(looking) = looking else { return Ok(look(admitted, analyzer)) };
         host.load_ahead(&job.language);
@@ -311,7 +314,7 @@ fn looked(admitted: &Admitted, host: &dyn Host) -> Result<Result<Looked, BadAsk>
     })
 }
 
-/// Chooses where and from what image to run.
+/// Chooses the backend and the image.
 async fn planned(
     admitted: &Admitted,
     (backends, refused): (&[&dyn Backend], &[(BackendId, Unavailable)]),

@@ -20,7 +20,7 @@ use crate::commands::run::attempt::Done;
 use crate::host::{Confinement, EngineImage, Sweep, SweptPlaces};
 use crate::voice::Loudness;
 
-/// A composition root with one backend and one runtime, which writes down what is asked of it.
+/// A composition root with one backend and one runtime that records its calls.
 #[derive(Clone, Default)]
 struct Fake {
     lines: Arc<Mutex<Vec<String>>>,

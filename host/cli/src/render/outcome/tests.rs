@@ -37,7 +37,7 @@ fn what_raises_a_limit_is_told_once() {
     run.denials = vec![denial("a.org:80", "raise --max-net-connections"), denial("b.org:80", "add --net b.org:80")];
     let told = "ended by the connection limit of 1; raise it with --max-net-connections";
     assert_eq!(notes(&run, None), [told, "denied: network a.org:80", "denied: network b.org:80; add --net b.org:80"]);
-    // A program that went on after a refusal hears of it there alone.
+    // If the program went on after the refusal, only the line about the refusal shows the option.
     run.outcome = Outcome::Exited(0);
     assert_eq!(notes(&run, None)[0], "denied: network a.org:80; raise --max-net-connections");
 }
@@ -45,7 +45,7 @@ fn what_raises_a_limit_is_told_once() {
 #[test]
 fn a_command_that_was_not_started_is_named() {
     let mut run = report(Outcome::Exited(127));
-    // A program that ran has spoken for itself.
+    // The error of a program that ran is not repeated.
     run.error = Some(GuestError { value: "its own".to_owned(), ..GuestError::default() });
     assert!(notes(&run, None).is_empty());
     run.error = Some(GuestError {
