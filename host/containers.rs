@@ -1,4 +1,4 @@
-//! The engines of containers, as this process finds them.
+//! The container engines of this machine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use codebox_service::config::Settings;
 
 use crate::places::Places;
 
-/// Files in which systems keep the certificate authorities that they trust, the commonest first.
+/// Files in which systems keep their trusted certificate authorities, the most common first.
 const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -28,8 +28,8 @@ const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// A backend for each engine, the preferred one first; `keeper` starts the process that keeps containers ready, which this
-/// one does by itself where there is none.
+/// Returns a backend for each engine, the preferred one first. `keeper` starts the process that keeps containers ready;
+/// without it, this process keeps them ready itself.
 pub(crate) fn backends(
     places: &Places,
     settings: &Settings,
@@ -55,15 +55,17 @@ pub(crate) fn backends(
     ContainerBackend::each(flavours, shared)
 }
 
-/// The certificate authorities in one file: those that the user names, as OpenSSL has it, or the system's.
+/// Returns the file of certificate authorities: the one that `SSL_CERT_FILE` names, or else the system's.
 fn authorities() -> Option<PathBuf> {
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let all = named.into_iter().chain(AUTHORITIES.map(PathBuf::from));
     all.filter_map(|path| path.canonicalize().ok()).find(|path| path.is_file())
 }
 
-/// The engines' sockets of this machine: a directory that holds one is the engine to whoever can see it, for a socket can
-/// be connected to through a read-only mount.
+/// Returns the sockets of this machine's container engines as protected paths.
+///
+/// A directory that contains such a socket gives its reader full access to the engine, because connecting to a socket
+/// is possible through a read-only mount.
 pub(crate) fn sockets() -> Vec<Protected> {
     let places = candidates(&surroundings()).into_iter().filter_map(|candidate| match candidate.place {
         Place::Unix(path) => path.canonicalize().ok(),
@@ -76,7 +78,7 @@ pub(crate) fn sockets() -> Vec<Protected> {
     places.filter_map(protected).collect()
 }
 
-/// What of the environment tells where engines are.
+/// Reads the environment variables and directories from which the engines' sockets are derived.
 fn surroundings() -> Surroundings {
     let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     Surroundings {
@@ -90,7 +92,7 @@ fn surroundings() -> Surroundings {
     }
 }
 
-/// Fetches the image that a job starts from, where the engine does not have it.
+/// Pulls the image that a job starts from, if the engine does not have it.
 pub(crate) async fn ensure_image(
     engine: &ContainerBackend,
     language: &Language,
@@ -114,7 +116,7 @@ pub(crate) async fn ensure_image(
     pull(engine, &name, progress).await
 }
 
-/// Fetches an image.
+/// Pulls an image.
 pub(crate) async fn pull(
     engine: &ContainerBackend,
     name: &ImageName,
@@ -135,14 +137,14 @@ pub(crate) async fn pull(
     Ok(())
 }
 
-/// Runs to its end what talks to engines.
+/// Runs a future of engine work to completion on a new current-thread executor.
 pub(crate) fn block<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
     Ok(runtime.block_on(work))
 }
 
-/// The images of an engine.
+/// Returns the images of an engine.
 pub(crate) async fn images(engines: &[ContainerBackend], engine: &str) -> Result<Vec<EngineImage>, Failure> {
     let Some(engine) = engines.iter().find(|backend| backend.id().as_str() == engine) else { return Ok(Vec::new()) };
     let found = engine.images().await.map_err(|error| Failure::from(engine.told(error)))?;
@@ -150,7 +152,7 @@ pub(crate) async fn images(engines: &[ContainerBackend], engine: &str) -> Result
     Ok(found.into_iter().map(of).collect())
 }
 
-/// Fetches an image with the named engine, or with the first that answers.
+/// Pulls an image with the named engine, or with the first engine that answers.
 pub(crate) async fn pull_named(
     engines: &[ContainerBackend],
     engine: Option<&str>,
@@ -179,8 +181,8 @@ pub(crate) async fn pull_named(
     Err(refused.unwrap_or_else(|| Failure::new(ResultKind::EngineUnavailable, "this build has no container engine")))
 }
 
-/// Finds, and removes if it is to, what killed processes left with the engines that answer; names those that should answer
-/// and do not.
+/// Finds the leftovers of killed processes in the engines that answer, and removes them if `how` says so. Also returns
+/// the engines that should answer and do not.
 pub(crate) async fn sweep(engines: &[ContainerBackend], how: Sweep) -> SweptPlaces {
     let swept = match how {
         Sweep::Remove => Swept::Away,
@@ -193,14 +195,14 @@ pub(crate) async fn sweep(engines: &[ContainerBackend], how: Sweep) -> SweptPlac
             Leftover { kind: kind.to_owned(), name, place: place.clone(), kept }
         })
     };
-    // The mounts are this machine's, whichever engine they were made for.
+    // The mounts belong to this machine, regardless of the engine that they were made for.
     let mounts = engines.first().map(|engine| engine.sweep_mounts(swept)).unwrap_or_default();
     let mut found: Vec<Leftover> = told("this machine", mounts).collect();
     let mut unasked = Vec::new();
     for engine in engines {
         match engine.sweep(swept).await {
             Ok(containers) => found.extend(told(engine.id().as_str(), containers)),
-            // Where no engine is, none has anything of ours.
+            // An engine that does not exist has no leftovers.
             Err(ContainerError::NoEngine { silent: false, .. }) => {}
             Err(error) => unasked.push((engine.id().to_string(), with_causes(&error))),
         }

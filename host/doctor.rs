@@ -1,4 +1,4 @@
-//! What `codebox doctor` looks at: cheap, changes nothing, installs nothing.
+//! The checks of `codebox doctor`, which are cheap, change nothing and install nothing.
 
 use codebox_cli::Host;
 use codebox_container::Weakness;
@@ -9,7 +9,7 @@ use codebox_service::catalog::EntryState;
 use crate::host::Process;
 use crate::places::Places;
 
-/// Looks at everything a run on this machine depends on.
+/// Checks everything that a run on this machine depends on.
 pub(crate) fn checks(process: &Process) -> Vec<Check> {
     let mut checks = vec![system(), places()];
     checks.extend(runtimes(process));
@@ -65,7 +65,7 @@ fn runtimes(process: &Process) -> Vec<Check> {
     entries.into_iter().map(check).collect()
 }
 
-/// The second wall cannot be tried without binding this process for good, so only its presence is looked at.
+/// Checks that the kernel supports the second sandbox layer. Applying the layer would confine this process irrevocably.
 fn walls() -> Check {
     let lsms = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     let seccomp = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").is_ok();
@@ -94,7 +94,7 @@ fn resets() -> Check {
     }
 }
 
-/// Each engine with its weak spots, or why there is none. None is started.
+/// Checks each engine for weaknesses, or reports why it is unavailable. Starts no engine.
 fn engines(process: &Process) -> Vec<Check> {
     let engines = match process.containers() {
         Ok(engines) => engines,

@@ -1,4 +1,4 @@
-//! What the command line needs from this process.
+//! The services that this process provides to the command line.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -24,10 +24,10 @@ use crate::places::{Places, PlacesError};
 use crate::provisions::{Provisions, brought};
 use crate::settings::{self, SettingsError};
 
-/// The name of a project's configuration file, looked for in the working directory.
+/// The name of a project's configuration file, which is read from the working directory.
 const PROJECT_FILE: &str = "codebox.toml";
 
-/// This process: everything is made when it is first asked for.
+/// The services of this process, each created on first use.
 #[derive(Default)]
 pub(crate) struct Process {
     surroundings: OwnSurroundings,
@@ -38,11 +38,11 @@ pub(crate) struct Process {
     containers: OnceLock<Vec<ContainerBackend>>,
     provisions: OnceLock<Provisions>,
     waiter: OnceLock<ProgramFile>,
-    /// The descriptor over which a confined process is handed its connections, if its job was granted any.
+    /// The descriptor over which a confined process receives its connections, if its job has network grants.
     line: Arc<OnceLock<i32>>,
 }
 
-/// The environment and directories of this process, and what parses texts for it.
+/// The environment and directories of this process, and the analyzer that parses source texts.
 #[derive(Default)]
 struct OwnSurroundings {
     process: codebox_service::Process,
@@ -68,7 +68,7 @@ impl Surroundings for OwnSurroundings {
         self.process.current_dir()
     }
 
-    /// A text that cannot be parsed within its limits may be anything.
+    /// Returns true as well for a text that cannot be parsed within the analyzer's limits.
     fn is_python(&self, text: &str) -> bool {
         self.analyzer().map_or(true, |analyzer| analyzer.is_python(text, Budget::default()).unwrap_or(true))
     }
@@ -96,7 +96,7 @@ impl Process {
             return Ok(wasm);
         }
         let stores = self.shelf()?.stores().iter().cloned();
-        // One process of the command line runs one job.
+        // A process of the command line runs one job.
         let wasm = WasmBackend::new(stores, self.scratch()?.clone(), 0).reaching(self.ways()).alone_in_process();
         let wasm = wasm.analyzing(self.analyzer()?.clone());
         Ok(self.wasm.get_or_init(|| wasm))
@@ -112,19 +112,19 @@ impl Process {
         crate::network::direct()
     }
 
-    /// The private directory of this process.
+    /// Returns the private directory of this process, creating it on first use.
     fn scratch(&self) -> Result<&Arc<Scratch>, Failure> {
         if let Some(scratch) = self.scratch.get() {
             return Ok(scratch);
         }
         let scratch = Scratch::new(&self.places()?.scratch()).map_err(|FilesError::Io { doing, path, source }| {
-            // A machine without room is no failure of codebox's.
+            // A full disk is not an internal error of codebox.
             BackendError::io(format!("{doing} {}", path.display()), source)
         })?;
         Ok(self.scratch.get_or_init(|| Arc::new(scratch)))
     }
 
-    /// The engines of containers, the preferred one first. None is looked for before somebody asks.
+    /// Returns the backends of the container engines, the preferred one first. Engines are discovered on first use.
     pub(crate) fn containers(&self) -> Result<&[ContainerBackend], Failure> {
         if let Some(containers) = self.containers.get() {
             return Ok(containers);
@@ -143,7 +143,7 @@ impl Process {
         Ok(self.provisions.get_or_init(|| provisions))
     }
 
-    /// The user's settings, narrowed by the project's.
+    /// Returns the user's settings, narrowed by the project's settings.
     fn user_settings(&self) -> Result<Settings, Failure> {
         let user = settings(settings::read_user(&self.places()?.config_file()))?;
         let project = settings(settings::read_project(Path::new(PROJECT_FILE)))?;
@@ -151,7 +151,7 @@ impl Process {
     }
 }
 
-/// Gives the error of a configuration file its kind and its fix.
+/// Adds the result kind and the fix to the error of a configuration file.
 fn settings(read: Result<Settings, SettingsError>) -> Result<Settings, Failure> {
     read.map_err(|error| match error {
         SettingsError::Bad(error) => Failure::from(error),
@@ -208,7 +208,8 @@ impl Host for Process {
     }
 
     fn waiter(&self) -> Option<std::process::Command> {
-        // One that cannot be verified is not run; the report then says what a container would have taken.
+        // A program that cannot be verified is not run. The report then only states how to rerun the job in a
+        // container.
         if self.waiter.get().is_none() {
             let waiter = codebox_container::agent_program(&self.places().ok()?.containers()).ok()?;
             let _ = self.waiter.set(waiter);
@@ -277,7 +278,7 @@ impl Host for Process {
         progress: &'a dyn Progress,
     ) -> BoxFuture<'a, Result<Provided, Failure>> {
         Box::pin(async move {
-            // Also where no package is asked for: a script may name the Python that it needs.
+            // This is also needed for scripts without packages, because a script may require a Python version.
             let provisions = self.provisions()?;
             if plan.choice.isolation == Isolation::Wasm {
                 return provisions.in_wasm(admitted, progress, self.shelf()?).await;
@@ -297,7 +298,7 @@ impl Host for Process {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| internal(&error))?;
         let instance = runtime.block_on(wasm.open(&spec))?;
-        // What it reads is anybody's, so that the walls stand here too.
+        // The guest reads untrusted modules, so the sandbox layers apply here as well.
         codebox_confine::confine(&self.rules_of(&spec)?).map_err(|e| internal(&e))?;
         runtime.block_on(work.done_in(instance))
     }
@@ -327,7 +328,7 @@ impl Host for Process {
             Confinement::Off => codebox_confine::Wall::all_off(),
             Confinement::On => {
                 let rules = self.rules(admitted, spec)?;
-                // No process can be started any more.
+                // A confined process cannot start processes, so the analyzer ends before.
                 self.analyzer()?.close();
                 codebox_confine::confine(&rules).map_err(|e| internal(&e))?
             }
@@ -341,25 +342,27 @@ impl Host for Process {
 }
 
 impl Process {
-    /// Removes what this process keeps on disk while it runs.
+    /// Removes the directories that this process keeps on disk only while it runs.
     pub(crate) fn leave(&self) {
         if let Some(scratch) = self.scratch.get() {
             scratch.remove_all();
         }
     }
 
-    /// The job's grants, the runtime's folder and the job's private directories; nothing else.
+    /// Returns the rules for a job: its grants, its output directory, the runtime's directories and the job's private
+    /// directories.
     fn rules(&self, admitted: &Admitted, spec: &InstanceSpec) -> Result<Rules, Failure> {
         let mut rules = self.rules_of(spec)?;
         rules.read_write.extend(admitted.out().map(|out| out.to_path_buf().into()));
         Ok(rules)
     }
 
-    /// The same for a guest that nothing is brought out of.
+    /// Returns the rules for a guest without an output directory.
     fn rules_of(&self, spec: &InstanceSpec) -> Result<Rules, Failure> {
         let wasm = self.wasm()?;
         let network = self.line.get().map_or(Network::Denied, |line| Network::Handed(*line));
-        // Without it every path costs as many calls as it has components, and deep trees take many times as long.
+        // Without `openat2`, every path takes as many calls as it has components, which is many times slower in deep
+        // trees.
         let mut rules = Rules { network, openat2: Openat2::Allowed, ..Rules::default() };
         let store = wasm.store(&spec.language);
         rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(Place::from));
@@ -388,7 +391,7 @@ fn wall(wall: codebox_confine::Wall) -> Wall {
     Wall { name: name.to_owned(), state, detail }
 }
 
-/// Directories of codebox's own that nobody may grant to a guest.
+/// Returns codebox's own directories and the engines' sockets, which cannot be granted to guests.
 pub(crate) fn protected(places: &Places) -> Vec<Protected> {
     [&places.data, &places.cache, &places.config]
         .into_iter()

@@ -1,4 +1,4 @@
-//! A process of its own that keeps containers ready for the runs that follow.
+//! The daemon that keeps containers ready for later runs.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use codebox_core::{Backend as _, ResultKind};
 
 use codebox_cli::{Failure, KEEP_COMMAND};
 
-/// Starts it, and leaves it to itself.
+/// Starts the daemon and detaches from it.
 pub(crate) fn start(flavour: Flavour, asked: &str) -> io::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args([KEEP_COMMAND, flavour.as_str()]);
@@ -20,7 +20,7 @@ pub(crate) fn start(flavour: Flavour, asked: &str) -> io::Result<()> {
     }
 }
 
-/// Does what that process is for.
+/// Runs the daemon in this process.
 pub(crate) fn keep(engines: &[ContainerBackend], engine: &str, asked: &str) -> Result<(), Failure> {
     let Some(engine) = engines.iter().find(|backend| backend.id().as_str() == engine) else {
         return Err(Failure::new(ResultKind::EngineUnavailable, format!("there is no engine {engine}")));

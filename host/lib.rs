@@ -11,10 +11,10 @@
 //! # }
 //! ```
 //!
-//! This crate is the composition root: the only place that names every backend. What a job is and what comes of it
-//! is defined in [`codebox_core`] and re-exported here.
+//! This crate is the composition root: the only crate that names every backend. Jobs and reports are defined in
+//! [`codebox_core`] and re-exported here.
 
-/// The examples of the README are compiled with the tests.
+/// The README, whose examples are compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -45,14 +45,14 @@ use std::process::ExitCode;
 
 /// Runs the command line of this process.
 pub fn cli_main() -> ExitCode {
-    // Freeing what the system takes back anyway would cost a tenth of a short run.
+    // Dropping memory that the system reclaims at exit would take a tenth of a short run.
     let process = std::mem::ManuallyDrop::new(host::Process::default());
     let status = codebox_cli::main(std::env::args_os(), &*process);
     process.leave();
     status
 }
 
-/// The reference of the command line, in Markdown.
+/// Returns the command-line reference in Markdown.
 pub fn cli_reference() -> String {
     codebox_cli::reference()
 }

@@ -1,4 +1,4 @@
-//! How this process's jobs in WebAssembly reach the network that they were granted.
+//! Network access of this process's WebAssembly jobs, within their grants.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use codebox_wasm::{Way, Ways};
 
 use codebox_cli::Failure;
 
-/// Connects itself, in a process that is not confined.
+/// Returns a dialer that connects directly, for a process that is not confined.
 pub(crate) fn direct() -> Ways {
     let roots = Arc::new(OnceLock::new());
     Arc::new(move |_, _| Ok(Way { roots: roots.get_or_init(roots_to_trust).clone(), ..Way::default() }))
 }
 
-/// The roots that users of OpenSSL name by variables, or the system's; none if there are none, and then no TLS.
+/// Returns the roots that OpenSSL's environment variables name, or else the system's. Without roots there is no TLS.
 fn roots_to_trust() -> Option<TlsRoots> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     TlsRoots::load(named("SSL_CERT_FILE").as_deref(), named("SSL_CERT_DIR").as_deref()).ok()
@@ -36,23 +36,23 @@ mod brokered {
 
     use super::*;
 
-    /// Has another process connect, since this one will have confined itself by then; `line` is told the number of the
-    /// descriptor that leads there.
+    /// Returns a dialer that connects through a broker process, because this process is confined by then. Stores the
+    /// number of the broker socket's descriptor in `line`.
     pub(crate) fn brokered(line: Arc<OnceLock<i32>>) -> Ways {
         Arc::new(move |rules: &NetRules, limits: &Limits| {
             let (ours, theirs) = broker::line()?;
             let mut command = Command::new(std::env::current_exe()?);
             command.arg(BROKER_COMMAND).env_remove(codebox_cli::STANDBY_VARIABLE).current_dir("/");
-            // It ends when the line does, which is when this process does.
+            // The broker ends when its socket is closed, at the latest when this process ends.
             command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-            // One process of the command line runs one job, so that the job's limit is the broker's.
+            // A process of the command line runs one job, so the broker enforces the job's connection limit.
             let broker = Broker::at(ours, rules, EgressLimits::of(limits).connections)?;
             let _ = line.set(broker.descriptor());
             Ok(Way { dialer: Dialer::Other(Arc::new(broker)), roots: roots_to_trust() })
         })
     }
 
-    /// Does what that process is for.
+    /// Runs the broker in this process, with its socket as standard input.
     pub(crate) fn serve() -> Result<(), Failure> {
         let failed = |error: io::Error| Failure::of(ResultKind::InternalError, &error);
         let line = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;

@@ -1,18 +1,18 @@
-//! Where codebox keeps things on this machine.
+//! Directories in which codebox keeps its files on this machine.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that moves everything below one directory.
+/// The environment variable that moves all directories below one.
 const HOME: &str = "CODEBOX_HOME";
 
 /// The directories that codebox uses.
 ///
-/// They are the platform's own for data, caches and configuration, or `data`, `cache` and `config` below
-/// `CODEBOX_HOME` where that is set.
+/// These are the platform's directories for data, caches and configuration, or `data`, `cache` and `config` below
+/// `CODEBOX_HOME` if that variable is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// Installed runtimes, and what became of jobs.
+    /// Installed runtimes and the journal of jobs.
     pub data: PathBuf,
     /// Compiled code, memory images and the private directories of running jobs.
     pub cache: PathBuf,
@@ -20,19 +20,19 @@ pub struct Places {
     pub config: PathBuf,
 }
 
-/// The platform does not say where a user's files belong.
+/// Error for a machine on which the directories of user files cannot be determined.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot tell where to keep codebox's files: no home directory is known; set {HOME} to a directory")]
 pub struct PlacesError;
 
 impl Places {
-    /// The places of this process's user and environment.
+    /// Determines the directories from this process's user and environment.
     ///
     /// # Errors
-    /// [`PlacesError`] when neither `CODEBOX_HOME` nor a home directory is known.
+    /// [`PlacesError`] if `CODEBOX_HOME` is not set and the home directory is unknown.
     pub fn from_env() -> Result<Self, PlacesError> {
         if let Some(home) = env::var_os(HOME).filter(|home| !home.is_empty()) {
-            // A relative home would move with the working directory of each run.
+            // A relative path would depend on the working directory of each run.
             return Ok(Self::below(&std::path::absolute(&home).map_err(|_| PlacesError)?));
         }
         let dirs = directories::ProjectDirs::from("", "", "codebox").ok_or(PlacesError)?;
@@ -43,37 +43,37 @@ impl Places {
         })
     }
 
-    /// The places below one directory.
+    /// Returns the directories below one parent directory.
     pub fn below(home: &Path) -> Self {
         Self { data: home.join("data"), cache: home.join("cache"), config: home.join("config") }
     }
 
-    /// Where running jobs have their private directories.
+    /// Returns the directory of the private directories of running jobs.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.cache.join("scratch")
     }
 
-    /// What became of accepted jobs.
+    /// Returns the directory of the journal of accepted jobs.
     pub(crate) fn jobs(&self) -> PathBuf {
         self.data.join("jobs")
     }
 
-    /// What engines of containers are given, and said of themselves.
+    /// Returns the directory of files that are given to container engines and of cached facts about them.
     pub(crate) fn containers(&self) -> PathBuf {
         self.cache.join("containers")
     }
 
-    /// Programs that codebox carries with it and starts on this machine.
+    /// Returns the directory of programs that codebox embeds and starts on this machine.
     pub(crate) fn programs(&self) -> PathBuf {
         self.cache.join("programs")
     }
 
-    /// Packages of npm.
+    /// Returns the directory of npm packages.
     pub(crate) fn npm(&self) -> PathBuf {
         self.cache.join("npm")
     }
 
-    /// The user's configuration file.
+    /// Returns the path of the user's configuration file.
     pub(crate) fn config_file(&self) -> PathBuf {
         self.config.join("config.toml")
     }

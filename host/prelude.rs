@@ -1,9 +1,9 @@
-//! The runtimes' descriptions and what is built in of them, as they were when codebox was built.
+//! The descriptions and the embedded parts of the runtimes, as of the time codebox was built.
 
 use codebox_core::Language;
 use codebox_wasm::RuntimeParts;
 
-/// Each language's `runtime.toml`, and what codebox brings for it.
+/// Each language, its `runtime.toml` and the parts of its runtime that are embedded in codebox.
 pub(crate) const RUNTIMES: &[(Language, &str, RuntimeParts)] = &[
     (
         Language::Python,
@@ -21,11 +21,11 @@ pub(crate) const RUNTIMES: &[(Language, &str, RuntimeParts)] = &[
     ),
 ];
 
-/// The patches of Python's module.
+/// The patches of Python's WebAssembly module.
 const PYTHON_PATCHES: &[(&str, &str)] =
     &[("numpy-int64", include_str!("../guest-runtimes/python/patches/numpy-int64.toml"))];
 
-/// The modules of Python's prelude in the order they are loaded; the first is the text that loads the others.
+/// The modules of Python's prelude in loading order. The first one loads the others.
 const PYTHON: &[(&str, &str)] = &[
     ("boot", include_str!("../guest-runtimes/python/prelude/boot.py")),
     ("door", include_str!("../guest-runtimes/python/prelude/door.py")),

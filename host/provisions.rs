@@ -1,4 +1,4 @@
-//! Packages of jobs: what is asked for, what that comes to, and where guests find it.
+//! Packages of jobs: the requested requirements, their resolution, and the layers through which guests see them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -33,25 +33,26 @@ use brought::Brought;
 use build::Shop;
 use npm::{Locked, Npm};
 
-/// The stack of the thread that resolves: the resolver's futures are large.
+/// The stack size of the resolver's thread in bytes. The resolver's futures are large.
 const STACK: usize = 16 << 20;
 
-/// What keeps an environment from being removed.
+/// A lock that protects an environment from removal until it is dropped.
 #[expect(dead_code, reason = "that it is there is all it does")]
 enum Held {
     Python(Environment),
     Npm(File),
 }
 
-/// What can be done about packages on this machine.
+/// The package stores and settings of this machine.
 pub(crate) struct Provisions {
     house: House,
-    /// Where packages of npm are kept.
+    /// The directory of npm packages.
     npm: PathBuf,
     settings: Settings,
     /// The environments that this process shows to guests.
     held: Mutex<Vec<Held>>,
-    /// Keeps everything of Python's, from when a job's packages are chosen until its environment is held.
+    /// Shared lock that protects Python packages from removal. Held from the choice of a job's packages until its
+    /// environment is locked.
     choosing: Mutex<Option<File>>,
 }
 
@@ -61,7 +62,8 @@ impl Provisions {
         Self { house, npm: places.npm(), settings, held: Mutex::default(), choosing: Mutex::default() }
     }
 
-    /// Which packages a job has, and where it can have them; what has to be built for that is built by one of `engines`.
+    /// Determines which packages a job needs and in which isolations they are available. Source distributions that have
+    /// to be built for that are built by one of `engines`.
     pub(crate) fn needs(
         &self,
         admitted: &Admitted,
@@ -116,7 +118,8 @@ impl Provisions {
         Ok(needs)
     }
 
-    /// Refuses a script that needs another Python than containers have as well, as far as an engine can tell now.
+    /// Rejects a script that requires a Python version which containers do not have either. The check is skipped if no
+    /// engine can report the version now.
     async fn check_image(&self, asked: &Asked, engines: &[&ContainerBackend]) -> Result<(), Failure> {
         for engine in engines {
             if let Ok(place) = image::of(&self.house, engine, None).await {
@@ -126,7 +129,8 @@ impl Provisions {
         Ok(())
     }
 
-    /// What a guest in WebAssembly is shown. Whatever had to be built for it was built when it was looked for.
+    /// Returns the package layers of a WebAssembly guest. The resolution in [`needs`](Self::needs) already built all
+    /// source distributions.
     pub(crate) async fn in_wasm(
         &self,
         admitted: &Admitted,
@@ -159,12 +163,12 @@ impl Provisions {
         let target = format!("wasm-{}", version(&store)?);
         let compiled = whole.then_some(runtime.as_str());
         let layers = self.shown(self.house.environment(&wheels, &target, compiled, &[]), asked.lock_file())?;
-        // What was built was told of when it was.
+        // Built wheels were reported when they were built.
         Ok(Provided { layers, notes: Vec::new() })
     }
 
-    /// What a guest in a container is shown: the packages that the job asks for, and of those `brought` by the WebAssembly
-    /// runtime the ones that its image lacks.
+    /// Returns the package layers of a container guest: the packages that the job requests, and the packages of the
+    /// WebAssembly runtime in `brought` that the image lacks.
     pub(crate) async fn in_container(
         &self,
         admitted: &Admitted,
@@ -177,7 +181,7 @@ impl Provisions {
         }
         let asked = Asked::of(admitted)?;
         let named = admitted.container_image();
-        // An image that the user names has what the user wants, and a lock says all that is installed.
+        // An image that the user names is expected to be complete, and a lock lists all packages to install.
         let complete = named.is_some() || asked.as_ref().is_some_and(|asked| asked.lock.is_some());
         let brought = if complete { &[] } else { brought };
         if asked.is_none() && brought.is_empty() {
@@ -197,7 +201,7 @@ impl Provisions {
                     provided.notes.splice(..0, notes);
                     return Ok(provided);
                 }
-                // The user did not ask for them: the program may do without.
+                // The user did not request these packages, and the program may work without them.
                 Err(failure) => notes.push(brought::not_installed(&with, &failure)),
             }
         }
@@ -209,7 +213,7 @@ impl Provisions {
         Ok(provided)
     }
 
-    /// Installs what is asked for as the image's Python needs it.
+    /// Installs the requested packages for the Python of the image.
     async fn for_container(
         &self,
         asked: &Asked,
@@ -229,7 +233,7 @@ impl Provisions {
         Ok(Provided { layers, notes })
     }
 
-    /// The wheels that a resolution comes to, all of them here: brought or built.
+    /// Returns the wheels of a resolution after downloading or building the missing ones.
     async fn ready(
         &self,
         asked: &Asked,
@@ -270,7 +274,7 @@ impl Provisions {
         self.choosing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a script's lock beside it.
+    /// Writes the lock file of a script next to it.
     pub(crate) fn lock(
         &self,
         admitted: &Admitted,
@@ -340,7 +344,7 @@ impl Provisions {
         Ok(file)
     }
 
-    /// Everything that is kept.
+    /// Returns all stored packages.
     pub(crate) fn kept(&self) -> Vec<KeptPackage> {
         let python = self.house.kept().into_iter().map(|one| KeptPackage {
             name: one.file.split_once('-').map_or(one.file.as_str(), |(name, _)| name).to_owned(),
@@ -361,7 +365,7 @@ impl Provisions {
         python.chain(npm).collect()
     }
 
-    /// Removes what nobody uses.
+    /// Removes all unused packages.
     pub(crate) fn prune(&self, progress: &dyn Progress) -> Result<(usize, u64), Failure> {
         let waits = || progress.note("waiting for a run that is installing packages");
         let python = self.house.prune(&waits).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
@@ -371,7 +375,8 @@ impl Provisions {
         Ok(both.fold((0, 0), |(count, bytes), one| (count + one.environments + one.wheels, bytes + one.bytes)))
     }
 
-    /// Brings wheels here, those that are not; a lock that chose them is named where they are others.
+    /// Downloads the wheels that are missing from the store. If a downloaded wheel differs from the chosen one, the
+    /// error names the lock that chose it.
     fn bring(&self, wheels: &[Wheel], lock: Option<&Path>, progress: &dyn Progress) -> Result<(), Failure> {
         let missing = self.house.missing(wheels);
         if missing.is_empty() {
@@ -393,7 +398,8 @@ impl Provisions {
         Ok(vec![layer])
     }
 
-    /// A variable of the environment, but for those of indexes where the configuration names the only one.
+    /// Returns an environment variable. If the configuration sets the only index, that index replaces the ones of the
+    /// environment and of uv's configuration files.
     fn variable(&self, name: &str) -> Option<String> {
         match (&self.settings.packages.index, name) {
             (Some(index), "UV_DEFAULT_INDEX") => Some(index.clone()),
@@ -405,7 +411,7 @@ impl Provisions {
         }
     }
 
-    /// Asks indexes on a thread of its own, which is gone afterwards: a run confines its process later.
+    /// Runs index queries on a thread of its own. The thread ends here, because a run confines its process later.
     fn with_index<T: Send>(
         &self,
         work: impl AsyncFnOnce(&Index<'_>) -> Result<T, Failure> + Send,
@@ -429,18 +435,18 @@ impl Provisions {
     }
 }
 
-/// A directory of this machine as guests are shown it.
+/// Returns the layer that shows a host directory to guests.
 fn layer(host: &Path, guest: &str) -> Result<Layer, Failure> {
     let guest = GuestPath::new(guest).map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
     Ok(Layer { host: host.to_owned(), guest })
 }
 
-/// What environments for a container are told to be for.
+/// Returns the target name of environments for a container.
 fn container_name(target: &Target) -> String {
     format!("{}-{}", target.name(), target.python())
 }
 
-/// What is said of what was chosen.
+/// Returns the notes on the chosen packages for the user.
 fn told(resolved: &Resolved) -> Vec<String> {
     let built_in = resolved.built_in.iter().map(|(name, version)| format!("{name} {version} is built in"));
     let mut files: Vec<String> = resolved.files().map(|file| format!("{} {}", file.name, file.version)).collect();
@@ -449,7 +455,7 @@ fn told(resolved: &Resolved) -> Vec<String> {
     built_in.chain(files).collect()
 }
 
-/// The Python runtime, installed.
+/// Returns the store of the Python runtime, which is installed if necessary.
 fn python(shelf: &Shelf, progress: &dyn Progress) -> Result<Store, Failure> {
     let found = shelf.stores().iter().find(|(language, _)| *language == Language::Python);
     let missing = || Failure::new(ResultKind::EngineUnavailable, "there is no Python runtime");
@@ -469,7 +475,7 @@ fn target(store: &Store, built_in: Vec<codebox_packages::BuiltIn>) -> Result<Tar
     Ok(Target::Wasm { python: version(store)?, built_in })
 }
 
-/// What tells a runtime's bytecode from others'.
+/// Returns the key under which a runtime's bytecode is stored.
 fn runtime_key(store: &Store) -> String {
     let package = store.spec().package.as_ref().map_or("", |package| package.sha256.as_str());
     format!("{}-{}", store.spec().name, &package[..package.len().min(16)])
@@ -479,7 +485,8 @@ fn not_installed(error: HouseError) -> Failure {
     Failure::of(ResultKind::InstallFailed, &error)
 }
 
-/// The same for wheels, which may turn out to be others than those that were chosen: by a lock, if there is one.
+/// Converts an error about wheels. If a wheel differs from the chosen one, the fix names the lock that chose it, if
+/// any.
 fn not_as_chosen(error: HouseError, lock: Option<&Path>) -> Failure {
     let is_other = is_other(&error);
     let failure = not_installed(error);
@@ -490,11 +497,11 @@ fn not_as_chosen(error: HouseError, lock: Option<&Path>) -> Failure {
     }
 }
 
-/// Whether a wheel is not the one that was expected.
+/// Returns true if an error means that a wheel differs from the expected one.
 fn is_other(error: &HouseError) -> bool {
     use FetchError::{WrongHash, WrongSize};
     matches!(error, HouseError::Wheel { .. } | HouseError::Fetch(WrongHash { .. } | WrongSize { .. }))
 }
 
-/// What to do about a wheel that is not what it should be.
+/// The fix for a wheel that differs from the expected one.
 const ASK_ANOTHER: &str = "ask for another version, or another index";

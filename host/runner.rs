@@ -1,4 +1,4 @@
-//! Running jobs from a Rust program.
+//! Execution of jobs from a Rust program.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -27,36 +27,39 @@ mod escalation;
 
 use engines::{Engines, Opened};
 
-/// Memory regions of each image that a runner keeps between jobs.
+/// The number of idle memory regions of each image that a runner keeps between jobs.
 const IDLE_REGIONS: usize = 16;
 
-/// Runs jobs: in WebAssembly in this process where that can serve, and in a container where it cannot.
+/// A runner of jobs: in WebAssembly in this process if possible, otherwise in a container.
 ///
-/// The first use installs the runtimes, later ones start from their memory images. The image that a job starts from follows
-/// from what its program imports; images built while a runner lives are seen by the next one. A runner can be shared
-/// between threads; jobs run side by side. It keeps the address space of ended jobs, put back to what it was, so that the
-/// next job starts without a page fault.
+/// The first use installs the runtimes; later uses start from their memory images. The image of a job follows from the
+/// imports of its program. Images that are built during the lifetime of a runner are used only by later runners. A
+/// runner can be shared between threads and runs jobs concurrently. It keeps the address space of finished jobs and
+/// resets it, so that the next job starts without page faults.
 ///
 /// # Which tier
-/// A job accepts every isolation unless its [`isolations`](Job::isolations) say otherwise. As with `codebox run`:
+/// A job accepts every isolation unless its [`isolations`](Job::isolations) restrict it. The rules are those of
+/// `codebox run`:
 ///
-/// - A program whose text needs threads, processes, sockets or a native module runs in a container of Podman or Docker, if
-///   one can be had; so does a command line. Anything else runs in WebAssembly, and no engine is looked for.
-/// - A program that dies in WebAssembly for want of such a power is run again in a container, if nothing that it did left
-///   the sandbox. What it printed is not given to the sinks again, and what it read it reads again. The report of the second
-///   run says [`escalated_from`](Provenance::escalated_from). Each of the two runs has the job's limits for itself.
-/// - Where that is not possible, or not allowed, the report says [`needs_escalation`](RunReport::needs_escalation).
+/// - A program whose text needs threads, processes, sockets or a native module runs in a container of Podman or Docker
+///   if one is available; so does a command line. Any other program runs in WebAssembly, without a search for engines.
+/// - A program that fails in WebAssembly because it lacks such a capability runs again in a container if it had no
+///   effects outside of the sandbox. Output that it already wrote is not passed to the sinks again, and the second run
+///   reads the same input again. The report of the second run sets [`escalated_from`](Provenance::escalated_from). Each
+///   of the two runs has the full limits of the job.
+/// - If the second run is not possible or not allowed, the report sets
+///   [`needs_escalation`](RunReport::needs_escalation).
 /// - A job that accepts [`IsolationSet::only`]`(Isolation::Wasm)` never leaves this process.
 ///
-/// What the user's `config.toml` says of `isolation`, `escalation`, `engine`, `warm`, `[network]` and `[images]` holds; containers that
-/// are kept ready are this runner's, and go with it. An image that the engine
-/// lacks is fetched. Limits are the job's own.
+/// The runner applies `isolation`, `escalation`, `engine`, `warm`, `[network]` and `[images]` of the user's
+/// `config.toml`. Containers that are kept ready belong to this runner and are removed with it. The runner pulls an
+/// image that the engine lacks. The limits are those of the job alone.
 ///
-/// A job with [`packages`](Job::packages) is refused with [`RunnerError::Packages`]: making them ready starts further processes
-/// of the command line. Grant a directory that holds them.
+/// A job with [`packages`](Job::packages) is refused with [`RunnerError::Packages`], because their installation starts
+/// processes of the command line. Grant a directory that contains the packages instead.
 ///
-/// The process itself is not confined: that binds a process for good, and this one is yours. Reports of WebAssembly say so by
-/// listing no walls. `codebox run` confines itself.
+/// The process itself is not confined, because confinement of a process is permanent and this process is the caller's.
+/// Reports of WebAssembly therefore list no walls. `codebox run` confines itself.
 ///
 /// # Examples
 /// ```
@@ -74,7 +77,7 @@ const IDLE_REGIONS: usize = 16;
 /// # }).unwrap();
 /// ```
 ///
-/// A program that needs an operating system, where an engine is:
+/// A program that needs an operating system, on a machine with a container engine:
 /// ```no_run
 /// use codebox::{Job, Isolation, Runner};
 ///
@@ -85,26 +88,26 @@ const IDLE_REGIONS: usize = 16;
 /// ```
 pub struct Runner {
     wasm: Arc<WasmBackend>,
-    /// What it can do, which does not change.
+    /// The WebAssembly backend and its constant capabilities, as input of the tier choice.
     candidate: Candidate,
-    /// The images of each language that were there when the runner was made.
+    /// The images of each language at the time the runner was created.
     images: Vec<(Language, Vec<ImageFacts>)>,
     isolations: IsolationSet,
     escalation: Escalation,
-    /// The hosts that the configuration allows, where it says so.
+    /// The hosts that the configuration allows, if it restricts them.
     allowed_hosts: Option<Vec<NetGrant>>,
     engines: Engines,
     analyzer: Analyzer,
 }
 
-/// Why a runner could not be made, or could not say what a job did.
+/// Error of creating a runner, or of a run whose outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunnerError {
-    /// There is nowhere to keep codebox's files.
+    /// The directories of codebox's files are unknown.
     #[error(transparent)]
     Places(#[from] PlacesError),
-    /// The engine could not be set up.
+    /// The WebAssembly engine could not be created.
     #[error(transparent)]
     Engine(#[from] WasmError),
     /// Host files could not be used.
@@ -116,25 +119,25 @@ pub enum RunnerError {
     /// The runtime could not be installed.
     #[error(transparent)]
     Install(#[from] CatalogError),
-    /// No isolation is left that both the job and the configuration accept.
+    /// The job and the configuration have no isolation in common.
     #[error(
         "cannot use isolation {asked}: the configuration allows only {allowed}; change the job or the configuration"
     )]
     Isolation {
-        /// What the job accepts.
+        /// The isolations that the job accepts.
         asked: IsolationSet,
-        /// What the configuration allows.
+        /// The isolations that the configuration allows.
         allowed: IsolationSet,
     },
-    /// The job wants a host granted that the configuration does not allow.
+    /// The job requests a network grant that the configuration does not allow.
     #[error("cannot grant {0}: the configuration does not allow it; add it to network.allow, or leave the grant out")]
     Host(NetGrant),
-    /// The job asks for packages, which only the command line makes ready.
+    /// The job requests packages, which only the command line can install.
     #[error(
         "cannot have the package {0} in a job of the library: use codebox run --with, or grant a directory with it"
     )]
     Packages(String),
-    /// Nothing here can run the job, or its program asks for something that cannot be understood.
+    /// No backend can run the job, or its program declares requirements that are invalid.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The job could not be run.
@@ -146,15 +149,15 @@ pub enum RunnerError {
 }
 
 impl Runner {
-    /// A runner over the user's own places; blocks while the runtime is installed for the first time.
+    /// Creates a runner in the user's own directories. Blocks while the runtimes are installed for the first time.
     ///
     /// # Errors
-    /// [`RunnerError`], each with what could not be had.
+    /// [`RunnerError`] with the resource that is not available.
     pub fn new() -> Result<Self, RunnerError> {
         Self::at(&Places::from_env()?)
     }
 
-    /// A runner that keeps everything below one directory.
+    /// Creates a runner that keeps all its files below one directory.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -184,10 +187,10 @@ impl Runner {
         Ok(Self { wasm, candidate, images, isolations, escalation, allowed_hosts, engines, analyzer })
     }
 
-    /// Runs a job to its end, blocking the calling thread; must not be called from async code.
+    /// Runs a job to completion and blocks the calling thread. Must not be called from async code.
     ///
     /// # Errors
-    /// [`RunnerError::Run`] when it cannot be said what the job did; what it did is in the report.
+    /// [`RunnerError::Run`] if the outcome of the job is unknown. A failure of the job itself is part of the report.
     pub fn run(&self, job: Job) -> Result<RunReport, RunnerError> {
         self.run_with(&job, &mut ExecIo::none())
     }
@@ -211,7 +214,8 @@ impl Runner {
         })
     }
 
-    /// Runs a job to its end; needs a tokio runtime with time enabled. Containers are served by an executor of the runner's.
+    /// Runs a job to completion. Requires a tokio runtime with time enabled; the runner itself provides the executor of
+    /// its containers.
     ///
     /// Dropping the future stops the job.
     ///
@@ -221,7 +225,7 @@ impl Runner {
         self.run_async_with(job, &mut ExecIo::none()).await
     }
 
-    /// Runs a job with live input, output and cancellation; needs a tokio runtime with time enabled.
+    /// Runs a job with live input, output and cancellation. Requires a tokio runtime with time enabled.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -229,7 +233,7 @@ impl Runner {
         let job = self.narrowed(job)?;
         let looked = self.looked_at(&job).await?;
         let wanted = Wanted::of_job(&job, &looked, self.escalation);
-        // An engine is looked for only if the choice depends on one.
+        // Engines are discovered only if the choice depends on them.
         if wanted.order().next() == Some(Isolation::Wasm)
             && let Next::Run(choice) = next(&wanted, std::slice::from_ref(&self.candidate))
         {
@@ -254,7 +258,7 @@ impl Runner {
         }
     }
 
-    /// Runs a job in WebAssembly, and again in a container if it dies for want of one and may be.
+    /// Runs a job in WebAssembly, and again in a container if it lacks a capability there and escalation is allowed.
     async fn run_in_wasm(
         &self,
         job: &Job,
@@ -278,7 +282,8 @@ impl Runner {
         self.followed_up(report, job, looked, (kept, &io.cancel)).await
     }
 
-    /// What a job's program needs. A hostile text may take a while, which must not keep other jobs of the executor waiting.
+    /// Analyzes the needs of a job's program. The analysis of a hostile text may take long, so it runs outside of the
+    /// executor's threads.
     async fn looked_at(&self, job: &Job) -> Result<Looked, RunnerError> {
         if !is_analyzed(job) {
             return Ok(look_at(job, &self.analyzer).map_err(PlanError::from)?);
@@ -289,7 +294,8 @@ impl Runner {
         Ok(looked.map_err(PlanError::from)?)
     }
 
-    /// The job with the isolations that the configuration accepts as well.
+    /// Returns the job with its isolations reduced to those that the configuration allows. Rejects jobs with packages,
+    /// and network grants that the configuration does not allow.
     fn narrowed<'j>(&self, job: &'j Job) -> Result<Cow<'j, Job>, RunnerError> {
         if let Some(package) = job.packages.first() {
             return Err(RunnerError::Packages(package.clone()));
@@ -309,7 +315,7 @@ impl Runner {
         Ok(Cow::Owned(Job { isolations: both, ..job.clone() }))
     }
 
-    /// The backend, for tests and benchmarks of it.
+    /// Returns the WebAssembly backend, for tests and benchmarks.
     #[doc(hidden)]
     pub fn backend(&self) -> &WasmBackend {
         &self.wasm
@@ -324,7 +330,7 @@ impl Runner {
     }
 }
 
-/// The report of a job that was cancelled while its container was still being made.
+/// Returns the report of a job that was cancelled while its container was being created.
 fn cancelled_before(job: &Job) -> RunReport {
     let mut provenance = Provenance::new(BackendId::new("container"), Isolation::Container);
     provenance.reason = "it was cancelled before its container was ready".to_owned();

@@ -1,4 +1,4 @@
-//! Configuration files as they lie on this machine.
+//! Configuration files on this machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,32 +7,32 @@ use codebox_files::{Believed, read_config};
 use codebox_service::ConfigError;
 use codebox_service::config::Settings;
 
-/// Most bytes of a configuration file.
+/// The largest configuration file, in bytes.
 const MAX_SETTINGS: u64 = 1 << 20;
 
-/// Why a configuration file cannot be used.
+/// Error of reading a configuration file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// It cannot be read, or another user could change it.
+    /// The file cannot be read, or another user could change it.
     #[error("cannot use {}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// It says something that cannot be used.
+    /// The file has invalid content.
     #[error(transparent)]
     Bad(#[from] ConfigError),
 }
 
-/// Reads the user's configuration file, which sets ceilings: no other user may be able to change it.
+/// Reads the user's configuration file, which sets ceilings. Rejects a file that another user could change.
 pub(crate) fn read_user(path: &Path) -> Result<Settings, SettingsError> {
     read(path, Believed::OwnOrRoot)
 }
 
-/// Reads a project's configuration file. It can only narrow, and comes with whatever the project is.
+/// Reads a project's configuration file, which comes with the project and can only narrow the user's settings.
 pub(crate) fn read_project(path: &Path) -> Result<Settings, SettingsError> {
     read(path, Believed::All)
 }

@@ -1,5 +1,6 @@
-//! Builds a program of this workspace that others carry with them: statically linked, by a cargo of its own, once for all
-//! profiles. Included by the build scripts of the crates that embed one.
+//! Build of a helper program of this workspace that another crate embeds. The program is statically linked, and is
+//! built by a separate cargo process once for all profiles. The build scripts of the embedding crates include this
+//! file.
 
 use std::env;
 use std::fs;
@@ -9,8 +10,9 @@ use std::process::Command;
 
 /// Builds the program `name` of the package of the same name, and copies it into the output directory.
 ///
-/// Sets `digest` to a hash of it for the crate that is being compiled. `shared` names the directory below the target
-/// directory in which all profiles and targets build it, `opt_level` says how it is optimised.
+/// Sets the environment variable `digest` to a hash of the program for the crate that is being compiled. `shared` names
+/// the build directory below the target directory, which all profiles and targets share. `opt_level` is the
+/// optimisation level.
 pub fn embed(name: &str, digest: &str, shared: &str, opt_level: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
     let built = build(&out, name, shared, opt_level);
@@ -22,7 +24,7 @@ pub fn embed(name: &str, digest: &str, shared: &str, opt_level: &str) {
     println!("cargo::rustc-env={digest}={:016x}", hash.finish());
 }
 
-/// Puts an empty file in the program's place, for builds that have none.
+/// Writes an empty file as the program, for targets on which the program does not exist.
 pub fn embed_none(name: &str, digest: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names it"));
     fs::write(out.join(name), []).expect("the output directory takes files");
@@ -32,7 +34,7 @@ pub fn embed_none(name: &str, digest: &str) {
 /// Builds the program and returns its path.
 fn build(out: &Path, name: &str, shared: &str, opt_level: &str) -> PathBuf {
     let target = env::var("TARGET").expect("cargo names it");
-    // `target/PROFILE/build/PACKAGE/out`, or one deeper where a target is named: a place that all profiles share.
+    // `out` is `target/PROFILE/build/PACKAGE/out`, or one level deeper if a target is set. All profiles share `shared`.
     let shared = out.ancestors().find(|dir| dir.join("CACHEDIR.TAG").exists()).unwrap_or(out).join(shared);
     let mut cargo = Command::new(env::var_os("CARGO").expect("cargo names itself"));
     cargo
@@ -45,11 +47,11 @@ fn build(out: &Path, name: &str, shared: &str, opt_level: &str) -> PathBuf {
         .env("CARGO_PROFILE_RELEASE_LTO", "true")
         .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-        // What belongs to the outer build: its flags, and the wrapper with which clippy takes the compiler's place.
+        // The outer build's flags, and clippy's wrapper of the compiler, must not apply to the inner build.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("CARGO_BUILD_TARGET");
-    // Its build scripts would take the features of the crate that is being compiled for their own.
+    // The inner build scripts would mistake the features of the crate that is being compiled for their own.
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_FEATURE_")) {
         cargo.env_remove(name);
     }

@@ -1,4 +1,4 @@
-//! Builds the analyzer, which this crate carries with it for the host.
+//! Builds the analyzer program, which this crate embeds for the host.
 
 #[path = "../static_program.rs"]
 mod static_program;
@@ -6,7 +6,7 @@ mod static_program;
 use std::env;
 
 fn main() {
-    // The analyzer itself depends on this crate for the protocol alone.
+    // The analyzer itself depends only on the protocol of this crate.
     if env::var_os("CARGO_FEATURE_CLIENT").is_none() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Which packages a job asks for: by its options, its files and its script.
+//! The packages that a job requests: by options, requirements files and the metadata of its script.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -14,23 +14,23 @@ use codebox_packages::{
 use codebox_service::Admitted;
 use codebox_service::config::Packages;
 
-/// The largest file that is read for it.
+/// The largest requirements or lock file, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// What a job asks for: packages, or an interpreter of a certain version alone.
+/// The packages that a job requests, or only the version of the interpreter.
 #[derive(Default, Clone)]
 pub(super) struct Asked {
     pub wanted: Vec<Requirement>,
     pub requires_python: Option<String>,
     pub notes: Vec<String>,
-    /// By package, the files that may be installed, where a list names them.
+    /// The hashes of the files that may be installed, by package, if a requirements file lists them.
     hashes: BTreeMap<String, BTreeSet<String>>,
-    /// The lock of its script, and where that is.
+    /// The lock of the script, with its path.
     pub lock: Option<(PathBuf, Lock)>,
 }
 
 impl Asked {
-    /// What a job asks for; nothing where it asks for none.
+    /// Collects the requests of a job, including the lock of its script. Returns `None` if the job has no requests.
     pub(super) fn of(admitted: &Admitted) -> Result<Option<Self>, Failure> {
         let job = admitted.job();
         let asked = Self::unlocked(admitted)?;
@@ -54,7 +54,7 @@ impl Asked {
         }
     }
 
-    /// The same without a look at its lock.
+    /// Collects the requests of a job without its lock.
     pub(super) fn unlocked(admitted: &Admitted) -> Result<Option<Self>, Failure> {
         let job = admitted.job();
         let mut asked = Self::default();
@@ -97,20 +97,20 @@ impl Asked {
         Ok(Some(asked))
     }
 
-    /// The same with further packages.
+    /// Returns these requests with additional packages.
     pub(super) fn with(&self, further: Vec<Requirement>) -> Self {
         let mut all = self.clone();
         all.wanted.extend(further);
         all
     }
 
-    /// The Python that the script names, where one of this version is none such.
+    /// Returns the script's Python requirement if `version` does not satisfy it.
     pub(super) fn other_python(&self, version: &str) -> Option<String> {
         let versions = self.requires_python.as_ref().filter(|versions| !is_among(version, versions))?;
         Some(format!("python ({versions})"))
     }
 
-    /// Refuses an image whose Python is none such.
+    /// Rejects an image whose Python does not satisfy the script's requirement.
     pub(super) fn check_python(&self, image: &Target) -> Result<(), Failure> {
         self.other_python(image.python()).map_or(Ok(()), |python| {
             let line = format!("the script needs {python}, and the image has Python {}", image.python());
@@ -118,17 +118,18 @@ impl Asked {
         })
     }
 
-    /// What is asked for, each in its one spelling, in order.
+    /// Returns the normalized requirements in sorted order.
     pub(super) fn texts(&self) -> Vec<String> {
         texts(&self.wanted)
     }
 
-    /// Where the lock is that it keeps to.
+    /// Returns the path of the lock in use.
     pub(super) fn lock_file(&self) -> Option<&Path> {
         self.lock.as_ref().map(|(file, _)| file.as_path())
     }
 
-    /// Refuses what has other hashes than those that a list of requirements names, or no file to have one.
+    /// Rejects files whose hashes are not among those that a requirements file lists, and built-in packages, which have
+    /// no file to compare.
     pub(super) fn check_hashes(&self, resolved: &Resolved) -> Result<(), Failure> {
         if let Some((name, version)) = resolved.built_in.iter().find(|(name, _)| self.hashes.contains_key(name)) {
             let line = format!("{name} {version} is built in, and has no file whose hash could be checked");
@@ -138,7 +139,7 @@ impl Asked {
         resolved.files().try_for_each(|file| self.check_hash(file))
     }
 
-    /// The same for one file.
+    /// Rejects one file whose hash is not among the listed ones.
     pub(super) fn check_hash(&self, file: &Wheel) -> Result<(), Failure> {
         if self.hashes.get(&file.name).is_none_or(|hashes| hashes.contains(&file.sha256)) {
             return Ok(());
@@ -147,16 +148,17 @@ impl Asked {
         Err(Failure::new(ResultKind::InstallFailed, line).with_fix("list its hash, or another version"))
     }
 
-    /// Refuses what the configuration does not allow.
+    /// Rejects packages that the configuration does not allow.
     pub(super) fn check(&self, rules: &Packages) -> Result<(), Failure> {
-        // What packages need themselves comes with them, as an index says; a lock is the program's own word.
+        // Dependencies that an index adds are not checked. The entries of a lock are checked, because the program
+        // provides it.
         let locked = self.lock.iter().flat_map(|(_, lock)| lock.names());
         let mut names = self.wanted.iter().map(Requirement::name).chain(locked);
         names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(not_allowed(name)))
     }
 }
 
-/// Refuses to ask indexes for ever: no limit of a job's counts before it runs.
+/// Rejects too many requirements, because the job's limits do not bound the work of the resolver.
 fn bounded(count: usize) -> Result<(), Failure> {
     if count <= MOST_REQUIREMENTS {
         return Ok(());
@@ -165,7 +167,7 @@ fn bounded(count: usize) -> Result<(), Failure> {
     Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("leave out those that others bring along"))
 }
 
-/// Requirements, each in its one spelling, in order.
+/// Returns normalized requirements in sorted order.
 pub(super) fn texts(wanted: &[Requirement]) -> Vec<String> {
     let mut texts: Vec<String> = wanted.iter().map(ToString::to_string).collect();
     texts.sort();
@@ -177,7 +179,8 @@ pub(super) fn not_allowed(name: &str) -> Failure {
     Failure::new(ResultKind::Denied, line).with_fix("add it to packages.allow in your own configuration")
 }
 
-/// Whether there is a lock at this place. A link leads to what its owner did not mean, and a directory or a pipe is none.
+/// Returns true if a lock file exists at this path. Symbolic links, directories and special files are rejected, because
+/// a link may lead to a file that the user did not intend.
 pub(super) fn is_lock(file: &Path) -> Result<bool, Failure> {
     let refused = |why: &str| {
         Failure::new(ResultKind::InvalidRequest, format!("cannot use {}: {why}", file.display()))
@@ -191,7 +194,7 @@ pub(super) fn is_lock(file: &Path) -> Result<bool, Failure> {
     }
 }
 
-/// Writes a lock as a whole, in place of the one that is there. What is there as a link or anything else stays as it is.
+/// Writes a lock atomically in place of the existing one. A symbolic link or a special file at the path is left alone.
 pub(super) fn write_lock(file: &Path, text: &str) -> Result<(), Failure> {
     is_lock(file)?;
     let written = || -> std::io::Result<()> {
@@ -201,7 +204,7 @@ pub(super) fn write_lock(file: &Path, text: &str) -> Result<(), Failure> {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
         let mut staged = builder.prefix(".lock-").tempfile_in(above)?;
         staged.write_all(text.as_bytes())?;
-        // A name that became a link meanwhile is replaced, and not followed.
+        // `persist` replaces a name that has become a link in the meantime instead of following the link.
         staged.persist(file)?;
         Ok(())
     };
@@ -209,19 +212,20 @@ pub(super) fn write_lock(file: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display())))
 }
 
-/// Refuses a lock of packages where none is asked for: they would not be there.
+/// Rejects a lock with packages if the job requests none, because the packages would be missing.
 fn check_unasked(file: &Path) -> Result<(), Failure> {
     let lock = unasked_text(file).and_then(|text| Lock::parse(&text).ok());
     let wanted = lock.map(|lock| lock.requirements().iter().map(ToString::to_string).collect());
     refuse_unasked(file, wanted.unwrap_or_default())
 }
 
-/// What stands in a lock where nobody asks for packages. Another file of that name is none of ours then.
+/// Returns the content of a lock file of a job that requests no packages. An unreadable file is ignored, because it may
+/// not be codebox's.
 pub(super) fn unasked_text(file: &Path) -> Option<String> {
     is_lock(file).ok().filter(|is_there| *is_there).and_then(|_| text_of(file).ok())
 }
 
-/// Refuses a lock that was made for these, where nothing is asked for.
+/// Rejects a lock that was made for `wanted`, for a job that requests no packages.
 pub(super) fn refuse_unasked(file: &Path, wanted: Vec<String>) -> Result<(), Failure> {
     if wanted.is_empty() {
         return Ok(());
@@ -232,7 +236,8 @@ pub(super) fn refuse_unasked(file: &Path, wanted: Vec<String>) -> Result<(), Fai
     Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix))
 }
 
-/// What is asked for as a word for a shell: markers may be quoted either way, and npm's have no quotes.
+/// Quotes a requirement as one shell word. Inner single quotes become double quotes, which is equivalent in markers;
+/// npm requirements contain no quotes.
 fn quoted(requirement: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+".contains(c);
     if requirement.chars().all(plain) {
@@ -242,7 +247,7 @@ fn quoted(requirement: &str) -> String {
     }
 }
 
-/// Where the lock of a script is.
+/// Returns the path of a script's lock.
 pub(super) fn lock_of(script: &Path) -> PathBuf {
     let mut name = script.as_os_str().to_owned();
     name.push(".lock");
@@ -261,7 +266,7 @@ pub(super) fn bad_lock(file: &Path, error: &LockError) -> Failure {
     Failure::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
 }
 
-/// A file's text, within a bound. A pipe would never end, and a device neither.
+/// Reads the text of a regular file within the size limit. Reading a FIFO or a device might never end.
 pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
     let unreadable = |error: std::io::Error| {
         Failure::new(ResultKind::InvalidRequest, format!("cannot read {}: {error}", path.display()))

@@ -1,7 +1,7 @@
 //! Packages of the WebAssembly runtime, for programs that import them and run in a container.
 //!
-//! The runtime has numpy, pandas and others built in, and a plain image of Python has none of them. A program that runs in
-//! a container because of something else, such as a thread, finds there what it would have found in WebAssembly.
+//! The runtime bundles numpy, pandas and other packages that a plain Python image lacks. A program that runs in a
+//! container for another reason, such as a thread, has the same packages there as in WebAssembly.
 
 use codebox_cli::Failure;
 use codebox_core::Language;
@@ -11,18 +11,18 @@ use codebox_service::config::Packages;
 use super::asked::Asked;
 use crate::catalog::Shelf;
 
-/// A package that the runtime of a language brings.
+/// A package that the runtime of a language bundles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Brought {
-    /// The module of it that the program imports.
+    /// The module of the package that the program imports.
     pub module: String,
-    /// Its name.
+    /// The name of the package.
     pub name: String,
-    /// The version that the runtime brings.
+    /// The version that the runtime bundles.
     pub version: String,
 }
 
-/// Returns the packages of a language's runtime that the modules belong to, each once.
+/// Returns the bundled packages of a language's runtime that the modules belong to, each once.
 pub(crate) fn by_runtime(shelf: &Shelf, language: &Language, imports: &[String]) -> Vec<Brought> {
     let Some((_, store)) = shelf.stores().iter().find(|(of, _)| of == language) else { return Vec::new() };
     let mut brought: Vec<Brought> = Vec::new();
@@ -36,10 +36,10 @@ pub(crate) fn by_runtime(shelf: &Shelf, language: &Language, imports: &[String])
     brought
 }
 
-/// Returns requirements for those of the packages that neither the job asks for nor the image has.
+/// Returns requirements for those of the packages that the job does not request and the image does not have.
 ///
-/// The version is the runtime's, or the newest before it that serves the image's Python. A package that the configuration
-/// does not allow is left out with a note.
+/// The version is the bundled one, or the newest earlier one that supports the image's Python. A package that the
+/// configuration does not allow is left out with a note.
 pub(super) fn lacking(
     brought: &[Brought],
     (asked, rules): (&Asked, &Packages),
@@ -61,7 +61,7 @@ pub(super) fn lacking(
     lacking
 }
 
-/// The note that such packages could not be installed.
+/// Returns the note that such packages could not be installed.
 pub(super) fn not_installed(packages: &[Requirement], failure: &Failure) -> String {
     let names: Vec<&str> = packages.iter().map(Requirement::name).collect();
     format!("packages that the program imports are not installed: {}: {}", names.join(", "), failure.message())

@@ -1,5 +1,5 @@
-//! Packages without wheels, built from their sources: each in a container of its own, which has that source, what it is
-//! built with, and nothing else of this machine or any network. This process runs nothing of them.
+//! Builds of source distributions. Each build runs in a container of its own, which has the source, the build
+//! requirements, and no other access to this machine or to any network. This process runs no code of packages.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -24,25 +24,25 @@ use super::asked::Asked;
 use super::choose::unresolved;
 use super::{Provisions, image, layer, not_installed};
 
-/// What a build runs.
+/// The Python program that runs a build in its container.
 const BUILD: &str = include_str!("build.py");
 
-/// Where a build finds what it is to build.
+/// The guest directory of the source distribution.
 const SOURCE: &str = "/source";
 
-/// Where a build finds the programs that what it is built with brings.
+/// The guest directory of the executables from the build requirements.
 const PROGRAMS: &str = "/usr/local/lib/codebox/programs";
 
-/// What of a failed build's output is shown: its last lines, and of each its beginning.
+/// The part of a failed build's output that is shown: the number of last lines, and the characters of each line.
 const SHOWN: (usize, usize) = (30, 300);
 
-/// The longest answer of a build backend's.
+/// The longest list of build requirements that a build backend may return, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 10;
 
-/// Source distributions that are built for one answer of an index.
+/// The number of source distributions that one resolution may build.
 const MOST_BUILT: usize = 100;
 
-/// Where packages are built for one job.
+/// The builder of source distributions for one job.
 pub(super) struct Shop<'s> {
     provisions: &'s Provisions,
     asked: &'s Asked,
@@ -50,36 +50,36 @@ pub(super) struct Shop<'s> {
     building: Serves,
     limits: Limits,
     required: Vec<LimitKind>,
-    /// The engines that may build.
+    /// The engines that may run builds.
     engines: Vec<&'s ContainerBackend>,
-    /// The image that the job's container starts from, if one was named for it.
+    /// The image of the job's container, if the user named one.
     image: Option<&'s ImageName>,
-    /// Where the wheels are for, if that matters.
+    /// The image that the wheels must support, if it is already known.
     here: Option<BuildPlace>,
-    /// Who builds, once that was found out, and where.
+    /// The engine and the image of the builds, once chosen.
     open: Option<(&'s ContainerBackend, BuildPlace)>,
-    /// What was built for this job, by the sha256 of its source.
+    /// The source distributions that were built for this job, by sha256.
     tried: BTreeSet<String>,
-    /// What is said of the wheels that were built.
+    /// Notes on the built wheels for the user.
     pub notes: Vec<String>,
 }
 
-/// Whether source distributions serve.
+/// Policy for source distributions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Serves {
     Yes,
     No,
 }
 
-/// What a source distribution is built with.
+/// The build requirements of a source distribution, installed.
 struct Tools {
     environment: Option<Environment>,
-    /// What tells it from others.
+    /// The key of this set of build requirements.
     key: String,
 }
 
 impl<'s> Shop<'s> {
-    /// One whose wheels may be for any image; these engines may build them, the preferred one first.
+    /// Creates a builder whose wheels may be for any image. `engines` may run the builds, the preferred one first.
     pub(super) fn anywhere(
         provisions: &'s Provisions,
         (admitted, asked): (&'s Admitted, &'s Asked),
@@ -110,19 +110,19 @@ impl<'s> Shop<'s> {
         })
     }
 
-    /// The same for the container that a job runs in.
+    /// Restricts the builder to the image of the job's container.
     pub(super) fn at(self, engine: &'s ContainerBackend, place: BuildPlace, image: Option<&'s ImageName>) -> Self {
-        // What was built for another place is built again for this one.
+        // Wheels that were built for another image are built again for this one.
         let tried = BTreeSet::new();
         Self { here: Some(place.clone()), open: Some((engine, place)), image, tried, ..self }
     }
 
-    /// Whether source distributions are built.
+    /// Returns true if source distributions are built.
     pub(super) fn builds(&self) -> bool {
         self.building == Serves::Yes
     }
 
-    /// What to do about what there are only source distributions of.
+    /// Returns the fix for a package that is available only as a source distribution.
     pub(super) fn advice(&self) -> &'static str {
         match (self.building, self.provisions.settings.packages.building) {
             (Serves::No, Building::Forbidden) => "ask for what has wheels: the configuration forbids to build",
@@ -131,12 +131,12 @@ impl<'s> Shop<'s> {
         }
     }
 
-    /// Where they are built for the container that a job runs in.
+    /// Returns the image in which packages for the job's container are built.
     pub(super) fn built_at(&self) -> Option<&BuildPlace> {
         self.here.as_ref().filter(|_| self.builds())
     }
 
-    /// The image that was named for the job.
+    /// Returns the image that the user named for the job.
     pub(super) fn image(&self) -> Option<&'s ImageName> {
         self.image
     }
@@ -148,7 +148,8 @@ impl<'s> Shop<'s> {
         }
     }
 
-    /// Asks indexes, and builds what they have to be told of, until there is an answer.
+    /// Runs a query of package indexes. Builds every source distribution whose metadata the query needs, and repeats
+    /// the query until it succeeds.
     pub(super) async fn ask<T: Send>(
         &mut self,
         wanted: &[Requirement],
@@ -170,7 +171,7 @@ impl<'s> Shop<'s> {
         Err(Failure::new(ResultKind::InstallFailed, line))
     }
 
-    /// The wheel of a source distribution, built if it is not here.
+    /// Returns the wheel of a source distribution, building it if necessary.
     pub(super) async fn wheel(&mut self, sdist: &Sdist) -> Result<Wheel, Failure> {
         let kept = self.provisions.house.built(sdist, self.here.as_ref());
         let wheel = match kept {
@@ -186,7 +187,7 @@ impl<'s> Shop<'s> {
         if !self.tried.insert(sdist.0.sha256.clone()) {
             return Err(cannot(&what, "what was built of it is not there any more").with_fix("run it again"));
         }
-        // Nor is anything run of what a list of hashes leaves out.
+        // A file that a list of hashes excludes is not built either, because a build runs its code.
         self.asked.check_hash(&sdist.0)?;
         let (engine, place) = self.opened(&what).await?;
         let house = &self.provisions.house;
@@ -196,7 +197,7 @@ impl<'s> Shop<'s> {
                 self.provisions.with_index(async |index| house.source(sdist, index).await.map_err(not_installed))?
             }
         };
-        // Who waited here for another process finds what that one built.
+        // Another process may have built the wheel while this one waited for the lock.
         let waits = || self.progress.note(&format!("waiting for another run that builds {what}"));
         let _turn = source.turn(&waits).map_err(not_installed)?;
         if let Some(wheel) = house.built(sdist, Some(&place)) {
@@ -231,7 +232,8 @@ impl<'s> Shop<'s> {
         Err(cannot(&what, "its build came to no end"))
     }
 
-    /// Who builds, and where: an engine that answers, can hold the limits that were set, and has the image.
+    /// Chooses the engine and the image of the builds: the first engine that answers, enforces the required limits and
+    /// has or can pull the image.
     async fn opened(&mut self, what: &str) -> Result<(&'s ContainerBackend, BuildPlace), Failure> {
         if let Some((engine, place)) = &self.open {
             return Ok((*engine, place.clone()));
@@ -266,7 +268,8 @@ impl<'s> Shop<'s> {
         image::of(&self.provisions.house, engine, None).await
     }
 
-    /// What a build needs, from indexes, as it would be for a job in that image; of wheels alone, so that there is an end to it.
+    /// Installs build requirements from indexes for the Python of the image. Only wheels are used, so that builds do
+    /// not recurse.
     fn tools(&self, what: &str, wanted: &[Requirement], place: &BuildPlace) -> Result<Tools, Failure> {
         let (provisions, target) = (self.provisions, &place.target);
         if wanted.is_empty() {
@@ -277,7 +280,7 @@ impl<'s> Shop<'s> {
             provisions.bring(&resolved.wheels, None, self.progress)?;
             Ok(resolved.wheels)
         };
-        // Nobody prunes what was brought before it is part of an environment.
+        // The shared lock protects downloaded wheels from pruning until they are part of an environment.
         let _turn = provisions.house.beside_others().map_err(not_installed)?;
         let wheels = had().map_err(|failure: Failure| {
             let line = format!("cannot build {what}: what it is built with cannot be had: {}", failure.message());
@@ -289,7 +292,7 @@ impl<'s> Shop<'s> {
         Ok(Tools { environment: Some(environment), key: House::key(&contents) })
     }
 
-    /// Runs one step of a build, and has what it leaves brought to `out`.
+    /// Runs one step of a build and copies its output files to `out`.
     async fn run(
         &self,
         engine: &ContainerBackend,
@@ -307,7 +310,7 @@ impl<'s> Shop<'s> {
         let layers = [Some(layer(&source.tree, SOURCE)), modules, programs];
         let spec = InstanceSpec {
             language: Language::Python,
-            // No directory, no host, no variable: what the program that wants the package was granted is not its build's.
+            // A build has none of the job's grants: no directory, no host and no variable.
             grants: Grants::none(),
             limits: self.limits,
             image: self.image.map(|name| name.as_str().to_owned()),
@@ -323,7 +326,7 @@ impl<'s> Shop<'s> {
         Ok(report)
     }
 
-    /// A build that failed: what it said last, and why in one line.
+    /// Reports a failed build: shows its last output lines as notes, and returns the reason in one line.
     fn failed(&self, what: &str, report: &RunReport) -> Failure {
         let said = [&report.stderr, &report.stdout].map(|stream| String::from_utf8_lossy(&stream.bytes()).into_owned());
         let said = said.into_iter().find(|said| !said.trim().is_empty()).unwrap_or_default();
@@ -347,7 +350,7 @@ impl<'s> Shop<'s> {
     }
 }
 
-/// A source distribution by name and version.
+/// Returns the name and version of a source distribution.
 fn named(Sdist(file): &Sdist) -> String {
     format!("{} {}", file.name, file.version)
 }
@@ -356,7 +359,7 @@ fn cannot(what: &str, why: &str) -> Failure {
     Failure::new(ResultKind::InstallFailed, format!("cannot build {what}: {why}"))
 }
 
-/// What a build backend said that it needs.
+/// Reads the build requirements that a build backend returned.
 fn wants(out: &Path) -> Result<Vec<String>, String> {
     let mut text = String::new();
     let file = File::open(out.join("wants.json")).map_err(|_| "it left no answer".to_owned())?;
@@ -364,7 +367,7 @@ fn wants(out: &Path) -> Result<Vec<String>, String> {
     serde_json::from_str(&text).map_err(|_| "its answer is no list of texts".to_owned())
 }
 
-/// The one file that a build left where its wheel should be.
+/// Returns the only file in the output directory of wheels.
 fn made(out: &Path) -> Option<PathBuf> {
     let mut left = fs::read_dir(out.join("wheel")).ok()?;
     let (first, second) = (left.next()?.ok()?, left.next());

@@ -1,4 +1,4 @@
-//! Exact packages for what is asked for: as a lock says, as was found out lately, or as indexes say now.
+//! Resolution of requested packages to exact files, from a lock, a cached answer or the indexes.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ use super::build::Shop;
 use super::{ASK_ANOTHER, Provisions, is_other, runtime_key, target, version};
 
 impl Provisions {
-    /// Where what is asked for can be had: as the lock says, as was found out lately, or as an index says now; and as what
-    /// has to be built turns out to be.
+    /// Decides in which isolations the requested packages are available, from a lock, a recent cached answer or the
+    /// indexes. Source distributions are built as part of the decision.
     pub(super) async fn decided(
         &self,
         asked: &Asked,
@@ -50,7 +50,8 @@ impl Provisions {
         self.as_built(found, &wasm, shop).await
     }
 
-    /// The same, of which is known whether what has to be built serves there: it is built for that.
+    /// Builds the source distributions of a decision. The result is [`Decision::Native`] if a built wheel does not
+    /// support the target.
     pub(super) async fn as_built(
         &self,
         found: Decision,
@@ -82,7 +83,7 @@ impl Provisions {
             .await
     }
 
-    /// The exact packages for a container.
+    /// Resolves the requested packages for a container to exact files.
     pub(super) async fn exact(
         &self,
         asked: &Asked,
@@ -119,7 +120,7 @@ impl Provisions {
             .await
     }
 
-    /// The exact wheels for a container, where nothing may be built for it.
+    /// Resolves requirements for a container to exact wheels, without source distributions.
     pub(super) fn wheels_alone(
         &self,
         wanted: &[Requirement],
@@ -133,14 +134,14 @@ impl Provisions {
         };
         let answer = self.with_index(async |index| match index.resolve(wanted, target, Sources::Refused).await {
             Ok(resolved) => Ok(resolved),
-            // Nor would it be if it were asked for.
+            // The error has no advice, because `--build` does not apply to build requirements.
             Err(error) => Err(unresolved(index.told(error, wanted, Sources::Refused).await, "")),
         });
         self.settled(&key, known, answer, progress)
     }
 
-    /// A key for what is chosen for a target; where source distributions serve, for the image that they are built in, since
-    /// what they need may depend on it.
+    /// Returns the cache key of a resolution for a target. With source distributions the key includes the image in
+    /// which they are built, because their dependencies may depend on it.
     fn exact_key(
         &self,
         wanted: &[Requirement],
@@ -151,7 +152,8 @@ impl Provisions {
         self.key(&("exact", asked::texts(wanted), target, built_at))
     }
 
-    /// A new answer, which is remembered; or the one from before, where there is no new one for want of the network.
+    /// Caches and returns a new answer. If an index cannot be reached, returns the earlier answer instead, if there is
+    /// one.
     fn settled<T: serde::Serialize>(
         &self,
         key: &str,
@@ -173,7 +175,7 @@ impl Provisions {
         }
     }
 
-    /// A key for an answer of these indexes.
+    /// Returns a cache key that includes the configured indexes.
     fn key(&self, of: &impl serde::Serialize) -> Result<String, Failure> {
         let sources = IndexSettings::told_apart(&|name| self.variable(name), &ConfigFiles::OfUser);
         let sources = sources.map_err(|error| Failure::of(ResultKind::InvalidRequest, &error))?;
@@ -181,7 +183,7 @@ impl Provisions {
     }
 }
 
-/// Refuses a lock of what would have to be built, where that was not asked for.
+/// Rejects a lock with source distributions unless the job allows builds.
 fn builds_what_is_locked(file: &Path, resolved: &Resolved, shop: &Shop<'_>) -> Result<(), Failure> {
     match resolved.sources.first() {
         Some(first) if !shop.builds() => {
@@ -192,8 +194,8 @@ fn builds_what_is_locked(file: &Path, resolved: &Resolved, shop: &Shop<'_>) -> R
     }
 }
 
-/// Refuses a lock with a wheel that does not serve where the program runs: it may have been made for an image with a newer C
-/// library, and is found by what both are called.
+/// Rejects a lock with a wheel that does not support the target. Such a lock may have been made for an image with a
+/// newer C library: locks are looked up by target name, which does not contain the library's version.
 fn serves_as_locked(file: &Path, resolved: &Resolved, target: &Target, shop: &Shop<'_>) -> Result<(), Failure> {
     let Some(wheel) = resolved.wheels.iter().find(|wheel| !target.takes(&wheel.file)) else { return Ok(()) };
     let again = "have it made again with codebox lock";
@@ -209,10 +211,10 @@ fn serves_as_locked(file: &Path, resolved: &Resolved, target: &Target, shop: &Sh
     Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix))
 }
 
-/// Why packages were not found; `advice` is what to do about those that would have to be built.
+/// Converts a resolution error. `advice` is the fix for packages that would have to be built.
 pub(super) fn unresolved(error: ResolveError, advice: &str) -> Failure {
     let kind = match &error {
-        // Later it may be there.
+        // These errors may be temporary.
         ResolveError::Offline(_) | ResolveError::Index { .. } | ResolveError::Deadline { .. } => {
             ResultKind::EngineUnavailable
         }

@@ -1,5 +1,5 @@
-//! Packages' modules as bytecode, made by the interpreter that will run it: in a guest that runs none of them, in a
-//! process of its own, since a run confines its process before any guest.
+//! Compilation of packages to bytecode by the interpreter that will run it. A guest compiles the modules without
+//! running them. The guest is in a process of its own, because a run confines its process before any guest.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use codebox_core::{
 use codebox_packages::{House, Wheel};
 use serde::{Deserialize, Serialize};
 
-/// Wheels that one guest compiles: each is a directory that it is shown.
+/// The number of wheels that one guest compiles. Each wheel is a granted directory.
 const AT_ONCE: usize = 24;
 
-/// Compiles every module below /in/N to /out/N, in the place that its import looks at. What cannot be compiled is left to
-/// the import, which tells of it.
+/// The program that compiles every module below /in/N to the path below /out/N at which the import looks for bytecode.
+/// It skips modules that cannot be compiled, because their import reports the error.
 const COMPILE: &str = r#"
 import importlib.util, os
 from importlib._bootstrap_external import _code_to_hash_pyc
@@ -42,15 +42,15 @@ for wheel in os.listdir("/in"):
                 file.write(data)
 "#;
 
-/// What is to be compiled.
+/// The modules that a compiling process reads, and its output directory.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Work {
     modules: Vec<PathBuf>,
     out: PathBuf,
 }
 
-/// Has wheels compiled, and keeps what comes of it; whether all were. One that was not costs time at each import, and
-/// nothing else.
+/// Compiles wheels and stores the bytecode. Returns true if all of them were compiled. The missing bytecode of a wheel
+/// only costs time at each import.
 pub(super) fn start(house: &House, wheels: &[&Wheel], runtime: &str) -> Result<bool, Failure> {
     let failed = |error: &(dyn std::error::Error + 'static)| Failure::of(ResultKind::InstallFailed, error);
     let mut whole = true;
@@ -60,7 +60,7 @@ pub(super) fn start(house: &House, wheels: &[&Wheel], runtime: &str) -> Result<b
         let work = Work { modules: some.iter().map(|wheel| house.modules_of(wheel)).collect(), out: out.clone() };
         let asked = serde_json::to_string(&work).map_err(|e| failed(&e))?;
         if !elsewhere(&asked).is_ok_and(|done| done) {
-            // Part of a wheel would be taken for all of it.
+            // The partial bytecode of a wheel would be mistaken for the complete one.
             whole = false;
             continue;
         }
@@ -75,7 +75,7 @@ pub(super) fn start(house: &House, wheels: &[&Wheel], runtime: &str) -> Result<b
     Ok(whole)
 }
 
-/// Has another process do it; whether it did.
+/// Runs the compilation in another process. Returns true if it succeeded.
 fn elsewhere(asked: &str) -> std::io::Result<bool> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(COMPILE_COMMAND).env_remove(codebox_cli::STANDBY_VARIABLE);
@@ -87,12 +87,12 @@ fn elsewhere(asked: &str) -> std::io::Result<bool> {
 }
 
 impl Work {
-    /// What another process of codebox wrote.
+    /// Parses the description that another process of codebox wrote.
     pub(crate) fn read(asked: &str) -> Result<Self, Failure> {
         serde_json::from_str(asked).map_err(|error| Failure::of(ResultKind::InvalidRequest, &error))
     }
 
-    /// The guest for it: it reads the modules, and writes beside them.
+    /// Returns the spec of the compiling guest, which reads the modules and writes to the output directory.
     pub(crate) fn spec(&self) -> Result<InstanceSpec, Failure> {
         let grant = |host: &Path, guest: String, access| -> Result<DirGrant, Failure> {
             let bad = |error: &(dyn std::error::Error + 'static)| Failure::of(ResultKind::InternalError, error);
@@ -123,7 +123,7 @@ impl Work {
         }
     }
 
-    /// Does it in a guest that is open.
+    /// Compiles the modules in an open instance.
     pub(crate) async fn done_in(&self, mut instance: Box<dyn Instance>) -> Result<(), Failure> {
         let mut job = Job::python(COMPILE.replace("PLACE", codebox_core::PYTHON_PACKAGES));
         job.limits = self.limits();

@@ -1,11 +1,12 @@
-//! What a container's image says of its Python: asked once of each image, in a container with nothing granted.
+//! Facts about the Python of a container image, which a program in a container without grants determines once for each
+//! image.
 
 use codebox_cli::Failure;
 use codebox_container::ContainerBackend;
 use codebox_core::{Backend as _, ExecIo, Grants, InstanceSpec, Isolation, Job, Language, Limits, ResultKind};
 use codebox_packages::{BuildPlace, House, Image, ImageChoice, Target};
 
-/// Prints what wheels are chosen by.
+/// The program that prints the facts on which the choice of wheels depends.
 const ASK: &str = r#"
 import importlib.metadata, json, os, platform, re, sys
 try:
@@ -29,7 +30,7 @@ print(json.dumps({
 }))
 "#;
 
-/// What the image that a Python job starts from says, as it was asked before or is asked now, and which one it is.
+/// Returns the image of a Python job and the facts about it, from the cache or from a container.
 pub(super) async fn of(house: &House, engine: &ContainerBackend, named: Option<&str>) -> Result<BuildPlace, Failure> {
     let job = Job::python(ASK);
     let spec = InstanceSpec {
@@ -45,7 +46,7 @@ pub(super) async fn of(house: &House, engine: &ContainerBackend, named: Option<&
     let choice = if named.is_some() { ImageChoice::Named } else { ImageChoice::Usual };
     let place = |image, number| BuildPlace { target: Target::Container(image), image: number, choice };
     let key = House::key(&("image with packages", &number));
-    // An image of a number never changes.
+    // The content of an image with a given number never changes.
     if let Some((image, _)) = house.remembered(&key) {
         return Ok(place(image, number));
     }

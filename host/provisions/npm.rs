@@ -1,4 +1,4 @@
-//! Packages of npm, for programs in JavaScript and TypeScript.
+//! npm packages for programs in JavaScript and TypeScript.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,19 @@ use codebox_service::{Admitted, Escalation, PackageNeeds};
 
 use super::asked;
 
-/// Whether packages of a job, if it asks for any, are npm's.
+/// Returns true if the packages of a job come from npm.
 pub(super) fn is_for(job: &Job) -> bool {
     *job.language.run_as() == Language::JavaScript
 }
 
-/// Whether a job asks for packages of npm.
+/// Returns true if a job requests npm packages.
 pub(super) fn wants(admitted: &Admitted) -> bool {
     let job = admitted.job();
     is_for(job) && !(job.packages.is_empty() && admitted.requirements().is_empty())
 }
 
-/// Refuses to run a script that asks for nothing although its lock was made for something: its packages would not be there.
+/// Rejects a script that requests no packages although its lock was made for some, because the packages would be
+/// missing.
 pub(super) fn check_unasked(job: &Job) -> Result<(), Failure> {
     let Source::File { argv0, .. } = &job.source else { return Ok(()) };
     if !is_for(job) {
@@ -41,22 +42,22 @@ pub(super) fn check_unasked(job: &Job) -> Result<(), Failure> {
     asked::refuse_unasked(&file, specs.unwrap_or_default().iter().map(shortest).collect())
 }
 
-/// What is asked for, as one would type it.
+/// Returns the shortest spelling of a requested package that parses to the same request.
 fn shortest(spec: &NpmSpec) -> String {
     if spec.wanted() == "latest" { spec.name().to_string() } else { spec.to_string() }
 }
 
-/// What a job asks for, and where it is kept.
+/// The npm packages that a job requests, and the store that holds them.
 pub(super) struct Npm<'p> {
     specs: Vec<NpmSpec>,
-    /// The lock of its script, and where that is.
+    /// The lock of the script, with its path.
     lock: Option<(PathBuf, NpmTree)>,
     settings: &'p Settings,
     store: NpmStore,
 }
 
 impl<'p> Npm<'p> {
-    /// What `admitted` asks for; its script's lock is looked for if `locked` says so.
+    /// Collects the requests of `admitted`, including the lock of its script if `locked` says so.
     pub(super) fn of(
         admitted: &Admitted,
         settings: &'p Settings,
@@ -93,7 +94,8 @@ impl<'p> Npm<'p> {
         Ok(asked)
     }
 
-    /// Where the job can have what it asks for. Packages are brought here for it: only their files tell.
+    /// Determines in which isolations the requested packages are available. Downloads the packages, because only their
+    /// files show that.
     pub(super) fn needs(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageNeeds, Failure> {
         let made = self.made(progress)?;
         let native: Vec<String> = made.native.iter().map(|one| one.package.clone()).collect();
@@ -109,11 +111,11 @@ impl<'p> Npm<'p> {
             let told = made.native.iter().map(|one| format!("{} {}", one.package, one.native));
             notes.push(format!("packages that only a container can have: {}", told.collect::<Vec<_>>().join(", ")));
         }
-        // As they were typed, so that they can be read again.
+        // The names are as typed, so that they can be parsed again.
         Ok(PackageNeeds { names: admitted.job().packages.clone(), native, notes, pure: Vec::new() })
     }
 
-    /// What the guest is shown, and what keeps it there while it is held.
+    /// Returns the layer for the guest, and the lock that protects it from removal.
     pub(super) fn shown(&self, isolation: Isolation, progress: &dyn Progress) -> Result<(Layer, File), Failure> {
         let (made, held) = self.held(progress)?;
         if let (Isolation::Wasm, Some(native)) = (isolation, made.native.first()) {
@@ -124,7 +126,7 @@ impl<'p> Npm<'p> {
         Ok((Layer { host: made.dir, guest }, held))
     }
 
-    /// The packages, held. Who removes packages may come between.
+    /// Installs the packages and locks them. Tries again if another process removes them before they are locked.
     fn held(&self, progress: &dyn Progress) -> Result<(NpmEnvironment, File), Failure> {
         for _ in 0..3 {
             let made = self.made(progress)?;
@@ -135,7 +137,7 @@ impl<'p> Npm<'p> {
         Err(Failure::new(ResultKind::InternalError, "the packages are removed as soon as they are there"))
     }
 
-    /// Writes a script's lock beside it.
+    /// Writes the lock file of a script next to it.
     pub(super) fn lock(&self, script: &Path, progress: &dyn Progress) -> Result<PathBuf, Failure> {
         let text = self.made(progress)?.tree.to_text();
         let text = text.map_err(|error| Failure::of(ResultKind::InternalError, &error))?;
@@ -144,7 +146,7 @@ impl<'p> Npm<'p> {
         Ok(file)
     }
 
-    /// The packages, made ready or found; one that fits nowhere is refused.
+    /// Returns the installed packages. Rejects packages that support neither isolation.
     fn made(&self, progress: &dyn Progress) -> Result<NpmEnvironment, Failure> {
         let made = self.environment(progress).map_err(|error| match (&error, &self.lock) {
             (NpmError::Lock(bad), Some((file, _))) => bad_lock(file, bad),
@@ -161,7 +163,7 @@ impl<'p> Npm<'p> {
 
     fn unresolved(&self, error: &NpmError) -> Failure {
         let kind = match error {
-            // Later it may be there.
+            // These errors may be temporary.
             NpmError::Offline { .. } | NpmError::Unreachable { .. } | NpmError::Late(_) => {
                 ResultKind::EngineUnavailable
             }
@@ -171,7 +173,7 @@ impl<'p> Npm<'p> {
         };
         let fix = match (error, &self.settings.packages.registry) {
             (NpmError::Unreachable { .. }, None) => "connect to the network once, or set NPM_CONFIG_REGISTRY",
-            // The variable would change nothing.
+            // The configured registry overrides the variable.
             (NpmError::Unreachable { .. }, Some(_)) => {
                 "connect to the network once, or change packages.registry in your own configuration"
             }
@@ -180,7 +182,7 @@ impl<'p> Npm<'p> {
         Failure::of(kind, error).with_fix(fix)
     }
 
-    /// On a thread of its own, which is gone afterwards: a run confines its process later.
+    /// Resolves and installs on a thread of its own. The thread ends here, because a run confines its process later.
     fn environment(&self, progress: &dyn Progress) -> Result<NpmEnvironment, NpmError> {
         let inside = || {
             let only = self.settings.packages.registry.as_ref();
@@ -205,12 +207,12 @@ impl<'p> Npm<'p> {
     }
 }
 
-/// Whether a script's lock counts.
+/// Use of a script's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Locked {
-    /// It does, where there is one.
+    /// An existing lock is used.
     Kept,
-    /// It is to be made anew.
+    /// An existing lock is ignored, because a new one is made.
     Anew,
 }
 
@@ -230,7 +232,7 @@ fn bad_lock(file: &Path, error: &BadTree) -> Failure {
     Failure::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
 }
 
-/// A front end's progress, as the packages tell it.
+/// Adapter from a front end's progress to the progress trait of the packages crate.
 struct Watched<'a>(&'a dyn Progress);
 
 impl codebox_packages::Progress for Watched<'_> {

@@ -1,4 +1,4 @@
-//! The engines of containers that a runner uses, once a job needs one.
+//! The container engines of a runner, created when a job first needs one.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -19,12 +19,13 @@ use super::RunnerError;
 use crate::containers::ensure_image;
 use crate::places::Places;
 
-/// How long containers that nobody waits for any more may take to go.
+/// The time that dropping the engines waits for the removal of their containers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The engines of this machine. Nothing is looked for before somebody asks.
+/// The container engines of this machine, discovered on first use.
 ///
-/// What talks to them lives on an executor of its own: connections are kept between jobs, and belong to no caller's.
+/// The clients of the engines run on an executor of their own, because connections are kept between jobs and must not
+/// depend on a caller's executor.
 pub(super) struct Engines {
     places: Places,
     settings: Settings,
@@ -32,19 +33,20 @@ pub(super) struct Engines {
     analyzer: Analyzer,
     backends: OnceLock<Arc<[ContainerBackend]>>,
     executor: OnceLock<Runtime>,
-    /// Held while the executor is made: one that is not needed could not be dropped in async code.
+    /// Held while the executor is created, so that only one is created: a superfluous one could not be dropped in async
+    /// code.
     making: Mutex<()>,
 }
 
-/// Where a job is to run.
+/// The backend chosen for a job, ready to run it.
 pub(super) enum Opened {
-    /// In WebAssembly after all.
+    /// WebAssembly in this process.
     Wasm(Choice),
-    /// In this container.
+    /// An open container.
     Container(Choice, Box<dyn Instance>),
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when the handle is dropped.
 struct Task<T>(JoinHandle<T>);
 
 impl<T> Drop for Task<T> {
@@ -70,12 +72,12 @@ impl Engines {
         })
     }
 
-    /// Whether one may be there, as far as can be told without touching any.
+    /// Returns true if an engine may be available, without connecting to any.
     pub(super) fn may_be_there(&self) -> bool {
         self.backends().iter().any(ContainerBackend::may_be_there)
     }
 
-    /// Chooses where to run a job, and opens a container for it if it is to be one, with its image fetched.
+    /// Chooses the backend of a job, and pulls the image and opens a container if the choice is a container.
     pub(super) async fn open(
         &self,
         wanted: Wanted,
@@ -87,7 +89,7 @@ impl Engines {
         self.beside(async move { opened(&wanted, (&job, warm), &wasm, &engines).await }).await?
     }
 
-    /// Runs a job in its container, which is gone afterwards.
+    /// Runs a job in its container and removes the container.
     pub(super) async fn exec(
         &self,
         (choice, mut instance): (Choice, Box<dyn Instance>),
@@ -96,7 +98,7 @@ impl Engines {
     ) -> Result<RunReport, RunnerError> {
         self.beside(async move {
             let result = instance.exec(&job, &mut io).await;
-            // The run itself is known; what was left behind does not change its report, and is removed later.
+            // A failed removal does not change the report of the run. The leftovers are removed by a later sweep.
             let _ = instance.close().await;
             let mut report = result?;
             report.provenance.reason = choice.reason;
@@ -105,13 +107,13 @@ impl Engines {
         .await?
     }
 
-    /// Removes a container in which nothing ran.
+    /// Removes a container in which no job ran.
     pub(super) async fn give_up(&self, instance: Box<dyn Instance>) {
-        // What cannot be removed now is removed later.
+        // A container that cannot be removed now is removed by a later sweep.
         let _ = self.beside(instance.close()).await;
     }
 
-    /// Does something on the engines' own executor; dropping the future ends it.
+    /// Runs a future on the engines' executor. Dropping the returned future aborts it.
     async fn beside<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -136,7 +138,7 @@ impl Engines {
 }
 
 impl Drop for Engines {
-    /// Lets go of the executor where waiting is allowed: the caller may be in async code.
+    /// Shuts the executor down on a thread of its own, because the caller may be in async code, which must not block.
     fn drop(&mut self) {
         let (Some(executor), backends) = (self.executor.take(), self.backends.take()) else { return };
         let scratch = Arc::clone(&self.scratch);
@@ -144,9 +146,10 @@ impl Drop for Engines {
         let taken = Arc::clone(&executor);
         let take = |executor: &Mutex<Option<Runtime>>| executor.lock().unwrap_or_else(PoisonError::into_inner).take();
         let end = move || {
-            // With the last client its connections end; what is left then are containers on their way out.
+            // Dropping the last client closes its connections. The remaining tasks remove containers.
             let Some(executor) = take(&taken) else { return };
-            // The removal of those that were kept ready begins as they are dropped, on the executor they belong to.
+            // Dropping the backends starts the removal of containers that were kept ready, on the executor that they
+            // belong to.
             let inside = executor.enter();
             drop(backends);
             drop(inside);
@@ -158,7 +161,7 @@ impl Drop for Engines {
             drop(scratch);
         };
         if thread::Builder::new().name("codebox-engines".into()).spawn(end).is_err() {
-            // The next start removes what is left.
+            // The next start removes the leftovers.
             take(&executor).into_iter().for_each(Runtime::shutdown_background);
         }
     }
@@ -184,7 +187,7 @@ async fn opened(
                 let instance = engine.open(&spec(job, warm)).await?;
                 return Ok(Opened::Container(choice, instance));
             }
-            // What merely prefers a container can do with less than it.
+            // A job that only prefers a container can run without one.
             Err(error) if wanted.can_do_without_container() => {
                 let fix = backend_fix(&error).unwrap_or_default();
                 refused.push((choice.backend, Unavailable { reason: error.to_string(), fix }));

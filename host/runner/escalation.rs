@@ -1,4 +1,4 @@
-//! From a run that died in WebAssembly to one in a container.
+//! Escalation of a failed run in WebAssembly to a second run in a container.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use tokio::sync::oneshot;
 use super::engines::Opened;
 use super::{Runner, RunnerError};
 
-/// What makes a job run where it has what it lacked.
+/// Hint on how to rerun the job in a container.
 const REMEDY: &str = "job.isolations = IsolationSet::only(Isolation::Container)";
 
-/// What is kept of a run's streams, for the case that it is to be made again.
+/// The streams of a run that are kept for a second run.
 pub(super) enum Kept {
-    /// They can be given to another run.
+    /// The streams can be passed to a second run.
     Streams(Revocable),
-    /// There are none: nobody watches.
+    /// The run has no streams.
     Nothing,
-    /// They are used up.
+    /// The streams cannot be used again.
     Gone,
 }
 
@@ -33,7 +33,7 @@ impl Kept {
 }
 
 impl Runner {
-    /// Makes the streams of a run such that it can be given up, if there are any and that may come to pass.
+    /// Makes the streams of a run revocable, if the run has streams and may be escalated.
     pub(super) fn kept(&self, job: &Job, io: &mut ExecIo) -> Kept {
         let possible = self.escalation == Escalation::Allowed
             && job.isolations.contains(Isolation::Container)
@@ -47,7 +47,7 @@ impl Runner {
         }
     }
 
-    /// What comes of a run in WebAssembly: its own report, or that of a second run in a container.
+    /// Returns the report of a run in WebAssembly, or that of a second run in a container.
     pub(super) async fn followed_up(
         &self,
         mut report: RunReport,
@@ -76,7 +76,7 @@ impl Runner {
         Ok(report)
     }
 
-    /// Runs a job again in a container; or says why it is not.
+    /// Runs a job again in a container. The outer error is the reason why there is no second run.
     async fn in_container(
         &self,
         report: &RunReport,
@@ -113,7 +113,8 @@ impl Runner {
     }
 }
 
-/// Lets a run's last words be said. Whoever does not read those of a run that was stopped is waited for a moment only.
+/// Releases the held output of a run that is not repeated. After a run that was stopped, waits at most [`LAST_WORDS`]
+/// for a reader that does not read.
 async fn said(kept: Kept, report: &RunReport) {
     let Kept::Streams(revocable) = kept else { return };
     let (say, said) = oneshot::channel();

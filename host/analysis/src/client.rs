@@ -1,4 +1,4 @@
-//! The side of the host: analyzers started, asked, and given up when they fail.
+//! The host's side: a pool of analyzer processes that are started, used and replaced when they fail.
 
 mod analyzer;
 mod cache;

@@ -1,12 +1,13 @@
-//! Analysis of program text in a confined process of its own.
+//! Analysis of program text in a separate, confined process.
 //!
-//! Parsers of TypeScript, JavaScript and Python are large, and their input here is hostile: a text may be made to overflow
-//! a stack, to allocate without end, to take time that doubles with every level, or to abort the process. So no text is
-//! parsed in the process of codebox. A small static program, the analyzer, holds the parsers; it confines itself as it
-//! starts and parses each text in a process that has limits on memory and processor time and ends with the text.
+//! The parsers of TypeScript, JavaScript and Python are large, and their input is hostile: a text may overflow the
+//! stack, allocate without bound, take exponential time or abort the process. Therefore the process of codebox parses
+//! no text. The parsers are in a small static program, the analyzer. It confines itself at its start and parses each
+//! text in a process of its own, which has limits on memory and processor time and ends with the text.
 //!
-//! This crate is the protocol between the two ([`protocol`]), the values that go over it ([`Needs`], [`StripRequest`]), and
-//! with the feature `client` the side of the host: an [`Analyzer`], which starts that program and asks it.
+//! This crate contains the protocol between the two ([`protocol`]), the transferred values ([`Needs`],
+//! [`StripRequest`]), and with the feature `client` the host's side: an [`Analyzer`], which starts that program and
+//! sends it requests.
 //!
 //! # Examples
 //! ```

@@ -1,4 +1,4 @@
-//! The needs of a program, as its text shows them.
+//! The needs of a program, as far as its text shows them.
 
 use std::collections::BTreeSet;
 
@@ -6,57 +6,57 @@ use serde::{Deserialize, Serialize};
 
 use crate::power::{Need, Weight};
 
-/// The longest Python text that is parsed, in bytes. Hardly any script is a tenth of it.
+/// The length of the longest Python text that is parsed, in bytes. Hardly any script has a tenth of it.
 pub const LONGEST_PYTHON: usize = 256 << 10;
 
-/// The longest TypeScript or JavaScript text that is parsed, in bytes.
+/// The length of the longest TypeScript or JavaScript text that is parsed, in bytes.
 pub const LONGEST_SCRIPT: usize = 512 << 10;
 
-/// Most needs that are taken from an answer; the analyzer keeps 32 of each weight.
+/// The largest number of needs that is accepted from an answer. The analyzer returns at most 32 of each weight.
 #[cfg(feature = "client")]
 const MOST_POWERS: usize = 64;
 
-/// The longest words of a need, which come from the analyzer's own tables.
+/// The longest description of a need, in bytes. Descriptions come from the analyzer's own tables.
 #[cfg(feature = "client")]
 const LONGEST_WORDS: usize = 128;
 
-/// What a program needs, as far as its text tells.
+/// The needs of a program, as far as its text shows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Needs {
-    /// Modules that a Python program imports: as written (`os.path`), and their first parts (`os`), without relative ones.
+    /// The absolute imports of a Python program: modules as written (`os.path`) and their first components (`os`).
     ///
-    /// Import statements count wherever they stand, also in a function that may never run and in a `try` that
-    /// may fail: knowing more than is needed costs little.
+    /// All import statements count, including those in functions that may never run and in `try` blocks that may fail,
+    /// because surplus entries cost little.
     pub imports: BTreeSet<String>,
-    /// What it needs that WebAssembly does not give, in the order of its text.
+    /// The needed capabilities that WebAssembly does not have, in the order of the text.
     pub powers: Vec<Need>,
-    /// Why the text could not be parsed. Only Python itself tells the user; nothing else is known then.
+    /// The syntax error of the text. Python itself reports it to the user. The other fields are empty in that case.
     pub syntax_error: Option<SyntaxFault>,
 }
 
-/// Where a text stops being Python.
+/// A syntax error in a Python text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyntaxFault {
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: u32,
-    /// What is wrong with it.
+    /// A description of the error.
     pub message: String,
 }
 
 impl Needs {
-    /// The powers that the program cannot do without.
+    /// Returns the needs that the program cannot work without.
     pub fn required(&self) -> impl Iterator<Item = &Need> {
         self.powers.iter().filter(|need| need.weight == Weight::Required)
     }
 
-    /// The modules without their submodules.
+    /// Returns the imported modules without their submodules.
     pub fn modules(&self) -> impl Iterator<Item = &str> {
         self.imports.iter().map(String::as_str).filter(|name| !name.contains('.'))
     }
 
-    /// Returns true if every part is of the size and the characters that an analyzer of ours gives it.
+    /// Returns true if all parts have the sizes and characters that the analyzer produces.
     #[cfg(feature = "client")]
     pub(crate) fn is_well_formed(&self) -> bool {
         let plain = |need: &Need| {
@@ -69,13 +69,13 @@ impl Needs {
     }
 }
 
-/// Returns true if a Python text can have needs: only imports show any.
+/// Returns true if a Python text can have needs, which requires an import.
 #[must_use]
 pub fn can_need(text: &str) -> bool {
     text.contains("import")
 }
 
-/// Returns true if a text of JavaScript or TypeScript can have needs: without any of these words it has only the language
+/// Returns true if a JavaScript or TypeScript text can have needs. Without any of these words it uses only the language
 /// itself.
 #[must_use]
 pub fn script_can_need(text: &str) -> bool {

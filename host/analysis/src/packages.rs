@@ -1,8 +1,8 @@
-//! Modules of Python that WebAssembly lacks, and the packages that bring them.
+//! Python modules that WebAssembly lacks, and the packages that provide them.
 
 use crate::power::Power;
 
-/// The power that an import takes; nothing if the runtime has the module, or it is not known.
+/// Returns the capability that an import needs, or `None` if the runtime has the module or the module is unknown.
 #[must_use]
 pub fn of_import(module: &str) -> Option<Power> {
     let top = module.split('.').next().unwrap_or(module);
@@ -22,14 +22,15 @@ pub fn of_import(module: &str) -> Option<Power> {
     }
 }
 
-/// The package, by its name as indexes compare it, that brings a module which takes a power; nothing if it is the library's.
+/// Returns the package that provides a module with needs, by its normalized name. Returns `None` for a module of the
+/// standard library.
 pub(crate) fn package_of(module: &str) -> Option<String> {
     let known = [&NATIVE[..], &CLIENTS, &SERVERS, &FOR_PROCESSES].iter().any(|some| among(some, module));
     let other = OTHERWISE.iter().find(|(has, _)| *has == module).map(|(_, package)| (*package).to_owned());
     known.then(|| other.unwrap_or_else(|| module.to_ascii_lowercase().replace('_', "-")))
 }
 
-/// Whether a module is of use in WebAssembly wherever the package that brings it can be had there.
+/// Returns true if a module works in WebAssembly once the package that provides it is available there.
 pub(crate) fn is_served(module: &str) -> bool {
     among(&NATIVE, module) || among(&CLIENTS, module)
 }
@@ -38,7 +39,7 @@ fn among(sorted: &[&str], module: &str) -> bool {
     sorted.binary_search(&module).is_ok()
 }
 
-/// Modules whose package has another name.
+/// Modules whose package has a different name.
 const OTHERWISE: [(&str, &str); 23] = [
     ("MySQLdb", "mysqlclient"),
     ("OpenGL", "pyopengl"),
@@ -65,7 +66,7 @@ const OTHERWISE: [(&str, &str); 23] = [
     ("zmq", "pyzmq"),
 ];
 
-/// Packages that do nothing without connections to others, and are not in the runtime. Sorted.
+/// Packages that are useless without outgoing connections and are not in the runtime. Sorted.
 const CLIENTS: [&str; 19] = [
     "aiohttp",
     "aiosmtplib",
@@ -88,7 +89,7 @@ const CLIENTS: [&str; 19] = [
     "websockets",
 ];
 
-/// Packages that serve others, or want more of sockets than connections. Sorted.
+/// Packages of servers, or that need more of sockets than connections. Sorted.
 const SERVERS: [&str; 12] = [
     "aiobotocore",
     "docker",
@@ -104,10 +105,10 @@ const SERVERS: [&str; 12] = [
     "uvicorn",
 ];
 
-/// Packages that do nothing without processes. Sorted.
+/// Packages that are useless without processes. Sorted.
 const FOR_PROCESSES: [&str; 4] = ["execnet", "pexpect", "plumbum", "sh"];
 
-/// Modules of Python's own library that are native, or made for something native, and that the runtime lacks. Sorted.
+/// Modules of Python's standard library that are native, or depend on native code, and that the runtime lacks. Sorted.
 const LIBRARY: [&str; 15] = [
     "curses",
     "ensurepip",
@@ -126,7 +127,7 @@ const LIBRARY: [&str; 15] = [
     "venv",
 ];
 
-/// Modules of packages with native code, or made for something native, that the runtime lacks. Sorted.
+/// Modules of packages with native code, or dependent on native code, that the runtime lacks. Sorted.
 pub const NATIVE: [&str; 115] = [
     "MySQLdb",
     "OpenGL",

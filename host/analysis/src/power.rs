@@ -1,4 +1,4 @@
-//! What a program needs beyond computing, and where its text shows it.
+//! The capabilities that a program needs beyond computing, and the places that show the needs.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::packages::{is_served, package_of};
 
-/// Something of an operating system that a WebAssembly guest does not have.
+/// A capability of an operating system that a WebAssembly guest does not have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Power {
     /// Threads.
     Threads,
-    /// Further processes.
+    /// Processes.
     Processes,
-    /// Sockets: the network, and servers for others in the same guest.
+    /// Sockets: the network, and servers for clients in the same guest.
     Sockets,
-    /// A module that the language's WebAssembly runtime lacks, because it is native or stands for something native.
+    /// A module that the language's WebAssembly runtime lacks, because it is native or depends on native code.
     Module(String),
 }
 
 impl Power {
-    /// The word that reports use where a program lacked it: `threads`, `module:ssl`.
+    /// Returns the word for a missing capability in reports, such as `threads` or `module:ssl`.
     #[must_use]
     pub fn as_word(&self) -> String {
         match self {
@@ -42,18 +42,18 @@ impl fmt::Display for Power {
     }
 }
 
-/// Whether a program can do without.
+/// The importance of a need for the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
-    /// It cannot: nothing around the place catches the failure.
+    /// The program fails without it, because the failure is not caught around the place.
     Required,
-    /// It can: the failure is caught, or nothing in the text leads to the place.
+    /// The program works without it, because the failure is caught or the place is unreachable.
     Optional,
 }
 
 impl Weight {
-    /// The word for it.
+    /// Returns the word for the weight.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,22 +63,23 @@ impl Weight {
     }
 }
 
-/// A power that a program needs.
+/// A capability that a program needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Need {
-    /// The power.
+    /// The capability.
     pub power: Power,
-    /// Whether the program can do without.
+    /// The importance of the need.
     pub weight: Weight,
-    /// The line that shows it, from 1.
+    /// The line of the place that shows the need, counted from 1.
     pub line: u32,
-    /// What shows it, in codebox's own words and never the program's: `subprocess.run`, `import ssl`.
+    /// A description of that place in codebox's own words, never in the program's, such as `subprocess.run` or
+    /// `import ssl`.
     pub words: String,
 }
 
-/// What shows a need of sockets that is a client's, and is met by connections to granted hosts; the rest serves others, or
-/// is no connection.
+/// The descriptions of socket needs of clients, which connections to granted hosts satisfy. Other socket needs are
+/// those of servers, or do not concern connections.
 const CLIENTS: [&str; 26] = [
     "asyncio.open_connection",
     "asyncio.streams.open_connection",
@@ -109,32 +110,34 @@ const CLIENTS: [&str; 26] = [
 ];
 
 impl Need {
-    /// Whether a guest of WebAssembly has it as soon as it was granted hosts.
+    /// Returns true if a WebAssembly guest has the capability once it is granted hosts.
     #[must_use]
     pub fn is_met_by_hosts(&self) -> bool {
         let network = matches!(&self.power, Power::Sockets) || self.power == Power::Module("ssl".to_owned());
         network && CLIENTS.binary_search(&self.words.as_str()).is_ok()
     }
 
-    /// The module of Python's that shows it, without its submodules; nothing where a method of some object does.
+    /// Returns the Python module of the description, without its submodules. Returns `None` if the description is a
+    /// method of an object.
     ///
-    /// A module of this name beside the program is the program's own.
+    /// A module of this name next to the program belongs to the program.
     #[must_use]
     pub fn module(&self) -> Option<&str> {
         let path = self.words.strip_prefix("import ").unwrap_or(&self.words);
         path.split('.').next().filter(|module| *module != "loop")
     }
 
-    /// The package that brings what shows it, where that is the import of a package's module.
+    /// Returns the package of the described import, if the need is the import of a package's module.
     #[must_use]
     pub fn package(&self) -> Option<String> {
         package_of(self.words.strip_prefix("import ")?)
     }
 
-    /// Whether a guest of WebAssembly has it as soon as it has these packages, each by its name as indexes compare it.
+    /// Returns true if a WebAssembly guest has the capability once these packages are installed, given by their
+    /// normalized names.
     ///
-    /// A package that is there without native parts is had, whatever other versions of it have. What does nothing without
-    /// processes, or serves others, does nothing there all the same.
+    /// A package that is available without native parts satisfies the need, even if other versions of it have native
+    /// parts. Packages that are useless without processes, or that are servers, remain useless in WebAssembly.
     #[must_use]
     pub fn is_met_by_packages(&self, had: &[String]) -> bool {
         let module = self.words.strip_prefix("import ").filter(|module| is_served(module));
@@ -176,7 +179,7 @@ mod tests {
         for words in ["import requests", "import websocket", "import yarl"] {
             assert!(need(words).is_met_by_packages(&had) && !need(words).is_met_by_packages(&[]), "{words}");
         }
-        // One starts processes and one serves; the others are not there, or no package's.
+        // One package starts processes and one is a server; the other modules are missing or not part of a package.
         for words in ["import pexpect", "import uvicorn", "import httpx", "import ssl", "requests", "socket.socket"] {
             assert!(!need(words).is_met_by_packages(&had), "{words}");
         }

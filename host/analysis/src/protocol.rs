@@ -1,7 +1,7 @@
 //! The frames between the host and the analyzer.
 //!
-//! The host writes requests to the analyzer's standard input and reads reports from its standard output, one after the
-//! other. Every length is bounded, and both sides refuse one that is larger.
+//! The host writes requests to the analyzer's standard input and reads reports from its standard output, one at a time.
+//! Every length is bounded, and both sides reject larger ones.
 //!
 //! ```text
 //! request: header length (u32) · text length (u32) · header (JSON) · text
@@ -19,57 +19,58 @@ pub const MAX_HEADER: usize = 4 << 10;
 /// The longest answer in a report, in bytes.
 pub const MAX_ANSWER: usize = 16 << 20;
 
-/// Bytes of the lengths before a request's header.
+/// The size of the lengths before a request's header, in bytes.
 pub const REQUEST_LENGTHS: usize = 8;
 
-/// Bytes of a report before its answer.
+/// The size of a report before its answer, in bytes.
 pub const REPORT_HEAD: usize = 21;
 
-/// A request, without the text that it is about.
+/// A request without its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// The work.
+    /// The task.
     pub task: Task,
-    /// Bytes of memory that it may take.
+    /// The memory limit in bytes.
     pub memory: u64,
-    /// Milliseconds of processor time that it may take.
+    /// The limit on processor time in milliseconds.
     pub cpu_ms: u64,
 }
 
-/// A kind of work on one text.
+/// A task with one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Task {
-    /// Takes the types out of TypeScript. The answer is what [`StripRequest`](crate::StripRequest) describes.
+    /// Removal of the types from TypeScript. The answer is a program or an error, in the form that
+    /// [`split_answer`](crate::split_answer) parses.
     Strip {
-        /// The file's name, whose ending says which kind of TypeScript it is.
+        /// The file's name, whose extension selects the kind of TypeScript.
         file: String,
     },
-    /// Finds what a Python program needs. The answer is [`Needs`](crate::Needs) in JSON.
+    /// Analysis of the needs of a Python program. The answer is [`Needs`](crate::Needs) in JSON.
     PythonNeeds,
-    /// Finds what a JavaScript or TypeScript program needs. The answer is [`Needs`](crate::Needs) in JSON.
+    /// Analysis of the needs of a JavaScript or TypeScript program. The answer is [`Needs`](crate::Needs) in JSON.
     ScriptNeeds {
         /// The file's name.
         file: String,
     },
-    /// Tells whether a text is Python. The answer is a boolean in JSON.
+    /// Test whether a text may be Python. The answer is a boolean in JSON.
     IsPython,
 }
 
-/// A frame that cannot be used.
+/// Error of an invalid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A length is larger than what is taken.
+    /// A length exceeds its bound.
     #[error("a length of {0} bytes is larger than what is taken")]
     Length(u64),
-    /// The end of a text's analysis has no meaning.
+    /// The result of the analysis is an unknown value.
     #[error("an unknown end {0}")]
     End(u8),
 }
 
 impl Header {
-    /// The whole request for a text; nothing if the text or the header is too long.
+    /// Encodes the whole request for a text. Returns `None` if the text or the header is too long.
     #[must_use]
     pub fn request(&self, text: &str) -> Option<Vec<u8>> {
         let header = serde_json::to_vec(self).ok()?;
@@ -86,10 +87,10 @@ impl Header {
     }
 }
 
-/// The lengths of a request's header and text.
+/// Decodes the lengths of a request's header and text.
 ///
 /// # Errors
-/// [`FrameError::Length`] if one is larger than what is taken.
+/// [`FrameError::Length`] if a length exceeds its bound.
 pub fn request_lengths(bytes: [u8; REQUEST_LENGTHS]) -> Result<(usize, usize), FrameError> {
     let [a, b, c, d, e, f, g, h] = bytes;
     let bounded = |length: u32, most: usize| match usize::try_from(length) {
@@ -100,36 +101,36 @@ pub fn request_lengths(bytes: [u8; REQUEST_LENGTHS]) -> Result<(usize, usize), F
     Ok((header, bounded(u32::from_le_bytes([e, f, g, h]), MAX_TEXT)?))
 }
 
-/// How the analysis of a text ended.
+/// The result of an analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With an answer.
+    /// The analysis has an answer.
     Done,
-    /// It would have taken more memory than it may.
+    /// The analysis exceeded the memory limit.
     Memory,
-    /// It took more processor time than it may.
+    /// The analysis exceeded the limit on processor time.
     Cpu,
-    /// It nested deeper than the stack.
+    /// The text is nested too deeply for the stack.
     Stack,
-    /// The parser failed in another way.
+    /// The parser failed for another reason.
     Crashed,
 }
 
-/// A report, without the answer that follows it.
+/// A report without its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// How it ended.
+    /// The result of the analysis.
     pub end: End,
-    /// Processor time in microseconds.
+    /// The processor time in microseconds.
     pub cpu_us: u64,
-    /// The most memory that was resident, in KiB.
+    /// The peak resident memory in KiB.
     pub peak_kib: u64,
-    /// Bytes of the answer that follows.
+    /// The length of the answer in bytes.
     pub answer: usize,
 }
 
 impl Report {
-    /// The report as it goes over the line.
+    /// Encodes the report.
     #[must_use]
     pub fn encode(&self) -> [u8; REPORT_HEAD] {
         let end = match self.end {
@@ -148,10 +149,10 @@ impl Report {
         bytes
     }
 
-    /// Reads a report whose answer may have `most` bytes.
+    /// Decodes a report whose answer may have up to `most` bytes.
     ///
     /// # Errors
-    /// [`FrameError`] if the end is unknown or the answer is longer.
+    /// [`FrameError`] if the result is unknown or the answer is longer.
     pub fn decode(bytes: &[u8; REPORT_HEAD], most: usize) -> Result<Self, FrameError> {
         let end = match bytes[0] {
             0 => End::Done,

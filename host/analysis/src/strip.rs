@@ -1,27 +1,27 @@
-//! TypeScript without its types: the request of a program that loads some, and the answer to it.
+//! Stripping of TypeScript types: the request of a program that loads TypeScript, and the answer.
 //!
-//! An answer is one line of JSON, `{"map": MAPPINGS}` or `{"error": FAULT}`, and after it the program. The analyzer writes it
-//! in the form in which a guest reads it; the host passes it on as it is.
+//! An answer is one line of JSON, `{"map": MAPPINGS}` or `{"error": FAULT}`, followed by the program. The analyzer
+//! writes the answer in the form that guests read, and the host passes it on unchanged.
 
 use serde::{Deserialize, Serialize};
 
-/// A TypeScript text and the name that says which kind it is.
+/// A TypeScript text, and the file name that selects the kind of TypeScript.
 #[derive(Debug, Clone, Deserialize)]
 pub struct StripRequest {
-    /// The name.
+    /// The file name.
     pub file: String,
     /// The text.
     pub text: String,
 }
 
-/// Why there is no program.
+/// Error of stripping types.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StripFault {
-    /// What is wrong, in one line.
+    /// A description of the error in one line.
     pub message: String,
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: Option<u32>,
-    /// The column, from 1, in UTF-16 code units.
+    /// The column, counted from 1 in UTF-16 code units.
     pub column: Option<u32>,
 }
 
@@ -33,7 +33,7 @@ enum Head {
     Error(StripFault),
 }
 
-/// The answer that holds a program and the mappings that lead back to its text.
+/// Encodes an answer with a program and the source map's mappings to its text.
 #[must_use]
 pub fn encode_program(code: &str, mappings: String) -> Vec<u8> {
     let mut answer = encode(&Head::Map(mappings));
@@ -41,23 +41,23 @@ pub fn encode_program(code: &str, mappings: String) -> Vec<u8> {
     answer
 }
 
-/// The answer that says why there is no program.
+/// Encodes an answer with an error.
 #[must_use]
 pub fn encode_fault(fault: StripFault) -> Vec<u8> {
     encode(&Head::Error(fault))
 }
 
 fn encode(head: &Head) -> Vec<u8> {
-    // Texts and numbers always have a form in JSON.
+    // Strings and numbers can always be encoded in JSON.
     let mut answer = serde_json::to_vec(head).unwrap_or_default();
     answer.push(b'\n');
     answer
 }
 
-/// The program in an answer.
+/// Extracts the program from an answer.
 ///
 /// # Errors
-/// Why there is none, also where the answer is malformed.
+/// The error in the answer, or an error for a malformed answer.
 pub fn split_answer(answer: &[u8]) -> Result<String, StripFault> {
     let malformed = || StripFault { message: "malformed answer of the analyzer".to_owned(), line: None, column: None };
     let end = answer.iter().position(|byte| *byte == b'\n').ok_or_else(malformed)?;

@@ -1,4 +1,4 @@
-//! What the system says of a running analyzer.
+//! The state of a running analyzer as the kernel reports it.
 
 #![cfg(target_os = "linux")]
 
@@ -43,7 +43,7 @@ fn analyzers_are_confined_and_end_with_their_owner() {
             let mut values = line[limit.len()..].split_whitespace();
             assert_eq!((values.next(), values.next()), (Some(most), Some(most)), "{line}");
         }
-        // Only a privileged process sees these two of one that is not dumpable.
+        // Only a privileged process can read these two files of a process that is not dumpable.
         if let Ok(environment) = fs::read(format!("/proc/{process}/environ")) {
             assert!(environment.is_empty(), "{}", String::from_utf8_lossy(&environment));
         }

@@ -1,4 +1,4 @@
-//! Hostile texts: none harms this process, and each takes no more than it may.
+//! Hostile texts: no text harms this process or exceeds its limits.
 
 #![cfg(target_os = "linux")]
 
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use codebox_analysis::{AnalysisError, Analyzer, Budget, StripRequest, Stripped, split_answer};
 
-/// Memory of an analyzer beside what a text may take: the program itself, and the text as it came.
+/// The memory of an analyzer beside the limit of a text: the program itself and the received text.
 const BASE: u64 = 32 << 20;
 
-/// Set for a run of this test program whose address space is limited.
+/// Set in a run of this test program with a limited address space.
 const LIMITED: &str = "CODEBOX_TEST_ADDRESS_SPACE";
 
 fn analyzer() -> (tempfile::TempDir, Analyzer) {
@@ -28,7 +28,7 @@ fn as_long_as(link: &str, length: usize) -> String {
     link.repeat(length / link.len())
 }
 
-/// Texts that cost the parsers of TypeScript and JavaScript most.
+/// The most expensive texts for the parsers of TypeScript and JavaScript.
 fn scripts() -> Vec<String> {
     const LONG: usize = 500 << 10;
     let nested_forms = [
@@ -45,7 +45,7 @@ fn scripts() -> Vec<String> {
         ("`${", "1", "}`"),
         ("let x:A<", "A", ">"),
         ("f<", "A", ">()"),
-        // Parsed anew at every level.
+        // These constructs are parsed again at every level.
         ("type T=(infer A extends ", "A", " ? 0 : 0)"),
         ("({a=b as ", "c", ":0)=>0}:0)=>0"),
         ("a<{[", "x", "]:y}>b"),
@@ -114,7 +114,7 @@ fn scripts() -> Vec<String> {
     texts
 }
 
-/// Texts that cost the parser of Python most. Each imports, for nothing else is parsed.
+/// The most expensive texts for the parser of Python. Each has an import, because other texts are not parsed.
 fn python() -> Vec<String> {
     const LONG: usize = 250 << 10;
     let mut texts = vec![
@@ -156,9 +156,9 @@ fn strip(analyzer: &Analyzer, text: &str, budget: Budget) -> Stripped {
     analyzer.strip(&StripRequest { file: "a.ts".to_owned(), text: text.to_owned() }, budget)
 }
 
-/// A text that takes little is still served, by the same analyzer.
+/// Checks that the same analyzer still serves a cheap text.
 fn serves(analyzer: &Analyzer) {
-    // Another text each time, for answers are kept.
+    // The texts differ, because answers are cached.
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let stripped = strip(analyzer, &format!("let a: number = {number}"), Budget::default());
@@ -175,7 +175,7 @@ fn hostile_scripts_take_no_more_than_they_may() {
             let Stripped { answer, used } = strip(&analyzer, &text, budget);
             let shown = excerpt(&text);
             assert!(used.peak_memory <= memory.unwrap_or(256 << 20) + BASE, "{} MiB: {shown}", used.peak_memory >> 20);
-            // The timer counts in ticks of the kernel's, and a text that is freed takes a moment too.
+            // The timer counts in kernel ticks, and freeing the memory of a text takes time too.
             assert!(used.cpu <= cpu * 2, "{:?}: {shown}", used.cpu);
             assert!(answer.contains(&b'\n'), "{shown}");
             let _ = analyzer.script_needs("a.ts", &text, budget);
@@ -261,7 +261,8 @@ fn the_error_of_starting_ahead_is_told_after_no_more_may_be_started() {
     assert!(error.to_string().contains("No such file"), "{error}");
 }
 
-/// The same texts in a process of little address space: neither it nor its analyzers end where an allocation fails.
+/// Runs hostile texts in a process with a small address space: neither the process nor its analyzers end when an
+/// allocation fails.
 #[test]
 fn little_address_space_is_survived() {
     if std::env::var_os(LIMITED).is_some() {

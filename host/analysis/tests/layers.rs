@@ -1,4 +1,4 @@
-//! The parsers are in the analyzer program and nowhere else.
+//! Dependency check: only the analyzer program depends on the parsers.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Analyzers that break the protocol: this process neither waits for ever nor takes what they say.
+//! Analyzers that violate the protocol: this process neither waits forever nor accepts their output.
 
 #![cfg(unix)]
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use codebox_analysis::{AnalysisError, Analyzer, Budget, StripRequest, split_answer};
 
-/// A shell script in the analyzer's place.
+/// Creates an analyzer whose program is a shell script.
 fn analyzer(script: &str, timeout: Duration) -> (tempfile::TempDir, Analyzer) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("analyzer");
@@ -22,7 +22,7 @@ fn error(script: &str) -> AnalysisError {
     analyzer.python_needs("import os", Budget::default()).expect_err("it is no answer")
 }
 
-/// A report of a text that was parsed, with an answer that claims this length, in octal bytes.
+/// Returns a shell command that prints a successful report with an answer of this length, in octal bytes.
 fn head(length: &str) -> String {
     format!(r"printf '\000{}{length}'", r"\000".repeat(16))
 }
@@ -57,7 +57,7 @@ fn does_not_wait_for_silence() {
     let timeout = Duration::from_millis(300);
     for script in ["sleep 100", "while :; do printf '\\000'; sleep 0.1; done", "cat >/dev/null; sleep 100"] {
         let (_dir, analyzer) = analyzer(script, timeout);
-        // Longer than what a pipe holds, so that the request cannot be sent either.
+        // The request exceeds the capacity of a pipe, so that sending it blocks as well.
         let request = StripRequest { file: "a.ts".to_owned(), text: " ".repeat(500 << 10) };
         let fault = split_answer(&analyzer.strip(&request, Budget::default()).answer).expect_err("it is no answer");
         assert!(fault.message.contains("did not answer within 300ms"), "{script}: {}", fault.message);
@@ -73,7 +73,7 @@ fn a_program_that_cannot_be_started_is_told() {
     }
 }
 
-/// An analyzer that ends after each text, as one does that somebody kills, is replaced.
+/// Checks that an analyzer that ends after each text, as if it were killed, is replaced.
 #[test]
 fn replaces_one_that_has_ended() {
     let script = format!("head -c 9 >/dev/null; {}; printf 'true'; exec >&-; sleep 0.2", head(r"\004\000\000\000"));

@@ -1,4 +1,4 @@
-//! The work on one text.
+//! Execution of a task with one text.
 
 use codebox_analysis::protocol::Task;
 use codebox_analysis::{StripFault, encode_fault, encode_program};
@@ -6,12 +6,13 @@ use codebox_typescript::{Place, StripError, Stripped, strip};
 
 use crate::{can_be_python, python_needs, script_needs};
 
-/// Does a task with a text and returns the answer as the protocol has it.
+/// Executes a task with a text and returns the answer in the form of the protocol.
 ///
-/// It may overflow the stack, panic, or ask for any amount of memory and time: the caller is a process that may die of it.
+/// The function may overflow the stack, panic, or take any amount of memory and time, so the calling process must be
+/// one that may crash.
 #[must_use]
 pub fn answer(task: &Task, text: &str) -> Vec<u8> {
-    // Values of these types always have a form in JSON.
+    // Values of these types can always be encoded in JSON.
     match task {
         Task::Strip { file } => stripped(file, text),
         Task::PythonNeeds => serde_json::to_vec(&python_needs(text)).unwrap_or_default(),

@@ -1,6 +1,6 @@
-//! The system calls of the analyzer: of the process that waits for requests, and of the one that parses.
+//! The system calls of the analyzer's processes: the zygote, which waits for requests, and the workers, which parse.
 //!
-//! Any other call kills the process. None of them opens a file, makes a socket or starts a program.
+//! Any other call kills the process. None of the allowed calls opens a file, creates a socket or starts a program.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use seccompiler::{
     apply_filter,
 };
 
-/// Calls of the worker, the process that parses: it reads, writes, has memory and ends.
+/// The calls of a worker: input and output on open descriptors, memory, signals, limits and exit.
 const WORKER: &[i64] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -32,7 +32,7 @@ const WORKER: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
-/// What the waiting process has besides: it makes workers, waits for them and filters them.
+/// The additional calls of the zygote, which forks workers, waits for them and applies their filter.
 const ZYGOTE: &[i64] = &[
     libc::SYS_pipe2,
     libc::SYS_wait4,
@@ -47,7 +47,7 @@ const ZYGOTE: &[i64] = &[
     libc::SYS_fork,
 ];
 
-/// Bits of `clone` that make a thread, or share more with a child than its memory image.
+/// The flags of `clone` that create a thread, or share more with a child than its memory image.
 const SHARED: u64 = (libc::CLONE_VM
     | libc::CLONE_THREAD
     | libc::CLONE_FILES
@@ -57,24 +57,24 @@ const SHARED: u64 = (libc::CLONE_VM
     | libc::CLONE_NEWNET
     | libc::CLONE_PTRACE) as u64;
 
-/// A filter that is ready to be put on a process.
+/// A compiled filter that can be applied to a process.
 pub struct Filter(BpfProgram);
 
 impl Filter {
-    /// The filter of the waiting process, which holds for every process that it makes too.
+    /// Builds the filter of the zygote, which also applies to all processes that it forks.
     pub fn zygote() -> io::Result<Self> {
         let mut calls = worker()?;
         calls.extend(ZYGOTE.iter().map(|call| (*call, Vec::new())));
         calls.insert(libc::SYS_clone, vec![when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(SHARED), 0)?]);
-        // `PR_SET_PDEATHSIG` of the workers, `PR_SET_NO_NEW_PRIVS` and `PR_SET_SECCOMP` of their filter, and the names that
-        // newer C libraries give memory.
+        // The options are `PR_SET_PDEATHSIG` of the workers, `PR_SET_NO_NEW_PRIVS` and `PR_SET_SECCOMP` of their
+        // filter, and `PR_SET_VMA`, by which newer C libraries name memory.
         let prctls = [libc::PR_SET_PDEATHSIG, libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_SECCOMP, libc::PR_SET_VMA];
         let prctls = prctls.iter().map(|option| equal(0, u64::from(option.cast_unsigned())));
         calls.insert(libc::SYS_prctl, prctls.collect::<io::Result<_>>()?);
         Self::of(calls)
     }
 
-    /// The filter of a worker, which is less than it inherits: it makes no process and signals none.
+    /// Builds the filter of a worker. It is stricter than the inherited one: a worker cannot fork or send signals.
     pub fn worker() -> io::Result<Self> {
         Self::of(worker()?)
     }
@@ -85,7 +85,7 @@ impl Filter {
         filter.and_then(TryInto::try_into).map(Self).map_err(io::Error::other)
     }
 
-    /// Puts the filter on this process, for good.
+    /// Applies the filter to this process permanently.
     pub fn apply(&self) -> io::Result<()> {
         apply_filter(&self.0).map_err(io::Error::other)
     }
@@ -93,12 +93,12 @@ impl Filter {
 
 fn worker() -> io::Result<BTreeMap<i64, Vec<SeccompRule>>> {
     let mut calls: BTreeMap<i64, Vec<SeccompRule>> = WORKER.iter().map(|call| (*call, Vec::new())).collect();
-    // Memory is never made executable.
+    // Memory cannot be made executable.
     let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
     let data = || when(2, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(executable), 0).map(|rule| vec![rule]);
     calls.insert(libc::SYS_mmap, data()?);
     calls.insert(libc::SYS_mprotect, data()?);
-    // Limits of the process itself, and of no other.
+    // Only the limits of the process itself can be changed.
     calls.insert(libc::SYS_prlimit64, vec![equal(0, 0)?]);
     Ok(calls)
 }

@@ -1,5 +1,5 @@
-//! The parsers of program text, for the analyzer program, for tests and for fuzzing. No other crate of codebox may use it:
-//! the process of the host parses no program text.
+//! The parsers of program text, for the analyzer program, tests and fuzzing. No other crate of codebox may depend on
+//! this crate, because the host's process parses no program text.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

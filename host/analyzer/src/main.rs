@@ -1,8 +1,8 @@
-//! The program that parses program text for codebox. It is started by codebox alone, with a pipe for requests as standard
-//! input and one for reports as standard output.
+//! The program that parses program text for codebox. Only codebox starts it, with a pipe for requests as standard input
+//! and a pipe for reports as standard output.
 //!
 //! - `serve`: confines itself and serves requests until its input ends, each in a process of its own (Linux).
-//! - `serve-one`: serves one request itself, on systems where a process cannot be divided safely.
+//! - `serve-one`: serves one request in this process, on platforms on which a process cannot be forked safely.
 
 #![deny(unsafe_code)]
 

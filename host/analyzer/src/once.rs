@@ -1,4 +1,4 @@
-//! One request, served by the process that reads it.
+//! Mode in which the process that reads a request also serves it.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use codebox_analysis::protocol::{End, Report};
 
 use crate::worker;
 
-/// Serves one request and ends the process. A process that dies of it leaves its status to the host.
+/// Serves one request and ends the process. The host sees the exit status of a process that crashes.
 pub fn serve() -> ! {
     worker::work(io::stdin(), io::stdout(), |answer| {
         Report { end: End::Done, cpu_us: 0, peak_kib: 0, answer: answer.len() }.encode().to_vec()

@@ -1,4 +1,4 @@
-//! The needs of Python programs, by their syntax trees.
+//! The needs of Python programs, found in their syntax trees.
 
 use codebox_analysis::{LONGEST_PYTHON, Needs, SyntaxFault};
 use ruff_python_parser::{ParseError, parse_module};
@@ -7,9 +7,10 @@ mod gathered;
 mod imports;
 mod powers;
 
-/// Finds the imports of a program's text, and what it needs that WebAssembly does not give.
+/// Determines the imports of a program and its needs that WebAssembly does not satisfy.
 ///
-/// A text that is longer than [`LONGEST_PYTHON`] has no needs. Walking over a tree takes stack for each of its levels.
+/// A text that is longer than [`LONGEST_PYTHON`] has no needs. The walk over the syntax tree takes stack for each
+/// level.
 #[must_use]
 pub fn python_needs(text: &str) -> Needs {
     if text.len() > LONGEST_PYTHON {
@@ -24,7 +25,7 @@ pub fn python_needs(text: &str) -> Needs {
     Needs { imports, powers, syntax_error: None }
 }
 
-/// Returns true if a text can be Python; one that is too long to be parsed can.
+/// Returns true if a text may be Python, which includes every text that is too long to be parsed.
 #[must_use]
 pub fn can_be_python(text: &str) -> bool {
     text.len() > LONGEST_PYTHON || parse_module(text).is_ok()

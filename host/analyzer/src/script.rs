@@ -3,7 +3,7 @@
 use codebox_analysis::{Need, Needs, Power, Weight};
 use codebox_typescript::{Lack, Sureness, Want};
 
-/// Finds what a program needs that WebAssembly does not give. The file's ending says which of the two languages it is.
+/// Determines the needs of a program that WebAssembly does not satisfy. The file's extension selects the language.
 ///
 /// A text that is longer than [`codebox_typescript::LONGEST`] has no needs.
 #[must_use]

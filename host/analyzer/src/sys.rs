@@ -1,31 +1,31 @@
-//! The system calls of the analyzer for which no safe wrapper exists, and its allocator.
+//! System calls of the analyzer without a safe wrapper, and its allocator.
 //!
-//! The process has one thread, before and after each fork, so that nothing here races.
+//! The process is single-threaded before and after each fork, so this module has no data races.
 #![expect(unsafe_code, reason = "fork, wait4, timers and an allocator have no safe form")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Status of a worker that would have taken more memory than it may.
+/// Exit status of a worker that exceeded the memory limit.
 pub const EXIT_MEMORY: i32 = 3;
 
-/// The allocator of the program: the system's, with a bound on what is allocated at once.
+/// The program's allocator: the system's, with a bound on the allocated bytes.
 ///
-/// Beyond the bound the process ends with [`EXIT_MEMORY`], which tells a text that takes too much memory from a parser that
-/// fails. The system's own limit on address space stands behind it.
+/// Beyond the bound the process exits with [`EXIT_MEMORY`], which distinguishes a text that takes too much memory from
+/// a parser that fails. The kernel's limit on address space applies in addition.
 pub struct Bounded {
     allocated: AtomicUsize,
     most: AtomicUsize,
 }
 
 impl Bounded {
-    /// An allocator without a bound.
+    /// Creates an allocator without a bound.
     pub const fn new() -> Self {
         Self { allocated: AtomicUsize::new(0), most: AtomicUsize::new(usize::MAX) }
     }
 
-    /// Allows this many bytes from now on, beside those that are allocated already.
+    /// Bounds allocations from now on to this many bytes, in addition to those already allocated.
     pub fn allow(&self, bytes: usize) {
         self.most.store(self.allocated.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Relaxed);
     }
@@ -49,8 +49,8 @@ fn or_exit(pointer: *mut u8) -> *mut u8 {
     pointer
 }
 
-// SAFETY: every call goes to the system's allocator with the arguments that came, whose contract is the caller's; the counts
-// beside it touch no memory that is given out.
+// SAFETY: every call is forwarded to the system's allocator with its original arguments, whose contract the caller
+// fulfils; the counters touch no allocated memory.
 unsafe impl GlobalAlloc for Bounded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.take(layout.size());
@@ -78,25 +78,25 @@ unsafe impl GlobalAlloc for Bounded {
     }
 }
 
-/// Ends the process at once, without running anything of it.
+/// Ends the process immediately without running exit handlers.
 pub fn exit(status: i32) -> ! {
-    // SAFETY: no memory is touched, and nothing of the process goes on.
+    // SAFETY: the call touches no memory, and no code of the process runs after it.
     unsafe { libc::_exit(status) }
 }
 
 /// The two sides of a fork.
 #[cfg(target_os = "linux")]
 pub enum Forked {
-    /// This is the child.
+    /// The child process.
     Child,
-    /// This is the parent of a child with this number.
+    /// The parent process, with the pid of its child.
     Parent(libc::pid_t),
 }
 
 /// Forks the process.
 #[cfg(target_os = "linux")]
 pub fn fork() -> io::Result<Forked> {
-    // SAFETY: the process has one thread, so the child has all that it may wait for.
+    // SAFETY: the process has one thread, so the child cannot wait for a thread that does not exist in it.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Child),
@@ -104,16 +104,16 @@ pub fn fork() -> io::Result<Forked> {
     }
 }
 
-/// How a child ended and what it used.
+/// The result of a child process and its resource usage.
 #[cfg(target_os = "linux")]
 pub struct Ended {
-    /// Its status, if it ended by itself.
+    /// The exit status, if the process exited.
     pub status: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the process, if any.
     pub signal: Option<i32>,
-    /// Processor time in microseconds.
+    /// The processor time in microseconds.
     pub cpu_us: u64,
-    /// The most memory that was resident, in KiB.
+    /// The peak resident memory in KiB.
     pub peak_kib: u64,
 }
 
@@ -122,9 +122,9 @@ pub struct Ended {
 pub fn wait(child: libc::pid_t) -> io::Result<Ended> {
     let mut status = 0;
     loop {
-        // SAFETY: all fields of the structure are numbers, for which zero is a value.
+        // SAFETY: all fields of the structure are numbers, for which zero is valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: both pointers are to locals that live through the call.
+        // SAFETY: both pointers are to locals that live during the call.
         if unsafe { libc::wait4(child, &raw mut status, 0, &raw mut usage) } != child {
             let error = io::Error::last_os_error();
             if error.kind() == io::ErrorKind::Interrupted {
@@ -144,33 +144,33 @@ pub fn wait(child: libc::pid_t) -> io::Result<Ended> {
     }
 }
 
-/// Has `SIGPROF` end the process once it has used this much processor time.
+/// Makes `SIGPROF` end the process once it has used this much processor time.
 pub fn end_after(milliseconds: u64) -> io::Result<()> {
     let seconds = libc::time_t::try_from(milliseconds / 1000).unwrap_or(libc::time_t::MAX);
-    // Below a million, which every type of it holds.
+    // The value is below a million, which fits every definition of the type.
     let micros = (milliseconds % 1000 * 1000) as libc::suseconds_t;
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let timer =
         libc::itimerval { it_interval: never, it_value: libc::timeval { tv_sec: seconds, tv_usec: micros.max(1) } };
-    // SAFETY: the pointer is to a local that lives through the call; nothing is written back.
+    // SAFETY: the pointer is to a local that lives during the call; the kernel writes no old value back.
     match unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Gives the signals of memory faults back to the system, so that a stack that overflows ends the process by `SIGSEGV`.
+/// Restores the default handling of memory faults, so that a stack overflow ends the process with `SIGSEGV`.
 pub fn faults_end_the_process() {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
-        // SAFETY: the default disposition is no function of ours.
+        // SAFETY: the default disposition is not a function of this program.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
-/// Closes every descriptor but the standard ones.
+/// Closes all descriptors except the standard ones.
 #[cfg(target_os = "linux")]
 pub fn close_inherited() {
-    // SAFETY: called before anything is opened, so that nothing owns one of them.
+    // SAFETY: the function is called before any descriptor is opened, so none of the closed ones has an owner.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
@@ -178,15 +178,15 @@ pub fn close_inherited() {
 #[cfg(target_os = "linux")]
 pub fn close_standard() {
     for descriptor in [0, 1] {
-        // SAFETY: the handles of the standard library for these two own nothing, and are not used again.
+        // SAFETY: the standard library's handles for these two descriptors own nothing and are not used again.
         unsafe { libc::close(descriptor) };
     }
 }
 
-/// Asks for a page of executable memory; for the test of the filter.
+/// Maps a page of executable memory, for the test of the filter.
 #[cfg(all(test, target_os = "linux"))]
 pub fn map_executable() {
     let (read_and_run, private) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, at a place that the system chooses, touches no memory that is in use.
+    // SAFETY: a new mapping at an address that the kernel chooses touches no memory in use.
     unsafe { libc::mmap(std::ptr::null_mut(), 4096, read_and_run, private, -1, 0) };
 }

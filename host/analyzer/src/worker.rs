@@ -1,4 +1,4 @@
-//! The process that parses one text.
+//! The worker process, which parses one text.
 
 use std::io::{self, Read, Write};
 
@@ -8,23 +8,23 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{MEMORY, sys};
 
-/// Status of a worker whose parser panicked.
+/// Exit status of a worker whose parser panicked.
 pub const EXIT_PANIC: i32 = 4;
 
-/// Status of a worker whose request was malformed, or could not be answered.
+/// Exit status of a worker whose request was malformed or whose answer could not be written.
 pub const EXIT_REQUEST: i32 = 5;
 
-/// Address space beside what a text may take: the program itself, its request and its answer.
+/// The address space beside the limit of a text, in bytes: for the program itself, the request and the answer.
 const BASE: u64 = 64 << 20;
 
-/// The least and the most stack that a text has; it is part of what it may take.
+/// The smallest and the largest stack of a worker, in bytes. The stack is part of the memory limit.
 const STACK: [u64; 2] = [8 << 20, 64 << 20];
 
-/// Reads one request, does its work within its limits and writes the answer, after the head that `head` makes for it. Ends
-/// the process.
+/// Reads one request, executes it within its limits, and writes the result of `head` followed by the answer. Ends the
+/// process.
 pub fn work(mut requests: impl Read, mut answers: impl Write, head: impl FnOnce(&[u8]) -> Vec<u8>) -> ! {
     std::panic::set_hook(Box::new(|_| {
-        // A parser that grows its stack by itself panics where it gets no memory for it.
+        // A parser that grows its stack panics if it cannot allocate the new part.
         let is_memory = io::Error::last_os_error().kind() == io::ErrorKind::OutOfMemory;
         sys::exit(if is_memory { sys::EXIT_MEMORY } else { EXIT_PANIC })
     }));
@@ -55,22 +55,23 @@ fn serve(requests: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Bounds what the process may take from now on.
+/// Limits the resources of the process from now on.
 fn limit(memory: u64, cpu_ms: u64) -> io::Result<()> {
     let [least, most] = STACK;
     let stack = (memory / 4).clamp(least, most);
     lower(Resource::Stack, stack)?;
     lower(Resource::As, memory.saturating_add(BASE))?;
-    // A whole second later than the timer, which a process could be made to stop.
+    // This limit is at least one second above the timer's. It is needed because a compromised process could disable the
+    // timer.
     lower(Resource::Cpu, cpu_ms / 1000 + 2)?;
     MEMORY.allow(usize::try_from(memory.saturating_sub(stack).max(least)).unwrap_or(usize::MAX));
     sys::end_after(cpu_ms)
 }
 
-/// Lowers a limit; one that is lower already stays.
+/// Lowers a limit, and leaves a limit that is already lower.
 fn lower(resource: Resource, to: u64) -> io::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(resource);
     let to = maximum.map_or(to, |maximum| maximum.min(to));
-    // The stack can be no larger than what its limit allowed as the program started, and may be smaller.
+    // The stack cannot exceed the limit at the start of the program, and may be smaller.
     Ok(setrlimit(resource, Rlimit { current: Some(to), maximum: Some(to) })?)
 }

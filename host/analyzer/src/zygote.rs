@@ -1,8 +1,9 @@
-//! The process that waits for requests and has each served by a process of its own.
+//! The zygote: the process that waits for requests and forks a worker for each.
 //!
-//! A worker is forked before its request comes, and ends with its text. The next one is forked when the next request comes,
-//! or after a pause: a host that runs one program asks once, and is busy with it then. What a worker writes goes through a
-//! pipe; the host hears of it only after the worker has ended well.
+//! A worker is forked before its request arrives and ends with its text. The next worker is forked when the next
+//! request arrives, or after a pause, because a host that runs one program sends one request and is then busy with the
+//! program. The worker writes its answer to a pipe, and the answer is reported to the host only after the worker has
+//! exited successfully.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Stdin, Stdout, Write};
 use std::os::fd::AsFd;
@@ -16,19 +17,19 @@ use crate::filter::Filter;
 use crate::sys::{self, Ended, Forked};
 use crate::worker;
 
-/// Open files of the process: the standard ones, and two pipes.
+/// The limit on open files of the process, for the standard descriptors and two pipes.
 const OPEN_FILES: u64 = 16;
 
 /// The pause after an answer before the next worker is forked.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// Bytes that are passed on at once.
+/// The size of the parts in which data is copied, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// Serves requests until the host is gone.
+/// Serves requests until the host closes its end.
 pub fn serve() -> io::Result<()> {
     sys::close_inherited();
-    // Reads once how large the stack is, from a file that cannot be opened later.
+    // The first parse reads the size of the stack from a file, which cannot be opened after confinement.
     let _ = answer(&Task::IsPython, "1");
     let workers = Filter::worker()?;
     confine()?;
@@ -38,7 +39,8 @@ pub fn serve() -> io::Result<()> {
         if !serve_one(worker, &mut requests, &mut reports)? {
             return Ok(());
         }
-        // The host asks again only after it was answered, so no request waits in the buffer. Reading reports an error again.
+        // The host sends the next request only after the report, so the input buffer is empty. An error of `poll`
+        // occurs again on the next read.
         let _ = poll(&mut [PollFd::from_borrowed_fd(requests.as_fd(), PollFlags::IN)], Some(&PAUSE));
     }
 }
@@ -52,7 +54,7 @@ fn confine() -> io::Result<()> {
     Filter::zygote()?.apply()
 }
 
-/// A process that waits for its one request.
+/// A worker process that waits for its only request.
 struct Worker {
     process: libc::pid_t,
     request: PipeWriter,
@@ -60,7 +62,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Forks a worker that puts `filter` on itself.
+    /// Forks a worker that applies `filter` to itself.
     fn fork(filter: &Filter) -> io::Result<Self> {
         let (their_request, request) = io::pipe()?;
         let (answer, their_answer) = io::pipe()?;
@@ -70,7 +72,7 @@ impl Worker {
                 drop((request, answer));
                 let confined = (|| {
                     set_parent_process_death_signal(Some(Signal::KILL))?;
-                    // The host's pipes are the parent's alone.
+                    // Only the parent may use the host's pipes.
                     sys::close_standard();
                     filter.apply()
                 })();
@@ -83,7 +85,7 @@ impl Worker {
     }
 }
 
-/// Passes one request on and reports what came of it; false when the host is gone.
+/// Passes one request to a worker and reports the result. Returns false if the host has closed its end.
 fn serve_one(worker: Worker, requests: &mut Stdin, reports: &mut Stdout) -> io::Result<bool> {
     let Worker { process, mut request, answer } = worker;
     let mut lengths = [0; REQUEST_LENGTHS];
@@ -91,7 +93,7 @@ fn serve_one(worker: Worker, requests: &mut Stdin, reports: &mut Stdout) -> io::
         return Ok(false);
     }
     let (header, text) = request_lengths(lengths).map_err(io::Error::other)?;
-    // A worker that is gone takes nothing, and the rest of the request has to be read all the same.
+    // A worker that has ended accepts no data, but the rest of the request must still be read.
     let mut is_there = request.write_all(&lengths).is_ok();
     let mut left = header + text;
     let mut chunk = vec![0; CHUNK.min(left)];
@@ -119,14 +121,15 @@ fn serve_one(worker: Worker, requests: &mut Stdin, reports: &mut Stdout) -> io::
     Ok(true)
 }
 
-/// All that a worker writes, or one byte more than it may; nothing when the host is gone, which ends the worker too.
+/// Reads everything that a worker writes, up to one byte beyond the limit. Returns `None` if the host has closed its
+/// end, which also ends the worker.
 fn collect(mut answer: PipeReader, host: &Stdin) -> io::Result<Option<Vec<u8>>> {
     let mut collected = Vec::new();
     let mut chunk = vec![0; CHUNK];
     while collected.len() <= MAX_ANSWER {
         let fds = &mut [
             PollFd::from_borrowed_fd(answer.as_fd(), PollFlags::IN),
-            // A closed pipe is told of without being asked for.
+            // A closed pipe is reported without a requested event.
             PollFd::from_borrowed_fd(host.as_fd(), PollFlags::empty()),
         ];
         match poll(fds, None) {
@@ -148,7 +151,7 @@ fn collect(mut answer: PipeReader, host: &Stdin) -> io::Result<Option<Vec<u8>>> 
     Ok(Some(collected))
 }
 
-/// Fills the buffer; false at the end of the input.
+/// Fills the buffer. Returns false at the end of the input.
 fn read_whole(from: &mut Stdin, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Ok(()) => Ok(true),

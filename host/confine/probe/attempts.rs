@@ -1,4 +1,4 @@
-//! The things a confined process tries, by name.
+//! The attempts of a confined process, by name.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::raw;
 
-/// Sockets that were made before the walls.
+/// Sockets that were created before confinement.
 pub struct Handed {
     /// Both ends of a connection.
     tcp: [TcpStream; 2],
@@ -31,13 +31,13 @@ impl Handed {
         Ok(Self { tcp: [near, far], udp: UdpSocket::bind("127.0.0.1:0")?, line, other })
     }
 
-    /// The number of the socket over which more would come.
+    /// Returns the number of the socket over which further descriptors could be received.
     pub fn line(&self) -> i32 {
         self.line.as_raw_fd()
     }
 }
 
-/// Tries `action` and answers what it saw.
+/// Tries `action` and returns its output.
 pub fn attempt(
     action: &str,
     operands: &[String],
@@ -105,7 +105,7 @@ pub fn attempt(
         "signal-parent" => raw_call(libc::SYS_kill, [parent(), libc::SIGCONT.into(), 0, 0]),
         "signal-own" => raw_call(libc::SYS_kill, [std::process::id().into(), 0, 0, 0]),
         "raise-limit" => {
-            // Any address will do for the new limits: the filter looks at its being there.
+            // Any non-null address of the new limits will do: the filter checks only that it is not null.
             raw_call(libc::SYS_prlimit64, [0, libc::RLIMIT_NOFILE.into(), 1, 0])
         }
         "type-into-terminal" => raw_call(libc::SYS_ioctl, [0, libc::TIOCSTI as i64, 0, 0]),
@@ -150,7 +150,7 @@ fn attempt_handed(action: &str, operands: &[String], handed: &Handed) -> io::Res
             Ok(format!("{word}{}", (&*near).read(&mut heard)?))
         }
         "speak-to" => udp.send_to(b"word", "127.0.0.1:9").map(|sent| sent.to_string()),
-        // Null is no message; what counts is who says so.
+        // A null message is enough, because the filter checks only the descriptor.
         "take-over-the-line" => raw_call(libc::SYS_recvmsg, [on(line), 0, 0, 0]),
         "take-over-another" => raw_call(libc::SYS_recvmsg, [on(other), 0, 0, 0]),
         "give" => raw_call(libc::SYS_sendmsg, [on(line), 0, 0, 0]),

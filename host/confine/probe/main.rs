@@ -1,10 +1,10 @@
-//! A process that confines itself, says what held, and then tries one thing: the subject of the tests.
+//! A process that confines itself, reports the walls, and then tries one action: the subject of the tests.
 //!
-//! Arguments: `allowed|denied` (executable mappings), `alone|threaded` (whether a thread runs before), the
-//! action and what it takes; `+net` among them keeps connections, `+openat2` that call, and `+r PATH`, `+w PATH` and
-//! `+x PATH` (to remove empty directories) among them are grants. Each wall is printed as
-//! `wall NAME STATE DETAIL`, the time it took as `took NANOSECONDS`, and the attempt as `ok ANSWER` or
-//! `errno NUMBER`.
+//! Arguments: `allowed|denied` (executable mappings), `alone|threaded` (whether another thread runs before
+//! confinement), the action and its operands. Among the operands, `+net` keeps connections, `+openat2` allows that
+//! call, and `+r PATH`, `+w PATH` and `+x PATH` (removal of empty directories) are grants. The process prints each wall
+//! as `wall NAME STATE DETAIL`, the duration of confinement as `took NANOSECONDS`, and the result of the attempt as
+//! `ok ANSWER` or `errno NUMBER`.
 
 #[cfg(target_os = "linux")]
 mod attempts;
@@ -34,7 +34,7 @@ fn main() {
         };
         list.push(arguments.next().expect("a grant has a path").into());
     }
-    // Connections, and a line over which more would come: what an embedder hands to itself before it confines itself.
+    // An embedder creates its connections, and the line over which it receives more, before confinement.
     let handed = rest.iter().any(|word| word == "+net").then(|| attempts::Handed::make().expect("loopback sockets"));
     rest.retain(|word| word != "+net");
     if let Some(handed) = &handed {
@@ -51,7 +51,7 @@ fn main() {
         std::thread::spawn(|| std::thread::sleep(std::time::Duration::MAX));
     }
 
-    // What an embedder would open before it confines itself.
+    // An embedder would open this file before confinement.
     let pagemap = std::fs::File::open("/proc/self/pagemap").ok();
     let start = std::time::Instant::now();
     let walls = codebox_confine::confine(&rules);

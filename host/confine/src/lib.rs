@@ -1,26 +1,27 @@
-//! The second wall: the process gives up, for ever, everything a job does not need.
+//! The second sandbox layer: the process irrevocably gives up everything that a job does not need.
 //!
-//! WebAssembly is the first wall. This one assumes that the first has a hole, and that hostile code runs
-//! with the rights of this process: it must still find no file but those granted, no network, no other
-//! process to signal, and no program to start.
+//! WebAssembly is the first layer. The second layer assumes that hostile code has escaped from the first one and runs
+//! with the rights of this process. Such code must still have access only to granted files, and no access to the
+//! network, to signals for other processes or to program execution.
 //!
-//! On Linux the wall is made of two parts, each reported as a [`Wall`]:
+//! On Linux the layer consists of two mechanisms, each reported as a [`Wall`]:
 //!
-//! - *landlock* takes away the file system but for the [`Rules`], TCP, and, where the kernel can, signals
-//!   and abstract Unix sockets to processes outside.
-//! - *seccomp* allows the system calls that a WebAssembly host with threads and files uses and no other:
-//!   what is not on the list fails with `EPERM`; what only an attack would call kills the process.
+//! - *landlock* denies the file system except for the [`Rules`], TCP, and, if the kernel supports it, signals and
+//!   abstract Unix sockets to processes outside.
+//! - *seccomp* allows only the system calls of a WebAssembly host with threads and files. Calls that are not on the
+//!   list fail with `EPERM`, and calls that only an attack would make kill the process.
 //!
-//! Elsewhere nothing is applied yet, and the walls say so.
+//! On other systems no restriction is applied yet, and the walls report that.
 //!
-//! # What it does not do
+//! # Limitations
 //!
-//! - Descriptors and mappings that are already open stay usable: open late, close early. `/proc/self/pagemap`
-//!   and whatever else lies outside of the rules has to be opened before.
-//! - Landlock does not guard metadata: names, sizes and times of files outside of the rules can be read by
-//!   whoever knows their path, and times can be set where the user may. Modes, owners and extended
-//!   attributes cannot be changed by path, for seccomp has no call for them.
-//! - It bounds what can be reached, not how much: memory, processor time and disk need limits of their own.
+//! - Descriptors and mappings that are already open stay usable, so open them late and close them early. Files outside
+//!   of the rules, such as `/proc/self/pagemap`, have to be opened before confinement.
+//! - Landlock does not protect metadata: names, sizes and times of files outside of the rules can be read by path, and
+//!   times can be set where the user has permission. Modes, owners and extended attributes cannot be changed by path,
+//!   because seccomp denies the system calls.
+//! - Confinement restricts which resources can be reached, but not their amount: memory, processor time and disk need
+//!   limits of their own.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -32,19 +33,19 @@ pub use error::ConfineError;
 pub use rules::{ExecMappings, Network, Openat2, Place, Rules};
 pub use wall::{Wall, WallState};
 
-/// Confines the calling thread and everything it later spawns to `rules`, until the process ends.
+/// Confines the calling thread and all its future threads to `rules`, until the process ends.
 ///
-/// Call it once, before any other thread is started. Seccomp reaches every thread of the process; Landlock
-/// does so from its ABI 8 on, and before that leaves threads that already run as they were, in which case
-/// its wall is [`WallState::Partial`] and its detail says why.
+/// Call this function once, before any other thread is started. Seccomp applies to all threads of the process. Landlock
+/// does so from its ABI 8 on; with an older ABI, threads that already run are not confined, the wall is
+/// [`WallState::Partial`], and its detail says why.
 ///
-/// A kernel that lacks a part is no error: the returned walls say what holds, and it is for the caller to
-/// refuse a job that asks for more. A second call fails, for the first one took the means away.
+/// A kernel that lacks a mechanism is not an error: the returned walls report what is enforced, and the caller must
+/// refuse a job that requires more. A second call fails, because the first one denies the required system calls.
 ///
 /// # Errors
 ///
-/// A place that cannot be opened or is a symbolic link fails before anything was applied. Any later error
-/// can leave the process half confined; it should then not go on to run guest code.
+/// A place that cannot be opened or is a symbolic link fails before any restriction is applied. A later error can leave
+/// the process partially confined, and the process should then not run guest code.
 pub fn confine(rules: &Rules) -> Result<Vec<Wall>, ConfineError> {
     sys::confine(rules)
 }

@@ -1,65 +1,65 @@
-//! What a confined process keeps.
+//! Access of a confined process.
 
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// The places a confined process can still reach; the default is none at all.
+/// The resources that a confined process can still access. The default grants none.
 ///
-/// Nothing can be granted for execution: a confined process starts no program.
+/// Execution cannot be granted: a confined process cannot start programs.
 #[derive(Debug, Default)]
 pub struct Rules {
-    /// Files that can be read, and directories in which everything can be read and listed.
+    /// Files that can be read, and directories whose whole content can be read and listed.
     pub read: Vec<Place>,
-    /// Files that can be read and written, and directories in which files, directories and symbolic links
-    /// can also be made, renamed and removed. Devices, sockets and named pipes cannot be made.
+    /// Files that can be read and written, and directories in which files, directories and symbolic links can also be
+    /// created, renamed and removed. Devices, sockets and named pipes cannot be created.
     pub read_write: Vec<Place>,
-    /// Directories in and below which empty directories can be removed and nothing else: for the one that holds the
-    /// process's own scratch directory. What lies below other directories in it is protected by names that cannot be
-    /// guessed, because they cannot be listed.
+    /// Directories in and below which only empty directories can be removed. This is for the parent of the process's
+    /// own scratch directory. The content of its other subdirectories is protected by random names, because it cannot
+    /// be listed.
     pub retire: Vec<Place>,
-    /// Whether memory can still be mapped or made executable.
+    /// The policy for executable memory.
     pub exec_mappings: ExecMappings,
-    /// What it keeps of the network.
+    /// The network access.
     pub network: Network,
-    /// Whether `openat2` is available.
+    /// The availability of `openat2`.
     pub openat2: Openat2,
 }
 
-/// Whether a confined process can call `openat2`.
+/// Availability of `openat2` in a confined process.
 ///
-/// The call takes the mode of a new file from memory, where no filter looks, so it could make a set-user-id program.
-/// cap-std uses it where it is there, and otherwise opens the components of a path one after another.
+/// The call takes the mode of a new file from memory, which a filter cannot inspect, so it could create a set-user-id
+/// program. cap-std uses the call if it is available, and otherwise opens the components of a path one after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Openat2 {
-    /// It answers `ENOSYS`.
+    /// The call fails with `ENOSYS`.
     #[default]
     Denied,
-    /// It is there, and with it a way to make set-user-id files where the process can make files at all.
+    /// The call is available. It can create set-user-id files wherever the process can create files.
     Allowed,
 }
 
-/// What a confined process keeps of the network.
+/// Network access of a confined process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Network {
-    /// Nothing: no socket is made, and none that was inherited is spoken to as one.
+    /// No access: sockets cannot be created, and socket calls on inherited sockets fail.
     #[default]
     Denied,
-    /// It speaks over sockets that are connected, and is handed more of them over the socket of this number. It makes
-    /// none, and connects, binds and listens with none.
+    /// The process uses connected sockets, and receives more of them over the socket with this number. It cannot create
+    /// sockets, connect, bind or listen.
     Handed(i32),
 }
 
-/// A file or directory, with all that is below it.
+/// A file, or a directory with everything below it.
 ///
-/// A grant sticks to the object and not to its name: renaming or replacing what stands at the path
-/// afterwards neither widens nor moves it.
+/// A grant applies to the object and not to its name: renaming or replacing the object at the path later neither widens
+/// nor moves the grant.
 #[derive(Debug)]
 pub enum Place {
-    /// A path, opened by [`confine`](crate::confine) with `O_PATH | O_NOFOLLOW`: links on the way are
-    /// followed, but a last component that is a link is refused.
+    /// A path, which [`confine`](crate::confine) opens with `O_PATH | O_NOFOLLOW`. Links on the way are followed, but a
+    /// link as the last component is refused.
     Path(PathBuf),
-    /// What the caller already opened, `O_PATH` being enough: the safe choice where others can write.
+    /// An open descriptor, for which `O_PATH` suffices. This is the safe choice for paths to which others can write.
     #[cfg(unix)]
     Open(OwnedFd),
 }
@@ -70,12 +70,12 @@ impl<P: Into<PathBuf>> From<P> for Place {
     }
 }
 
-/// Whether memory can be mapped or made executable after confinement.
+/// Policy for mapping memory as executable, or making it executable, after confinement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExecMappings {
-    /// `PROT_EXEC` fails with `EPERM`: all code must be mapped before.
+    /// `PROT_EXEC` fails with `EPERM`. All code must be mapped before confinement.
     #[default]
     Denied,
-    /// Code images can still be mapped, and so can anything else an attacker writes.
+    /// Code can still be mapped, including code that an attacker has written.
     Allowed,
 }

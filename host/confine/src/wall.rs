@@ -1,38 +1,38 @@
-//! What confinement achieved.
+//! Results of confinement.
 
-/// One part of the second wall and how much of it stands.
+/// One mechanism of the second sandbox layer, and the degree to which it is enforced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wall {
     /// The mechanism, `landlock` or `seccomp`.
     pub name: &'static str,
-    /// How much of it stands.
+    /// The degree to which the mechanism is enforced.
     pub state: WallState,
-    /// What is covered, or why it is not, as a short phrase for reports.
+    /// The coverage, or the reason for its absence, as a short phrase for reports.
     pub detail: String,
 }
 
-/// How much of a wall stands.
+/// The degree to which a wall is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WallState {
-    /// All of it.
+    /// Fully enforced.
     Held,
-    /// Some of it; the detail says what is missing.
+    /// Partially enforced; the detail says what is missing.
     Partial,
-    /// None of it, because the caller switched it off. [`confine`](crate::confine) never answers this: it is
-    /// what a caller that does not call it reports.
+    /// Switched off by the caller. [`confine`](crate::confine) never returns this state; callers that skip it report
+    /// the state.
     Off,
-    /// None of it, because the system lacks it.
+    /// Not supported by the system.
     Unavailable,
 }
 
 impl Wall {
-    /// The walls of a process that was deliberately not confined, so that a report can say so.
+    /// Returns the walls of a process that was deliberately not confined, for its report.
     #[must_use]
     pub fn all_off() -> Vec<Wall> {
         Self::all(WallState::Off, "switched off by the caller")
     }
 
-    /// Every wall there is, in one state for one reason.
+    /// Returns all walls in one state for one reason.
     pub(crate) fn all(state: WallState, detail: &str) -> Vec<Wall> {
         ["landlock", "seccomp"].map(|name| Wall { name, state, detail: detail.to_owned() }).into()
     }

@@ -1,11 +1,12 @@
-//! Connecting for a process that has confined itself.
+//! Connections on behalf of a process that has confined itself.
 //!
-//! Such a process can make no socket. Before it gives that up it starts another one, the broker, and keeps a line to it:
-//! a Unix socket whose messages stay whole. It asks for a host and a port; the broker judges the name, looks it up,
-//! judges the addresses, connects, and passes the connection over as a descriptor. So whoever breaks out of a guest into
-//! the confined process finds connections to granted hosts there, and the same list before it gets any further one.
+//! A confined process cannot create sockets. Before confinement it starts another process, the broker, and keeps a Unix
+//! socket of type `SEQPACKET` to it, called the line. The confined process requests a host and a port. The broker
+//! checks the name against the grants, resolves it, checks the addresses, connects, and passes the connection back as a
+//! descriptor. An attacker who breaks out of a guest into the confined process finds only connections to granted hosts,
+//! and any further connection is checked against the same grants.
 //!
-//! The broker ends when the line does.
+//! The broker ends when the line is closed.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,18 +22,18 @@ mod serve;
 pub use ask::Broker;
 pub use serve::serve;
 
-/// Most bytes of one message; rules may be many.
+/// The largest message in bytes. The first message contains all rules, which may be many.
 const MOST: usize = 128 << 10;
 
-/// What a broker is told first: whom it may connect to.
+/// The first message to a broker: the hosts to which it may connect.
 #[derive(Serialize, Deserialize)]
 struct Terms {
     grants: Vec<String>,
-    /// Most connections that it makes.
+    /// The largest number of connections that the broker makes.
     connections: Option<u64>,
 }
 
-/// What it is asked for.
+/// A request for a connection.
 #[derive(Serialize, Deserialize)]
 struct Wanted {
     id: u64,
@@ -40,7 +41,7 @@ struct Wanted {
     port: u16,
 }
 
-/// What it answers; a connection comes with it.
+/// The answer to a request. The descriptor of an established connection is attached to the message.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     id: u64,
@@ -50,12 +51,12 @@ struct Answer {
 #[derive(Serialize, Deserialize)]
 enum Found {
     Connected(IpAddr),
-    /// The name was refused, or this address that it led to.
+    /// The grants refuse the name, or this address to which the name resolved.
     Refused(Option<IpAddr>),
     Failed(Failure),
 }
 
-/// An error of the system's, as far as it passes on.
+/// An I/O error in the form in which it is sent over the line.
 #[derive(Serialize, Deserialize)]
 struct Failure {
     os: Option<i32>,
@@ -63,12 +64,12 @@ struct Failure {
     text: String,
 }
 
-/// What is told apart of the errors that are not the system's own.
+/// The kinds of errors without an OS error code.
 #[derive(Serialize, Deserialize)]
 enum FailureKind {
-    /// The name leads nowhere.
+    /// The name does not resolve.
     NotFound,
-    /// Nobody answered in time.
+    /// The connection timed out.
     TimedOut,
     Other,
 }
@@ -96,10 +97,10 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// A line to a broker: this process's end, and the broker's.
+/// Creates a line to a broker: the end of this process, and the end of the broker.
 ///
 /// # Errors
-/// The system's, when it has no more sockets.
+/// The system's error if it has no more sockets.
 pub fn line() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)

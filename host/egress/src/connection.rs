@@ -18,22 +18,22 @@ use crate::roots::TlsRoots;
 use crate::stream::Stream;
 use crate::tls::{TlsConnection, TlsOffer};
 
-/// A connection to a granted host: counted, and cut off where a limit on the network is reached.
+/// A connection to a granted host. Its bytes are counted, and it is cut when a network limit is reached.
 pub struct Connection {
     stream: Stream,
     address: IpAddr,
     entry: Entry,
     patience: Duration,
-    /// Wakes who waits for this connection when another one reaches a limit.
+    /// Completes when any connection reaches a limit, which wakes the tasks that wait for this one.
     over: BoxFuture<'static, LimitKind>,
-    /// Whether the host is to hear that it was cut off, rather than that it ended, when this is dropped.
+    /// If true, dropping the connection resets it, so that the host sees an abort instead of an orderly end.
     resets: Arc<AtomicBool>,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         if self.resets.load(Ordering::Relaxed) {
-            // One that is closed by the other side already has nobody to tell.
+            // A reset has no effect if the other side has already closed the connection.
             self.stream.reset_on_close();
         }
     }
@@ -51,33 +51,33 @@ impl Connection {
         Self { stream, address, entry, patience, over, resets: Arc::default() }
     }
 
-    /// The address that it goes to.
+    /// Returns the address of the other side.
     #[must_use]
     pub const fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Whether it is reset when it is dropped; it is not, until that is set.
+    /// Returns the flag that makes a drop reset the connection. The flag is initially false.
     pub(crate) fn resets(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.resets)
     }
 
-    /// Looks out for what comes in, for at most this long and without sleeping: for callers that have nothing else to do,
-    /// and do not want to pay for being woken up.
+    /// Polls for incoming data for at most `patience` without sleeping. This saves the cost of a wake-up for callers
+    /// that have no other work.
     pub fn look_out(&self, patience: Duration) {
         self.stream.look_out(patience);
     }
 
-    /// Ready once more can be written to it, or it has failed.
+    /// Completes once more bytes can be written or the connection has failed.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let polled = self.stream.poll_writable(cx);
         Self::or_over(&mut self.over, polled, cx).map(drop)
     }
 
-    /// Speaks TLS over it with a host of this name, as it is `offer`ed.
+    /// Establishes TLS with `server_name` over the connection, with the parameters of `offer`.
     ///
     /// # Errors
-    /// When the name is none, or the handshake fails or takes too long.
+    /// An error if the name is invalid, or if the handshake fails or times out.
     pub async fn start_tls(
         self,
         server_name: &str,
@@ -92,7 +92,7 @@ impl Connection {
         })
     }
 
-    /// What was polled, or the error that it is over.
+    /// Returns the polled result, or an error if the result is pending and a limit was reached.
     fn or_over<T>(
         over: &mut BoxFuture<'static, LimitKind>,
         polled: Poll<io::Result<T>>,
@@ -128,7 +128,7 @@ impl AsyncRead for Connection {
                 Poll::Ready(Ok(()))
             }
             None => {
-                // The end of the other's words takes no room; anything else is too much.
+                // An end of stream is accepted at the limit; any further byte exceeds it.
                 let mut one = [0];
                 if ready!(stream.poll_peek(cx, &mut one))? == 0 {
                     return Poll::Ready(Ok(()));
@@ -164,7 +164,7 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing is kept here.
+        // The connection has no write buffer.
         Poll::Ready(Ok(()))
     }
 

@@ -1,4 +1,4 @@
-//! From a host's name to a connection to an address that was checked.
+//! Name resolution, address checks and connecting.
 
 use std::fmt;
 use std::io;
@@ -12,48 +12,48 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// Most addresses of a name that are tried.
+/// The largest number of addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 8;
 
-/// How long one of several addresses may take to answer.
+/// The time in which one of several addresses must answer.
 const ONE_ADDRESS: Duration = Duration::from_secs(3);
 
-/// Most names that are looked up at one time; each takes a thread for as long as the system's resolver takes.
+/// The limit on concurrent lookups. Each lookup occupies a thread until the system's resolver returns.
 static LOOKUPS: Semaphore = Semaphore::const_new(16);
 
-/// A connection, and where it goes.
+/// A connection and the address that it leads to.
 #[derive(Debug)]
 pub struct Dialed {
     /// The connection.
     pub stream: TcpStream,
-    /// The address, which was checked.
+    /// The checked address.
     pub address: IpAddr,
 }
 
-/// Why nothing was connected.
+/// Error of connecting.
 #[derive(Debug, Error)]
 pub enum DialError {
-    /// The rules do not allow it.
+    /// The rules do not allow the connection.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It could not be done.
+    /// The lookup or the connection failed.
     #[error(transparent)]
     Failed(#[from] io::Error),
 }
 
-/// Connects for somebody who cannot do it itself.
+/// A service that connects on behalf of a caller that cannot.
 pub trait Dial: Send + Sync {
-    /// Looks `host` up, checks what it leads to and connects to it, as [`direct`] does.
+    /// Resolves `host`, checks its addresses and connects to one of them, as [`direct`] does.
     fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Dialed, DialError>>;
 }
 
-/// Who connects.
+/// The means of connecting.
 #[derive(Clone, Default)]
 pub enum Dialer {
-    /// This process.
+    /// A connection by this process.
     #[default]
     Direct,
-    /// Somebody else.
+    /// A connection by another dialer, such as a broker.
     Other(Arc<dyn Dial>),
 }
 
@@ -66,17 +66,17 @@ impl fmt::Debug for Dialer {
     }
 }
 
-/// Looks `host` up if its name is granted, and connects to the first of its addresses that is granted and answers.
+/// Resolves `host` if its name is granted, and connects to the first address that is granted and answers.
 ///
-/// It takes as long as it takes: whoever calls it gives it up in time.
+/// The function has no overall time limit; the caller sets one.
 ///
 /// # Errors
-/// When the name or all its addresses are refused, there are none, or none answers.
+/// An error if the name or all its addresses are refused, if it has no addresses, or if none of them answers.
 pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, DialError> {
     rules.name(host, port)?;
     let found = match host.parse::<IpAddr>() {
         Ok(address) => vec![address],
-        // Without the final dot, with which no file of names has it.
+        // The final dot is removed, because the hosts file has names without it.
         Err(_) => look_up(host.strip_suffix('.').unwrap_or(host).to_owned(), port).await?,
     };
     let mut refused = None;
@@ -97,7 +97,7 @@ pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, D
     for address in granted {
         match timeout(patience, connect(SocketAddr::new(address, port))).await {
             Ok(Ok(stream)) => {
-                // A request goes out at once, however small.
+                // Small requests are sent without delay.
                 let _ = stream.set_nodelay(true);
                 return Ok(Dialed { stream, address });
             }
@@ -112,13 +112,14 @@ pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, D
     })
 }
 
-/// Whether an address is one of this machine's, loopback apart: its services may serve others than those who are on it.
+/// Returns true if an address other than loopback belongs to this machine. Services on such an address may not be meant
+/// for programs on this machine.
 fn is_own(address: IpAddr) -> bool {
-    // A system binds sockets to its own addresses only.
+    // A system binds sockets only to its own addresses.
     !address.is_loopback() && UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// A connection to an address, which does not block.
+/// Connects to an address. The stream is non-blocking.
 #[cfg(target_os = "linux")]
 async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     use rustix::io::Errno;
@@ -127,7 +128,7 @@ async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     let family = if to.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let stream = TcpStream::from(socket_with(family, SocketType::STREAM, flags, None)?);
-    // What is near has answered by the time of the second call, and then nobody has to wait for it.
+    // A local connection is established by the second call, which avoids a wake-up.
     for _ in 0..2 {
         match connect(&stream, &to) {
             Ok(()) | Err(Errno::ISCONN) => return Ok(stream),
@@ -143,20 +144,20 @@ async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-/// A connection to an address, which does not block.
+/// Connects to an address. The stream is non-blocking.
 #[cfg(not(target_os = "linux"))]
 async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     tokio::net::TcpStream::connect(to).await?.into_std()
 }
 
-/// Asks the system's resolver, on a thread that nobody has to wait for.
+/// Calls the system's resolver on a detached thread.
 async fn look_up(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
     let permit = LOOKUPS.acquire().await.map_err(io::Error::other)?;
     let (sender, receiver) = oneshot::channel();
     thread::Builder::new().name("look-up".to_owned()).spawn(move || {
         let found = (host.as_str(), port).to_socket_addrs();
         drop(permit);
-        // The resolver's errors have no kind of their own.
+        // The resolver's errors have no specific kind.
         let found = found.map_err(|error| io::Error::new(io::ErrorKind::NotFound, error));
         let _ = sender.send(found.map(|found| found.map(|address| address.ip()).collect()));
     })?;

@@ -13,22 +13,22 @@ use crate::roots::TlsRoots;
 use crate::stream::Stream;
 use crate::tls::{TlsConnection, TlsOffer};
 
-/// How long looking a host up and connecting to it may take together.
+/// The time limit for resolving and connecting together.
 pub const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// How much a run may have of the network.
+/// The network limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EgressLimits {
-    /// Bytes over all connections, both directions together.
+    /// The number of bytes over all connections and both directions.
     pub bytes: Option<u64>,
-    /// Connections to granted hosts, whether or not they came about.
+    /// The number of connections to granted hosts, including failed ones.
     pub connections: Option<u64>,
-    /// The time for looking up and connecting, and again for a handshake.
+    /// The time limit for resolving and connecting, and a second time for the TLS handshake.
     pub connect: Duration,
 }
 
 impl EgressLimits {
-    /// What a job's limits say of the network.
+    /// Returns the network limits among a job's limits.
     #[must_use]
     pub fn of(limits: &Limits) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl EgressLimits {
     }
 }
 
-/// The way out of one run; clones are the same way.
+/// The network access of one run. Clones share its state.
 #[derive(Debug, Clone)]
 pub struct Egress(Arc<Shared>);
 
@@ -53,7 +53,7 @@ struct Shared {
 }
 
 impl Egress {
-    /// A way out by these rules. It trusts no certificate until it is given [roots](Self::with_roots).
+    /// Creates network access by these rules. No certificate is trusted until [roots](Self::with_roots) are set.
     #[must_use]
     pub fn new(rules: NetRules, limits: EgressLimits, dialer: Dialer) -> Self {
         let EgressLimits { bytes, connections, connect } = limits;
@@ -61,17 +61,17 @@ impl Egress {
         Self(Arc::new(Shared { rules, connect, dialer, ledger, roots: OnceLock::new() }))
     }
 
-    /// The same, which trusts these roots; those that it was given first stay.
+    /// Sets the trusted roots. Roots that were set before remain.
     #[must_use]
     pub fn with_roots(self, roots: TlsRoots) -> Self {
         let _ = self.0.roots.set(roots);
         self
     }
 
-    /// Connects to a host, or says why not; either way it is listed.
+    /// Connects to a host and records the attempt, whatever its result.
     ///
     /// # Errors
-    /// When it is not granted, a limit is reached, or it cannot be connected to in time.
+    /// An error if the host is not granted, a limit is reached, or the connection fails or times out.
     pub async fn connect(&self, host: &str, port: u16) -> Result<Connection, EgressError> {
         let Shared { rules, connect, dialer, ledger, roots: _ } = &*self.0;
         let refused = |refusal: Refusal, address| {
@@ -103,7 +103,7 @@ impl Egress {
             Ok(Err(DialError::Failed(error))) => return Err(failed(error)),
             Err(_late) => return Err(failed(late(*connect))),
         };
-        // Whoever dialed is believed in nothing but where it went.
+        // The dialer is trusted only to report the connected address, which is checked again here.
         rules.address(bare, address, port).map_err(refused)?;
         let stream = Stream::of(stream).map_err(failed)?;
         entry.verdict(NetVerdict::Allowed, Some(address));
@@ -114,10 +114,10 @@ impl Egress {
         Connection::new(stream, address, entry, self.0.connect)
     }
 
-    /// Connects to a host and speaks TLS with it, in the host's own name and as it is `offer`ed.
+    /// Connects to a host and establishes TLS under the host's name, with the parameters of `offer`.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect), and when the handshake fails or there are no roots to trust.
+    /// As for [`connect`](Self::connect), and if the handshake fails or no roots are trusted.
     pub async fn connect_tls(&self, host: &str, port: u16, offer: &TlsOffer<'_>) -> Result<TlsConnection, EgressError> {
         let no_roots =
             || EgressError::Tls { host: host.to_owned(), source: std::io::Error::other("no roots are trusted") };
@@ -125,19 +125,19 @@ impl Egress {
         self.connect(host, port).await?.start_tls(host, roots, offer).await
     }
 
-    /// The roots that it trusts, if it was given any.
+    /// Returns the trusted roots, if any were set.
     #[must_use]
     pub fn roots(&self) -> Option<&TlsRoots> {
         self.0.roots.get()
     }
 
-    /// What was done until now.
+    /// Returns the network usage until now.
     #[must_use]
     pub fn used(&self) -> NetUse {
         self.0.ledger.used()
     }
 
-    /// The limit that was reached, if one was; from then on nothing goes over any more.
+    /// Returns the limit that was reached, if any. No more bytes are transferred after that.
     #[must_use]
     pub fn over(&self) -> Option<LimitKind> {
         self.0.ledger.over()

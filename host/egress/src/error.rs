@@ -4,34 +4,34 @@ use codebox_core::Refusal;
 use thiserror::Error;
 use tokio_rustls::rustls;
 
-/// Why there is no connection.
+/// Error of a connection.
 #[derive(Debug, Error)]
 pub enum EgressError {
-    /// It may not be made. What this shows is for whoever started the job, and the reason alone for the guest.
+    /// The connection is refused. The whole error is for the user who started the job; the guest sees only the reason.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It could not be made.
+    /// The connection failed.
     #[error("cannot connect to {host}:{port}: {source}")]
     Failed {
-        /// The host as it was asked for.
+        /// The requested host.
         host: String,
         /// The port.
         port: u16,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// No TLS with that host: its certificate, or the way it speaks.
+    /// The TLS handshake with the host failed, because of its certificate or of the protocol.
     #[error("cannot speak TLS with {host}: {source}")]
     Tls {
-        /// The host as it was asked for.
+        /// The requested host.
         host: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl EgressError {
-    /// Whether it is the other side's certificate that does not hold.
+    /// Returns true if the certificate of the other side is invalid.
     #[must_use]
     pub fn is_certificate(&self) -> bool {
         let Self::Tls { source, .. } = self else { return false };
@@ -39,7 +39,7 @@ impl EgressError {
         matches!(cause, Some(rustls::Error::InvalidCertificate(_)))
     }
 
-    /// Whether the host's name leads nowhere.
+    /// Returns true if the host's name does not resolve.
     #[must_use]
     pub fn is_unknown_name(&self) -> bool {
         matches!(self, Self::Failed { source, .. } if source.kind() == io::ErrorKind::NotFound)

@@ -1,4 +1,4 @@
-//! What one run did: attempts, bytes, limits.
+//! The network ledger of one run: attempts, bytes and limits.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use codebox_core::{LimitKind, NetAttempt, NetUse, NetVerdict};
 use tokio::sync::watch;
 
-/// How many of the kinds of attempts that are listed may be refusals.
+/// The largest number of entries that list refusals.
 const MOST_REFUSED: usize = 64;
 
-/// Counts over all connections of a run.
+/// The counters and entries of all connections of a run.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     most_bytes: Option<u64>,
@@ -21,31 +21,31 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the number of the first of those that are alike.
+    /// The entries by sequence number. Attempts that are alike share an entry.
     listed: BTreeMap<u64, NetAttempt>,
     unlisted: u64,
     sent: u64,
     received: u64,
     connections: u64,
-    /// The number of the next attempt.
+    /// The sequence number of the next entry.
     next: u64,
 }
 
-/// One attempt, and where it is listed.
+/// A handle on one attempt and its entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     ledger: Arc<Ledger>,
     attempt: Arc<Mutex<Listed>>,
 }
 
-/// An attempt as it stands, and the number under which it is listed, if it is.
+/// The current state of an attempt, and the sequence number of its entry if it is listed.
 #[derive(Debug)]
 struct Listed {
     attempt: NetAttempt,
     place: Option<u64>,
 }
 
-/// Which way bytes go.
+/// The direction of a transfer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Way {
     Out,
@@ -62,7 +62,7 @@ impl Ledger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one of the connections that may be made.
+    /// Claims one of the allowed connections.
     pub(crate) fn claim(&self) -> Result<(), LimitKind> {
         if let Some(kind) = self.over() {
             return Err(kind);
@@ -77,12 +77,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Lists an attempt that is over.
+    /// Records a finished attempt.
     pub(crate) fn list(&self, attempt: NetAttempt) {
         self.state().list(attempt);
     }
 
-    /// Lists an attempt that goes on.
+    /// Records an attempt that is in progress.
     pub(crate) fn begin(self: &Arc<Self>, attempt: NetAttempt) -> Entry {
         let place = self.state().list(attempt.clone());
         Entry { ledger: Arc::clone(self), attempt: Arc::new(Mutex::new(Listed { attempt, place })) }
@@ -108,7 +108,7 @@ impl Ledger {
 
     pub(crate) async fn until_over(&self) -> LimitKind {
         let mut over = self.over.subscribe();
-        // The sender is this ledger's own, so that there always is one.
+        // The sender belongs to this ledger, so it cannot be gone.
         match over.wait_for(Option::is_some).await.map(|kind| *kind) {
             Ok(Some(kind)) => kind,
             Ok(None) | Err(_) => std::future::pending().await,
@@ -123,7 +123,7 @@ impl State {
             return Some(*place);
         }
         let is_refused = |attempt: &NetAttempt| matches!(attempt.verdict, NetVerdict::Refused(_));
-        // A refusal costs a guest nothing: a flood of them must not hide whom it reached.
+        // Refusals cost a guest nothing, so they have their own bound: a flood of them must not hide the reached hosts.
         let most = if is_refused(&attempt) { MOST_REFUSED } else { NetUse::MOST_LISTED - MOST_REFUSED };
         if self.listed.values().filter(|other| is_refused(other) == is_refused(&attempt)).count() >= most {
             self.unlisted += 1;
@@ -135,7 +135,7 @@ impl State {
         Some(place)
     }
 
-    /// Takes back that one was listed; what went over it stays where it was counted.
+    /// Removes one attempt from an entry. Its transferred bytes remain counted there.
     fn unlist(&mut self, place: Option<u64>) {
         let Some(place) = place else {
             self.unlisted = self.unlisted.saturating_sub(1);
@@ -156,7 +156,7 @@ impl Entry {
         self.attempt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says what came of the attempt.
+    /// Sets the result of the attempt.
     pub(crate) fn verdict(&self, verdict: NetVerdict, address: Option<IpAddr>) {
         let mut listed = self.listed();
         let mut state = self.ledger.state();
@@ -172,10 +172,11 @@ impl Entry {
         }
     }
 
-    /// Moves bytes of which no more than `move_up_to` is told may go; it says how many went.
+    /// Calls `transfer` with the largest number of bytes that it may move. `transfer` returns the number of bytes
+    /// moved.
     ///
-    /// The whole ledger is held meanwhile, so that all connections together never move a byte too much; `transfer` must
-    /// not wait.
+    /// The whole ledger is locked during the call, so that all connections together never exceed the limit. `transfer`
+    /// must not block.
     pub(crate) fn transfer<T>(&self, way: Way, transfer: impl FnOnce(usize) -> (usize, T)) -> Result<T, LimitKind> {
         if let Some(kind) = self.ledger.over() {
             return Err(kind);
@@ -204,13 +205,13 @@ impl Entry {
         Ok(result)
     }
 
-    /// Waits until a limit is reached, by whatever connection.
+    /// Waits until any connection reaches a limit.
     pub(crate) fn until_over(&self) -> impl Future<Output = LimitKind> + Send + use<> {
         let ledger = Arc::clone(&self.ledger);
         async move { ledger.until_over().await }
     }
 
-    /// More bytes want to go than may.
+    /// Ends all transfers because the byte limit is exceeded.
     pub(crate) fn overrun(&self) {
         self.ledger.end(LimitKind::NetBytes);
     }

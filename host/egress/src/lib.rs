@@ -1,14 +1,14 @@
-//! The one way out: connections to the hosts that a job was granted.
+//! The only network egress: connections to the hosts that a job was granted.
 //!
-//! [`Egress`] is made for one run. It judges a host before it is looked up and each address after that
-//! ([`NetRules`](codebox_core::NetRules)), connects to an address that passed and never to the name again, counts what
-//! goes over, cuts everything off where a limit is reached, and lists every attempt, whatever came of it. What a guest
-//! speaks over a connection is its own matter; who wants the host to speak TLS for it gets a [`TlsConnection`], or a
-//! [`TlsMachine`] for bytes that it carries itself, and who speaks to a proxy is served by [`proxy::serve`].
+//! An [`Egress`] belongs to one run. It checks a host's name before resolving it and each address afterwards
+//! ([`NetRules`](codebox_core::NetRules)), and connects to a checked address instead of the name. It counts bytes, cuts
+//! all connections when a limit is reached, and records every attempt with its result. The protocol over a connection
+//! is up to the guest. [`TlsConnection`] terminates TLS on the host, [`TlsMachine`] does so for bytes that the caller
+//! transports, and [`proxy::serve`] is a proxy for guests that use one.
 //!
-//! - Invariant: nothing is connected to, and no name looked up, that the rules do not allow.
-//! - Invariant: nothing here reads an environment variable or waits without a bound for anybody but a granted host that
-//!   is connected.
+//! - Invariant: no connection is made and no name is resolved that the rules do not allow.
+//! - Invariant: this crate reads no environment variable, and waits without a time limit only for a connected, granted
+//!   host.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

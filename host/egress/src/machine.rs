@@ -7,26 +7,26 @@ use crate::error::EgressError;
 use crate::roots::TlsRoots;
 use crate::tls::{TlsFacts, TlsOffer, terms};
 
-/// A client's side of TLS whose bytes somebody else carries: what it said comes out sealed, what came is opened.
+/// The client side of TLS without a transport: it encrypts outgoing data and decrypts incoming records.
 ///
-/// It verifies as a [`TlsConnection`](crate::TlsConnection) does, in the name that it was made with. Between turns it
-/// keeps no more than what has come of one message, at most 64 KiB.
+/// It verifies certificates as a [`TlsConnection`](crate::TlsConnection) does, under the name that it was created with.
+/// Between calls it buffers at most one incomplete message of up to 64 KiB.
 pub struct TlsMachine {
     name: String,
     connection: ClientConnection,
     is_agreed: bool,
 }
 
-/// What came of one turn.
+/// The result of one turn.
 #[derive(Debug, Default)]
 pub struct Turned {
-    /// What the other side said.
+    /// The decrypted data from the other side.
     pub heard: Vec<u8>,
-    /// What is to be carried to the other side.
+    /// The encrypted records to send to the other side.
     pub sealed: Vec<u8>,
-    /// What was agreed on, in the turn that ended the handshake.
+    /// The negotiated parameters, in the turn that completed the handshake.
     pub agreed: Option<TlsFacts>,
-    /// Whether the other side has ended what it says.
+    /// True if the other side has closed its direction.
     pub has_ended: bool,
 }
 
@@ -37,10 +37,11 @@ impl fmt::Debug for TlsMachine {
 }
 
 impl TlsMachine {
-    /// One that will speak with a host of this name, as it is `offer`ed. Its first turn has what begins the handshake.
+    /// Creates the client side of a connection to `server_name`, with the parameters of `offer`. Its first turn returns
+    /// the start of the handshake.
     ///
     /// # Errors
-    /// When the name is none.
+    /// An error if the name is invalid.
     pub fn new(server_name: &str, roots: &TlsRoots, offer: &TlsOffer<'_>) -> Result<Self, EgressError> {
         let made = terms(server_name, roots, offer)
             .and_then(|(server, config)| ClientConnection::new(config, server).map_err(io::Error::other));
@@ -50,11 +51,12 @@ impl TlsMachine {
         }
     }
 
-    /// Opens what `came` of the other side, and seals what is to be `said` to it, which takes that the handshake is over.
+    /// Decrypts the records `came` from the other side, and encrypts the data `said` to it. Data requires a completed
+    /// handshake.
     ///
     /// # Errors
-    /// When the other side is not whom it has to be, or does not speak TLS as it has to; from then on always. What it said
-    /// before that is handed over first.
+    /// An error if the other side cannot be authenticated or violates the protocol. All later calls fail as well. Data
+    /// that was received before the error is returned first.
     pub fn turn(&mut self, said: &[u8], came: &[u8]) -> Result<Turned, EgressError> {
         let mut turned = Turned::default();
         self.open(came, &mut turned)
@@ -63,14 +65,14 @@ impl TlsMachine {
         Ok(turned)
     }
 
-    /// Ends what is said; the next turn has what tells the other side.
+    /// Closes the outgoing direction. The next turn returns the closing alert.
     pub fn end(&mut self) {
         self.connection.send_close_notify();
     }
 
     fn open(&mut self, mut came: &[u8], turned: &mut Turned) -> io::Result<()> {
         loop {
-            // After the other side's end, nothing is taken any more.
+            // Records after the other side's closing alert are ignored.
             if !came.is_empty() && self.connection.read_tls(&mut came)? == 0 {
                 came = &[];
             }

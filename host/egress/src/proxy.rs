@@ -1,6 +1,6 @@
-//! An HTTP proxy for one connection of a guest's: `CONNECT host:port`, and requests with a whole `http://` address.
+//! An HTTP proxy for one connection of a guest: `CONNECT host:port`, and requests with an absolute `http://` URI.
 //!
-//! It keeps nothing between requests and follows no redirect: where a guest goes next is asked for anew, and judged anew.
+//! It keeps no state between requests and follows no redirects, so every target is requested and checked separately.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,7 @@ use crate::relay::relay;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// What is between a client and its proxy, and nobody else's.
+/// The hop-by-hop headers, which are not forwarded.
 const BETWEEN_TWO: [&str; 8] = [
     "proxy-connection",
     "proxy-authorization",
@@ -42,19 +42,19 @@ const BETWEEN_TWO: [&str; 8] = [
     "upgrade",
 ];
 
-/// Most bytes of a head, and of what waits for whoever is slow.
+/// The largest head in bytes, and the size of the buffer for a slow reader.
 const MOST_HEAD: usize = 64 << 10;
 
-/// Most headers of a head, of which there are seldom more than a hundred.
+/// The largest number of headers in a head. There are rarely more than a hundred.
 const MOST_HEADERS: usize = 2000;
 
-/// How long a guest may keep a connection to the proxy without asking for anything.
+/// The time for which a guest may keep a connection to the proxy without a request.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Serves a guest that speaks to a proxy over `stream`, until it or the other side is done.
+/// Serves a guest that uses a proxy over `stream`, until either side is done.
 ///
-/// A guest that speaks something else gets an error in HTTP and is left. Of a tunnel it is told, as of a
-/// [relay](relay()), when all that the guest said has gone out.
+/// A guest that does not speak HTTP receives an HTTP error, and the connection ends. For a tunnel, `delivered` is
+/// called as by [`relay`](relay()): when all data of the guest has been sent.
 pub async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     egress: Egress,
@@ -66,10 +66,10 @@ pub async fn serve(
         async move { Ok::<_, Infallible>(answer(request, &egress, &tunnel).await) }
     });
     let mut http = server::Builder::new();
-    // A guest that has said all it has to say may still want the answer.
+    // A guest that has closed its sending direction may still expect the response.
     http.preserve_header_case(true).half_close(true).max_buf_size(MOST_HEAD).max_headers(MOST_HEADERS);
     http.timer(TokioTimer::new()).header_read_timeout(SILENCE);
-    // How a guest breaks off is its own matter.
+    // An aborted connection of a guest is not an error of the proxy.
     let _ = http.serve_connection(TokioIo::new(stream), answer).with_upgrades().await;
     let opened = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((guest, remote)) = opened {
@@ -106,13 +106,13 @@ async fn answer(mut request: Request<Incoming>, egress: &Egress, tunnel: &Tunnel
     }
 }
 
-/// The host of an authority without user, port and brackets.
+/// Returns the host of an authority without user, port and brackets.
 fn host_of(authority: &Authority) -> String {
     let host = authority.host();
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host).to_owned()
 }
 
-/// Sends a request on as its own client, and brings the answer back as it comes.
+/// Forwards a request over a new HTTP client connection and streams the response back.
 async fn pass_on(mut request: Request<Incoming>, authority: &Authority, connection: Connection) -> Response<Body> {
     let failed = |error: &dyn std::error::Error| told(StatusCode::BAD_GATEWAY, &format!("{authority}: {error}"));
     let mut http = client::Builder::new();
@@ -123,16 +123,16 @@ async fn pass_on(mut request: Request<Incoming>, authority: &Authority, connecti
         Err(error) => return failed(&error),
     };
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    // Of an address without a path.
+    // A URI without a path may still have a query.
     let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
     let (Ok(path), Ok(host)) = (path.parse::<Uri>(), HeaderValue::from_str(without_user(authority))) else {
         return told(StatusCode::BAD_REQUEST, "the address is none");
     };
     *request.uri_mut() = path;
     strip(request.headers_mut());
-    // Whoever was judged is who is asked for.
+    // The `Host` header names the host that was checked.
     request.headers_mut().insert(HOST, host);
-    // Ends by itself with the answer's last byte, or with whoever reads it.
+    // The task ends with the response body, or is aborted when its reader is dropped.
     let line = Ended(tokio::spawn(line));
     match sender.send_request(request).await {
         Ok(mut response) => {
@@ -160,7 +160,7 @@ fn strip(headers: &mut HeaderMap) {
         headers.remove(name);
     }
     headers.remove(CONNECTION);
-    // Beside pieces a length counts for nothing; left there alone, it would cut the body.
+    // `Transfer-Encoding` overrides `Content-Length`. Without the former, the latter alone would truncate the body.
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
@@ -169,13 +169,13 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// An answer's body, and the task that carries it.
+/// A response body, and the task of its connection.
 struct Held {
     body: Incoming,
     _line: Ended,
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when the handle is dropped.
 struct Ended(tokio::task::JoinHandle<Result<(), hyper::Error>>);
 
 impl Drop for Ended {
@@ -207,7 +207,7 @@ impl hyper::body::Body for Held {
 fn refusal(host: &str, port: u16, error: &EgressError) -> Response<Body> {
     let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     match error {
-        // Where a name led to is for whoever started the job.
+        // The address to which a name resolved is only for the user who started the job.
         EgressError::Refused(refusal) => told(StatusCode::FORBIDDEN, &format!("{shown}: {}", refusal.reason)),
         EgressError::Failed { source, .. } | EgressError::Tls { source, .. } => {
             told(StatusCode::BAD_GATEWAY, &format!("{shown}: {source}"))
@@ -215,7 +215,8 @@ fn refusal(host: &str, port: u16, error: &EgressError) -> Response<Body> {
     }
 }
 
-/// An answer of the proxy's own: one line, which clients that show only the first line of an answer show too.
+/// Returns a response of the proxy itself. The message is also the reason phrase, for clients that show only the status
+/// line.
 fn told(status: StatusCode, why: &str) -> Response<Body> {
     let line = format!("codebox: {why}");
     let mut response =

@@ -1,4 +1,4 @@
-//! A guest's bytes and a host's, each to the other.
+//! Relay of bytes between a guest and a host.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -7,13 +7,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, sp
 
 use crate::connection::Connection;
 
-/// Bytes that are carried at one time.
+/// The size of the buffer of each direction, in bytes.
 const PIECE: usize = 16 << 10;
 
-/// Carries bytes between a guest and a host until both have said all or the connection breaks; `delivered` is called once
-/// all that the guest said, and that this is all, is with the system.
+/// Relays bytes between a guest and a host until both have closed their direction or the connection fails. Calls
+/// `delivered` once the system has accepted all data of the guest and the end of its direction.
 ///
-/// Given up before that, the connection is reset, so that no host takes a part for the whole.
+/// If the future is dropped before that, the connection is reset, so that the host does not take partial data for all
+/// of it.
 pub async fn relay(guest: impl AsyncRead + AsyncWrite, remote: Connection, delivered: impl FnOnce()) {
     let resets = remote.resets();
     resets.store(true, Ordering::Relaxed);
@@ -25,7 +26,7 @@ pub async fn relay(guest: impl AsyncRead + AsyncWrite, remote: Connection, deliv
         delivered();
         Ok(())
     };
-    // One that breaks in one direction is broken in both.
+    // A failure in one direction ends both.
     let _: io::Result<_> = tokio::try_join!(outward, carry(from_remote, to_guest));
 }
 

@@ -4,39 +4,39 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio_rustls::rustls::RootCertStore;
 
-/// The certificates that vouch for others.
+/// The trusted root certificates.
 #[derive(Debug, Clone)]
 pub struct TlsRoots(Arc<RootCertStore>);
 
-/// Why there are no roots.
+/// Error of loading root certificates.
 #[derive(Debug, Error)]
 pub enum RootsError {
-    /// A file or directory that was named has none.
+    /// The given file or directory has no certificates.
     #[error("cannot read certificates from {}: {detail}", path.display())]
     Given {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         detail: String,
     },
-    /// The system has none.
+    /// The system has no certificates.
     #[error("the system has no certificates to trust: {0}")]
     System(String),
 }
 
 impl TlsRoots {
-    /// The certificates of a file or a directory (`SSL_CERT_FILE`, `SSL_CERT_DIR`), which replace all others as in
-    /// OpenSSL; the system's where neither is named.
+    /// Loads the certificates of a file or a directory (`SSL_CERT_FILE`, `SSL_CERT_DIR`), which replace all others as
+    /// in OpenSSL. Loads the system's certificates if neither is given.
     ///
     /// # Errors
-    /// When there is none.
+    /// An error if no certificates are found.
     pub fn load(file: Option<&Path>, directory: Option<&Path>) -> Result<Self, RootsError> {
         let found = match (file, directory) {
             (None, None) => rustls_native_certs::load_native_certs(),
             _ => rustls_native_certs::load_certs_from_paths(file, directory),
         };
         let mut store = RootCertStore::empty();
-        // Stores of systems have a few that no library takes.
+        // System stores contain a few certificates that the library cannot parse.
         let (taken, _left) = store.add_parsable_certificates(found.certs);
         if taken > 0 {
             return Ok(Self(Arc::new(store)));

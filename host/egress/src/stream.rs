@@ -1,6 +1,7 @@
-//! A connected socket that the executor hears of once somebody has to wait for it, and not before.
+//! A connected socket that is registered with the executor only when an operation would block.
 //!
-//! Most connections of a small request never come to that, and being watched costs more than the request's own bytes.
+//! Most connections with a small request never block, and the registration costs more than the transfer of such a
+//! request.
 
 use std::io::{self, Read as _, Write as _};
 use std::mem;
@@ -13,14 +14,14 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How often a connection is served before it is watched in any case: the executor is to come to its other work.
+/// The number of operations after which a connection is registered anyway, so that other tasks of the executor can run.
 const UNWATCHED: u8 = 64;
 
 pub(crate) enum Stream {
-    /// Does not block; this often more.
+    /// An unregistered, non-blocking socket, with the remaining number of direct operations.
     Fresh(net::TcpStream, u8),
     Watched(TcpStream),
-    /// It could not be watched.
+    /// The registration failed.
     Lost,
 }
 
@@ -30,9 +31,9 @@ impl Stream {
         Ok(Self::Fresh(stream, UNWATCHED))
     }
 
-    /// What is not sent when it is closed is dropped, and the other side hears that it was.
+    /// Makes closing the socket discard unsent data and reset the connection.
     pub(crate) fn reset_on_close(&self) {
-        // A socket that is not connected any more has nothing to drop.
+        // Failure means that the socket is not connected any more and has no unsent data.
         let _ = match self {
             #[cfg(unix)]
             Self::Fresh(stream, _) => rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).is_ok(),
@@ -41,7 +42,7 @@ impl Stream {
         };
     }
 
-    /// Does what can be done without waiting; nothing if it cannot.
+    /// Runs an operation directly. Returns `None` if it would block or the socket should be registered.
     fn at_once<T>(&mut self, mut operation: impl FnMut(&net::TcpStream) -> io::Result<T>) -> Option<io::Result<T>> {
         let Self::Fresh(stream, left) = self else { return None };
         *left = left.checked_sub(1)?;
@@ -65,8 +66,8 @@ impl Stream {
         }
     }
 
-    /// Looks out for what comes in, for at most this long and without letting the thread sleep: what answers at once is
-    /// heard sooner so than by way of the executor. Others that want the processor get it.
+    /// Polls for incoming data for at most `patience` without sleeping. An immediate answer is received earlier this
+    /// way than through the executor. The thread yields the processor between polls.
     pub(crate) fn look_out(&self, patience: Duration) {
         let Self::Fresh(stream, _) = self else { return };
         soon(patience, || stream.peek(&mut [0])).ok();
@@ -80,7 +81,7 @@ impl Stream {
         self.watched()?.poll_read(cx, buf)
     }
 
-    /// How many bytes of these there are to be read, which stay where they are.
+    /// Copies available bytes into `bytes` without consuming them, and returns their number.
     pub(crate) fn poll_peek(&mut self, cx: &mut Context<'_>, bytes: &mut [u8]) -> Poll<io::Result<usize>> {
         if let Some(seen) = self.at_once(|stream| stream.peek(bytes)) {
             return Poll::Ready(seen);
@@ -95,7 +96,7 @@ impl Stream {
         self.watched()?.poll_write(cx, bytes)
     }
 
-    /// Ready once more can be written; one that nobody had to wait for yet counts as such.
+    /// Completes once more bytes can be written. A socket that never blocked counts as writable.
     pub(crate) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Fresh(..) => Poll::Ready(Ok(())),
@@ -112,7 +113,7 @@ impl Stream {
     }
 }
 
-/// What comes of an operation that would have to wait, within this time; the thread does not sleep.
+/// Retries an operation while it would block, for at most `patience` and without sleeping.
 pub(crate) fn soon<T>(patience: Duration, mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let began = Instant::now();
     loop {

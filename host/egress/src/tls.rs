@@ -14,20 +14,20 @@ use tokio_rustls::rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, Protoco
 use crate::connection::Connection;
 use crate::roots::TlsRoots;
 
-/// A connection over which the host speaks TLS for the guest.
+/// A connection with TLS that is terminated on the host.
 #[derive(Debug)]
 pub struct TlsConnection(Box<TlsStream<Connection>>);
 
-/// What was agreed on with the other side of TLS.
+/// The negotiated parameters of a TLS connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFacts {
-    /// The version of TLS, as OpenSSL writes it.
+    /// The version of TLS, in OpenSSL's notation.
     pub version: &'static str,
     /// The cipher suite.
     pub cipher: &'static str,
-    /// The protocol above TLS, of those that were offered.
+    /// The negotiated ALPN protocol.
     pub alpn: Option<Vec<u8>>,
-    /// The other side's own certificate, as DER.
+    /// The other side's leaf certificate in DER.
     pub certificate: Vec<u8>,
 }
 
@@ -48,24 +48,24 @@ impl TlsFacts {
     }
 }
 
-/// What a client offers the other side of TLS.
+/// The parameters that a TLS client offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TlsOffer<'a> {
-    /// The protocols above TLS.
+    /// The ALPN protocols.
     pub alpn: &'a [&'a str],
     /// The versions of TLS.
     pub versions: TlsVersions,
 }
 
-/// Versions of TLS, of those that are sound.
+/// A set of secure TLS versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsVersions {
-    /// All of them.
+    /// All secure versions.
     #[default]
     All,
-    /// TLS 1.2 and nothing newer.
+    /// Only TLS 1.2.
     OnlyTwo,
-    /// TLS 1.3 and nothing older.
+    /// Only TLS 1.3.
     OnlyThree,
 }
 
@@ -79,7 +79,7 @@ impl TlsVersions {
     }
 }
 
-/// Whom TLS is spoken with, and how; certificates are verified against these roots, whoever asks.
+/// Returns the server name and the client configuration, which verifies certificates against `roots`.
 pub(crate) fn terms(
     name: &str,
     roots: &TlsRoots,
@@ -109,13 +109,13 @@ impl TlsConnection {
         Ok(Self(Box::new(stream)))
     }
 
-    /// What was agreed on.
+    /// Returns the negotiated parameters.
     #[must_use]
     pub fn facts(&self) -> TlsFacts {
         TlsFacts::of(self.0.get_ref().1)
     }
 
-    /// Ready once more can be written to the connection below, or it has failed.
+    /// Completes once more bytes can be written to the underlying connection or it has failed.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.get_mut().0.poll_writable(cx)
     }

@@ -1,10 +1,10 @@
-//! What several tests here need.
+//! Shared helpers of the unit tests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, anyhow};
 
-/// Ends a racing thread's loop when it is dropped, whatever becomes of the test.
+/// A flag that ends the loop of a racing thread when the test ends.
 #[derive(Default)]
 pub(crate) struct Over(AtomicBool);
 
@@ -24,7 +24,7 @@ impl Over {
     }
 }
 
-/// Runs `work` on a thread that gets no more access to files than their owner has, whoever runs the tests.
+/// Runs `work` on a thread without root's file capabilities, so that file modes apply.
 #[cfg(target_os = "linux")]
 pub(crate) fn as_plain_owner(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -39,7 +39,7 @@ pub(crate) fn as_plain_owner(work: impl FnOnce() -> Result<()> + Send) -> Result
     })
 }
 
-/// Runs `work` as whoever runs the tests.
+/// Runs `work` as the user who runs the tests.
 #[cfg(all(unix, not(target_os = "linux")))]
 pub(crate) fn as_plain_owner(work: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     work()

@@ -1,10 +1,11 @@
-//! What looking through a job's files may cost the host: bytes read, and the caller's patience.
+//! Limits on the inspection of a job's files: bytes read, and cancellation by the caller.
 
 use codebox_core::CancelToken;
 
-/// Bytes that may still be read.
+/// The number of bytes that may still be read.
 ///
-/// Files can be far longer than what a guest was allowed to write: they have holes, and one file has many names.
+/// The apparent size of files can exceed the bytes that a guest may write by far: files may be sparse and may have
+/// several names.
 #[derive(Clone)]
 pub struct Budget {
     most: Option<u64>,
@@ -13,13 +14,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of as many bytes as a job may write, or any number where that is unlimited.
+    /// Creates a budget of as many bytes as a job may write, without a bound if that is unlimited.
     #[must_use]
     pub fn new(most: Option<u64>, cancel: CancelToken) -> Self {
         Self { most, left: most.unwrap_or(u64::MAX), cancel }
     }
 
-    /// Takes a file's whole length out; tells whether it was there.
+    /// Deducts the whole length of a file. Returns false if the budget is too small.
     pub(crate) fn take(&mut self, len: u64) -> bool {
         let fits = len <= self.left && !self.is_over();
         if fits {
@@ -28,12 +29,12 @@ impl Budget {
         fits
     }
 
-    /// Whether the caller wants no more.
+    /// Returns true if the caller has cancelled.
     pub(crate) fn is_over(&self) -> bool {
         self.cancel.is_cancelled()
     }
 
-    /// Why something could not be taken.
+    /// Returns the reason why a file does not fit.
     pub(crate) fn refusal(&self) -> String {
         match self.most {
             _ if self.is_over() => "the run was cancelled".to_owned(),

@@ -1,4 +1,4 @@
-//! Finds what a job left in its working directory, by handle and following no link.
+//! Listing of a job's changes in its working directory, by handle and without following links.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -23,14 +23,14 @@ use digest::{Digests, MAX_HASHED};
 use found::Found;
 use names::Names;
 
-/// Most directories deep.
+/// The largest depth of directories.
 const MAX_DEPTH: usize = 64;
 
-/// Lists what a job changed below a directory.
+/// Lists the changes of a job below a directory.
 ///
-/// A directory that was granted is the user's and full of files that the job never saw; what changed in it is what
-/// the system says was changed since the job began. A link, a device or anything else that is no file or directory
-/// is named and not looked into, and so is a file of the job's that has a name elsewhere.
+/// A granted directory belongs to the user and contains files that the job never used. The changes in it are the files
+/// whose change time is not earlier than the start of the job. Links, devices and other special files are listed but
+/// not opened. A file of the job's own directory that has a name outside of it is not read either.
 pub(crate) fn changes(left: &Left<'_>, budget: &mut Budget) -> FileChanges {
     let mut walk = Walk { left, budget, digests: Digests::default(), names: Names::default(), found: Found::default() };
     walk.directory(left.dir, left.at, 0);
@@ -47,7 +47,7 @@ struct Walk<'a> {
     left: &'a Left<'a>,
     budget: &'a mut Budget,
     digests: Digests,
-    /// Files with more than one name, until it is known where these are.
+    /// Files with several names, until all of their names are known.
     names: Names,
     found: Found,
 }
@@ -93,7 +93,7 @@ impl Walk<'_> {
                 Err(e) => self.found.skip(path.as_str().as_bytes(), &format!("cannot be opened: {e}")),
             }
         } else if changed_at(meta) < self.left.since {
-            // The system's change time, which no program can set, says that the job did nothing to it.
+            // The change time, which no program can set, precedes the job, so the job did not change the entry.
         } else if kind.is_file() {
             self.file(dir, name, path);
         } else {
@@ -115,7 +115,7 @@ impl Walk<'_> {
         let created = !known && born.is_none_or(|born| born >= self.left.since);
         let file_of = OutFile { guest, host: None, size: meta.len(), sha256: None, kind: FileKind::Regular };
         if self.left.owner == Owner::Job && meta.nlink() > 1 {
-            // Nothing of it is read before all its names are known to be the job's.
+            // The file is read only after all its names are known to be in the job's directory.
             if let Err(file) = self.names.hold(&meta, file_of, created) {
                 self.found.skip(file.guest.as_str().as_bytes(), "too many files have several names");
             }
@@ -140,7 +140,7 @@ impl Walk<'_> {
         self.found.list(out, created);
     }
 
-    /// Lists the files with several names that are all here.
+    /// Lists the files whose several names are all in this directory.
     fn settle_names(&mut self) {
         for (file, created, whole) in std::mem::take(&mut self.names).settle() {
             let name = file.guest.as_str().to_owned();

@@ -1,4 +1,4 @@
-//! What a job left in its working directory, brought out where the job says so.
+//! Collection of a job's changes, with copies to an output directory.
 
 use std::time::SystemTime;
 
@@ -11,33 +11,33 @@ use crate::inputs::Before;
 use crate::open::open_linkless;
 use crate::outputs::bring_out;
 
-/// A directory as a job left it.
+/// A working directory after a job has run.
 pub struct Left<'a> {
     /// The directory.
     pub dir: &'a Dir,
-    /// Where guests see it.
+    /// The guest path of the directory.
     pub at: &'a GuestPath,
-    /// Whose it is.
+    /// The owner of the directory.
     pub owner: Owner,
-    /// When the job began, as [`file_time`](crate::file_time) told it.
+    /// The start of the job, as returned by [`file_time`](crate::file_time).
     pub since: SystemTime,
-    /// What was put there for the job.
+    /// The input files of the job.
     pub before: &'a Before,
 }
 
-/// Whose directory a job worked in.
+/// The owner of a job's working directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// The job's: made for it, and holding nothing but what it was given and made.
+    /// The job. The directory was created for it and contains only its inputs and outputs.
     Job,
-    /// The user's, who granted it; a file in it may well have another name elsewhere.
+    /// The user, who granted the directory. Its files may have other names elsewhere.
     User,
 }
 
-/// Lists what a job changed below a directory and copies it to `out`, a directory of the host, where there is one.
+/// Lists the changes of a job below a directory and copies them to the host directory `out`, if given.
 ///
-/// At most `budget` is read for each of the two. Nothing that the job left is an error: what cannot be listed or
-/// brought out is named with the reason.
+/// Listing and copying each read at most `budget`. The content of the directory never causes an error: entries that
+/// cannot be listed or copied are returned with the reason.
 #[must_use]
 pub fn collect(left: &Left<'_>, out: Option<&HostPath>, mut budget: Budget) -> FileChanges {
     let mut found = changes(left, &mut budget.clone());

@@ -1,4 +1,4 @@
-//! Configuration files, which are short and may lie anywhere.
+//! Configuration files, which are short and may be anywhere.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -9,28 +9,28 @@ use cap_std::fs::{File, OpenOptions};
 
 use crate::sys;
 
-/// The users whose files are believed.
+/// The users whose files are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Believed {
     /// This user and root, for a file that grants something.
     OwnOrRoot,
-    /// All, for a file that can only take something away.
+    /// All users, for a file that can only restrict.
     All,
 }
 
-/// Reads a configuration file of at most `most` bytes; `None` where there is none.
+/// Reads a configuration file of at most `most` bytes. Returns `None` if it does not exist.
 ///
-/// Links are followed, for people keep such files elsewhere. Nothing but a regular file is read, and nothing is waited for.
+/// Links are followed, because users keep such files elsewhere. Only regular files are read, and opening never blocks.
 ///
 /// # Errors
-/// When it cannot be read, is no regular file, is longer or no UTF-8, is a link that leads nowhere, or when a user who is not
-/// `believed` could change it or a directory or link that leads to it.
+/// An error if the file cannot be read, is not a regular file, is too long or not UTF-8, or is a dangling link. Also an
+/// error if a user who is not `believed` could change the file, or a directory or link on its path.
 pub fn read_config(path: &Path, most: u64, believed: Believed) -> io::Result<Option<String>> {
     if believed == Believed::OwnOrRoot {
-        // Removing the file, or making one, changes what holds just as writing to it does.
+        // Removing or creating the file changes the configuration as much as writing to it.
         sys::check_way(path)?;
     }
-    // Opening some devices has effects, so the path is looked at first.
+    // Opening some devices has side effects, so the file type is checked first.
     match fs::metadata(path) {
         Ok(meta) if !meta.is_file() => return Err(not_regular()),
         Ok(_) => {}

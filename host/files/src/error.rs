@@ -1,4 +1,4 @@
-//! What can go wrong with the host's files; what a job left in them is never an error.
+//! Errors of the host's file system. Content that a job left never causes one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ pub enum FilesError {
     /// A file or directory operation failed.
     #[error("cannot {doing} {path}")]
     Io {
-        /// What was being done, as a verb.
+        /// The failed operation, as a verb.
         doing: &'static str,
-        /// The path it was done to.
+        /// The path of the operation.
         path: PathBuf,
         /// The system's error.
         #[source]

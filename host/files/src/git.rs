@@ -1,11 +1,11 @@
-//! Directories that git takes for its own: who can write there has git run programs of theirs.
+//! Names that git treats as its own. A user who can write to a git directory can make git run programs.
 
 use cap_std::fs::Dir;
 
 /// Returns true if a file system could take the name for `.git`.
 ///
-/// Some ignore case. Windows ignores dots and spaces at the end, takes what follows a colon for a stream of the file, and has a
-/// short name for it. HFS+ ignores characters without width.
+/// Some file systems ignore case. Windows ignores trailing dots and spaces, treats the part after a colon as the name
+/// of a stream, and has a short name for `.git`. HFS+ ignores zero-width characters.
 #[must_use]
 pub fn is_git_name(name: &str) -> bool {
     let name: String = name.chars().take_while(|char| *char != ':').filter(|char| !is_ignorable(*char)).collect();
@@ -13,15 +13,15 @@ pub fn is_git_name(name: &str) -> bool {
     [".git", "git~1"].iter().any(|git| name.eq_ignore_ascii_case(git))
 }
 
-/// Returns true for the characters that HFS+ ignores in names, which are those that git itself ignores.
+/// Returns true for the characters that HFS+ ignores in names, which git itself ignores as well.
 fn is_ignorable(char: char) -> bool {
     matches!(char, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Returns true if `name` would make a directory a repository, beside what the directory has already.
+/// Returns true if adding `name` would make the directory a git repository.
 ///
-/// git takes any directory for one that has `HEAD`, `objects` and `refs`, or `HEAD` and a file that names where the others
-/// are, and runs programs that the `config` beside them names.
+/// git treats any directory as a repository that has `HEAD`, `objects` and `refs`, or `HEAD` and the file `commondir`.
+/// It runs programs that the `config` beside them names.
 pub(crate) fn completes_repository(dir: &Dir, name: &str) -> bool {
     const PARTS: [(&str, &[&str]); 5] = [
         ("HEAD", &["objects", "refs"]),

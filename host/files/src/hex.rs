@@ -1,6 +1,6 @@
-//! Digests as text.
+//! Hexadecimal form of digests.
 
-/// Bytes in lower-case hexadecimal.
+/// Formats bytes in lower-case hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Puts a job's files into its private directories.
+//! Copying of a job's input files into its private directories.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,25 +9,25 @@ use sha2::{Digest, Sha256};
 use crate::hex::hex;
 use crate::open::make_dirs;
 
-/// What was put into a file.
+/// A written input file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
-    /// Its bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Their sha256 in lower-case hexadecimal.
+    /// The sha256 of the content in lower-case hexadecimal.
     pub sha256: String,
 }
 
-/// What was put where for a job, by guest path.
+/// The input files of a job by guest path.
 pub type Before = BTreeMap<String, Put>;
 
-/// Writes a file below `dir`, at the path of these components, and makes the directories that lead to it.
+/// Writes a file at the path of these components below `dir`, and creates missing parent directories.
 ///
-/// A later job of a session may bring the same file again: what stands there is replaced, a link with it, and never
-/// written through. A parent that is a link is an error. The answer is for [`Before`].
+/// A later job of a session may write the same file again. An existing file or link is replaced and never written
+/// through. A parent that is a link is an error. The result is an entry for [`Before`].
 ///
 /// # Errors
-/// The system's; [`io::ErrorKind::InvalidInput`] without a component.
+/// The system's errors, and [`io::ErrorKind::InvalidInput`] if there are no components.
 pub fn put_file(dir: &Dir, parts: &[&str], content: &[u8]) -> io::Result<Put> {
     let Some((name, parents)) = parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let dir = make_dirs(dir, parents)?;
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(dir.read("in")?, b"input");
         assert!(put_file(&dir, &["sub", "canary"], b"input").is_err(), "no parent is a link");
         assert_eq!(std::fs::read(&canary)?, b"untouched");
-        // A second name of the canary is taken away, and not written through.
+        // Another hard link to the canary is replaced and not written through.
         std::fs::hard_link(&canary, home.path().join("work/hard"))?;
         put_file(&dir, &["hard"], b"input")?;
         assert_eq!(std::fs::read(&canary)?, b"untouched");

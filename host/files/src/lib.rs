@@ -1,11 +1,11 @@
-//! The one layer for host file work around a job: by directory handle, following no link.
+//! File operations of the host around a job, by directory handle and without following links.
 //!
-//! A job's files are put into private directories ([`Scratch`], [`put_file`]) and what it left is listed and brought
-//! out ([`collect`]); while it runs, what it takes on the disk is added up ([`measure`]). What a job can plant there (links,
-//! pipes, devices, names that are no text, trees without end) is reported and never followed, and nothing here waits for it.
+//! A job's inputs are written to private directories ([`Scratch`], [`put_file`]), and its changes are listed and copied
+//! out ([`collect`]). [`measure`] adds up its disk usage while it runs. Hostile content (links, FIFOs, devices, names
+//! that are not UTF-8, endless trees) is reported and never followed, and no operation blocks on it.
 //!
-//! Invariant: below a directory that a job can write to, nothing is opened, made, changed or removed but by a name of
-//! one component in a directory that is held open.
+//! Invariant: below a directory that a job can write to, entries are opened, created, changed or removed only by a name
+//! of one component, relative to an open directory handle.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,4 +1,4 @@
-//! Opens what stands in a directory itself, and no link to something else.
+//! Opening of files and directories without following links.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,12 +12,12 @@ use codebox_core::path::MappedPath;
 
 use crate::sys::open_without_waiting;
 
-/// Opens a directory of the host by a whole path that was free of links when it was admitted, and has to be so still.
+/// Opens a host directory by an absolute path without links. The path was free of links at admission and must still be.
 ///
-/// A job may have been given a directory above it, and can have put a link in its place.
+/// A job may have been granted a parent directory and may have put a link there.
 ///
 /// # Errors
-/// When a part of it is a link, or no directory, or the path is not a whole one.
+/// An error if a component is a link or not a directory, or if the path is not absolute.
 pub fn open_linkless(path: &Path) -> io::Result<Dir> {
     let root: &Path = path.ancestors().last().filter(|root| root.has_root()).ok_or(io::ErrorKind::InvalidInput)?;
     let mut dir = Dir::open_ambient_dir(root, ambient_authority())?;
@@ -31,12 +31,12 @@ pub fn open_linkless(path: &Path) -> io::Result<Dir> {
     Ok(dir)
 }
 
-/// Opens a directory that is one, and no link to one.
+/// Opens a directory without following a link.
 pub(crate) fn open_dir(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     dir.open_dir_nofollow(name)
 }
 
-/// Opens a regular file that is one, and no link to one; never waits for a FIFO's other end.
+/// Opens a regular file without following a link. Never blocks on a FIFO.
 pub(crate) fn open_file(dir: &Dir, name: &OsStr) -> io::Result<File> {
     let mut options = OpenOptions::new();
     open_without_waiting(options.read(true).follow(FollowSymlinks::No));
@@ -47,12 +47,12 @@ pub(crate) fn open_file(dir: &Dir, name: &OsStr) -> io::Result<File> {
     Ok(file)
 }
 
-/// The components of a guest's path that come after those of `at`.
+/// Returns the components of a guest path below `at`.
 pub(crate) fn parts_below<'a>(path: &'a GuestPath, at: &GuestPath) -> Vec<&'a str> {
     path.components().skip(at.components().count()).collect()
 }
 
-/// Opens the regular file that `parts` lead to, through no link.
+/// Opens the regular file at the path of `parts` without following links.
 pub(crate) fn open_below(dir: &Dir, parts: &[&str]) -> io::Result<File> {
     let Some((name, parents)) = parts.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut dir = dir.try_clone()?;
@@ -62,7 +62,7 @@ pub(crate) fn open_below(dir: &Dir, parts: &[&str]) -> io::Result<File> {
     open_file(&dir, name.as_ref())
 }
 
-/// Opens the directory that `parents` lead to, and makes what is missing of them.
+/// Opens the directory at the path of `parents`, and creates missing directories.
 pub(crate) fn make_dirs(dir: &Dir, parents: &[&str]) -> io::Result<Dir> {
     let mut dir = dir.try_clone()?;
     for parent in parents {

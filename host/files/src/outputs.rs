@@ -1,4 +1,4 @@
-//! Brings a job's files out to a directory of the host.
+//! Copying of a job's files to a host directory.
 
 use std::io::{self, Read, Write};
 
@@ -14,23 +14,24 @@ use crate::hex::hex;
 use crate::open::{make_dirs, open_below, parts_below};
 use crate::sys::{allocated, changed_at, is_runnable, make_runnable};
 
-/// Longest file that may be mostly holes.
+/// The length in bytes above which a sparse file is rejected.
 const MAX_HOLES: u64 = 1 << 30;
-/// How many times longer than what it holds a longer file may be; some file systems compress.
+/// The largest ratio of length to allocated bytes for a longer file. Some file systems compress.
 const MAX_THIN: u64 = 64;
 
-/// Copies every regular file of `changes` from where a job left it to `out`, which is the host's `to`.
+/// Copies every regular file of `changes` from the job's directory to `out`, which is the host path `to`.
 ///
-/// Files are written beside their place under another name and then renamed, so that nobody sees half a file and a
-/// link that stands in the way is replaced and not followed. Of a file's mode only whether its owner may run it comes
-/// along. What cannot be brought, changes meanwhile, or would be more than `budget`, is named with the reason, and so is
-/// what would lie in a `.git` directory, or make its directory a repository: git runs programs that such a directory names.
+/// Files are written under a temporary name in the same directory and then renamed, so that partial files are never
+/// visible and an existing link is replaced instead of followed. Of the mode, only the owner's execute bit is
+/// preserved. A file that cannot be copied, changes during the copy or exceeds `budget` is reported with the reason. So
+/// is a file in a `.git` directory, and a file that would make its directory a repository, because git runs programs
+/// that such directories name.
 pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (&Dir, &HostPath), budget: &mut Budget) {
     let FileChanges { created, modified, skipped, .. } = changes;
     for file in created.iter_mut().chain(modified) {
         match file.kind {
             FileKind::Regular => {}
-            // Named already, with what it is.
+            // Special files were already reported by the listing.
             FileKind::Special => continue,
             FileKind::Symlink | FileKind::Directory => {
                 skipped.push(skip(file, "links stay inside"));
@@ -65,7 +66,7 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Bu
         return Err(io::Error::other(budget.refusal()));
     }
     let to = make_parents(out, parents, name)?;
-    // Short whatever the name is, and nobody's who writes to the same directory.
+    // The temporary name is short and unique among the processes that write to the same directory.
     let temp = format!(".codebox-{}-{:016x}", std::process::id(), rand::random::<u64>());
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -82,7 +83,8 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Bu
     copied
 }
 
-/// Opens the directory of a file to bring out, and makes what is missing of it; no part of the path may complete a repository.
+/// Opens the parent directory of an output file and creates missing directories. No component may complete a
+/// repository.
 fn make_parents(out: &Dir, parents: &[&str], name: &str) -> io::Result<Dir> {
     let refusal = "it would make its directory a git repository, which can name programs to run";
     let check = |dir: &Dir, part| {
@@ -97,7 +99,7 @@ fn make_parents(out: &Dir, parents: &[&str], name: &str) -> io::Result<Dir> {
     Ok(dir)
 }
 
-/// Checks that what was copied is one state of the file, and the one that was listed.
+/// Checks that the file did not change during the copy and is the one that was listed.
 fn unchanged(source: &File, before: &Metadata, listed: &OutFile, digest: &str) -> io::Result<()> {
     let after = source.metadata()?;
     let same = (after.len(), changed_at(&after)) == (before.len(), changed_at(before));
@@ -107,7 +109,7 @@ fn unchanged(source: &File, before: &Metadata, listed: &OutFile, digest: &str) -
     Err(io::Error::other("it changed meanwhile"))
 }
 
-/// Copies to the end, or until the caller wants no more; the answer is the sha256 of what was copied.
+/// Copies to the end of the file, or until the caller cancels. Returns the sha256 of the copied bytes.
 fn copy_bytes(mut source: impl Read, target: &mut impl Write, budget: &Budget) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];

@@ -1,4 +1,4 @@
-//! Directories that no other user can change.
+//! Private directories, which no other user can change.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -7,13 +7,13 @@ use std::path::Path;
 use crate::sys::{self, build_private, open_directory_itself};
 use crate::trust::Untrusted;
 
-/// Makes a directory, and its parents, that only this user can enter.
+/// Creates a directory that only this user can enter, with its parents.
 ///
-/// One that exists must be a directory of this user's (no link to one) that nobody else may write to, and no other
-/// user may be able to put another one in its place.
+/// An existing directory must belong to this user, must not be a link, and must not be writable by others. Other users
+/// must not be able to replace it.
 ///
 /// # Errors
-/// The system's, when something else stands there or it cannot be made; `PermissionDenied` when another user could
+/// The system's error if the path is not a directory or cannot be created; `PermissionDenied` if another user could
 /// change it.
 pub fn private_dir(path: &Path) -> io::Result<()> {
     if let Err(error) = check_private(path) {

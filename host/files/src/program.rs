@@ -1,8 +1,8 @@
-//! A program that codebox carries with it, as a file that no other user can change.
+//! A program that codebox embeds, as a file that no other user can change.
 //!
-//! Comparing megabytes at every start would cost more than the start. A seal beside the file therefore holds the identity
-//! that the system kept for it when its content was last compared: device, inode, size, and the times of its last change.
-//! The change time moves with content, owner, mode and name, and an unprivileged program cannot set it back.
+//! Comparing megabytes at every start would take longer than the start itself. A seal file therefore stores the
+//! identity of the program file at the last comparison: device, inode, size, modification time and change time. The
+//! change time is updated with content, owner, mode and name, and an unprivileged program cannot set it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,10 +12,10 @@ use std::process::Command;
 use crate::private_dir;
 use crate::sys::{self, open_itself};
 
-/// The longest seal that is read.
+/// The longest seal that is read, in bytes.
 const LONGEST_SEAL: u64 = 256;
 
-/// A program in a private directory: open, and known to have the right content.
+/// A program file in a private directory, open and with verified content.
 #[derive(Debug)]
 pub struct ProgramFile {
     path: PathBuf,
@@ -23,13 +23,13 @@ pub struct ProgramFile {
 }
 
 impl ProgramFile {
-    /// Opens the program `name` below `folder`, and writes it first if it is missing or differs from `content`.
+    /// Opens the program `name` in `folder`. Writes the file first if it is missing or differs from `content`.
     ///
-    /// The file appears whole under its name. It is a regular file of this user's that nobody may write to. Its content is
-    /// compared unless the seal beside it says that this very file was compared and has not changed since.
+    /// The file is written atomically. It is a regular file of this user, and is not writable by anybody. Its content
+    /// is compared unless the seal shows that the same file was compared before and has not changed since.
     ///
     /// # Errors
-    /// When the folder is not private (see [`private_dir`]) or the file cannot be written.
+    /// An error if the folder is not private (see [`private_dir`]) or the file cannot be written.
     pub fn install(folder: &Path, name: &str, content: &[u8]) -> io::Result<Self> {
         private_dir(folder)?;
         let (path, seal) = (folder.join(name), folder.join(format!("{name}.seal")));
@@ -44,33 +44,33 @@ impl ProgramFile {
         Ok(Self { path, file })
     }
 
-    /// The program's path.
+    /// Returns the program's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The open file, whose content was verified.
+    /// Returns the open file, whose content was verified.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// A command that runs the verified file itself, whatever its path names by then.
+    /// Returns a command that runs the verified file even if another file has taken its path.
     ///
-    /// The descriptor has to stay open until the command is spawned.
+    /// The descriptor must stay open until the command is spawned.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn command(&self) -> Command {
         use std::os::fd::AsRawFd as _;
         use std::os::unix::process::CommandExt as _;
-        // The kernel opens the path in the new process, which has the same descriptors until the program starts.
+        // The kernel opens the path in the new process, which has the same descriptors until `exec`.
         let mut command = Command::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         command.arg0(&self.path);
         command
     }
 
-    /// A command that runs the program by its path.
+    /// Returns a command that runs the program by its path.
     #[cfg(not(target_os = "linux"))]
     #[must_use]
     pub fn command(&self) -> Command {
@@ -78,11 +78,11 @@ impl ProgramFile {
     }
 }
 
-/// Opens the file at `path` if it is a regular file of this user's with exactly this content, and seals it.
+/// Opens the file at `path` if it is a regular file of this user with exactly this content, and seals it.
 fn verified(path: &Path, seal: &Path, content: &[u8]) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     open_itself(options.read(true));
-    // The caller writes a missing file, and replaces a link.
+    // The caller writes a missing file and replaces a link.
     let Ok(mut file) = options.open(path) else { return Ok(None) };
     let meta = file.metadata()?;
     let length = u64::try_from(content.len()).map_err(io::Error::other)?;
@@ -98,7 +98,7 @@ fn verified(path: &Path, seal: &Path, content: &[u8]) -> io::Result<Option<File>
     if found != content {
         return Ok(None);
     }
-    // Without a seal the content is compared again next time.
+    // Without a seal, the content is compared again at the next start.
     if let (Some(identity), Some(folder)) = (identity, seal.parent()) {
         let _ = write(folder, seal, identity.as_bytes(), |_| Ok(()));
     }
@@ -113,12 +113,12 @@ fn read_seal(seal: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes a file whole under its name; `finish` sets its mode.
+/// Writes a file atomically. `finish` sets its mode.
 fn write(folder: &Path, path: &Path, content: &[u8], finish: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".program-").tempfile_in(folder)?;
     file.write_all(content)?;
     finish(file.as_file())?;
-    // Closed before anybody runs it: the system runs no file that is open for writing.
+    // The file must be closed before it is executed: the kernel refuses to execute a file that is open for writing.
     file.into_temp_path().persist(path)?;
     Ok(())
 }

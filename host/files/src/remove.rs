@@ -1,4 +1,4 @@
-//! Removes what a job left.
+//! Removal of directory trees that a job left.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -11,15 +11,15 @@ use crate::sys::{MOUNTED, Mount, take_access};
 #[cfg(all(test, unix))]
 mod tests;
 
-/// Most times that the directory is looked through; a level of a tree costs one.
+/// The largest number of passes over the directory. Each level of a tree takes one pass.
 const MAX_PASSES: usize = 1 << 20;
 
-/// Removes a directory with all that is in it, however deep: every directory below is moved up before it is emptied, so
-/// that neither the stack nor descriptors nor memory grow with the depth and width that a guest chose.
+/// Removes a directory tree of any depth. Every subdirectory is moved to the top before it is emptied, so that stack,
+/// descriptors and memory do not grow with the depth and width that a guest chose.
 ///
-/// Others may change the tree meanwhile: what is removed is removed from a directory that is held open, and was entered
-/// through no link. A directory that another file system is mounted on is left, with those that lead to it. The rest
-/// goes, and the answer is the first error met.
+/// Other processes may change the tree at the same time: entries are removed only relative to an open directory handle,
+/// which was opened without following links. A directory on which another file system is mounted stays, with its
+/// parents. All other entries are removed, and the first error is returned.
 pub(crate) fn remove_tree(parent: &Dir, name: &OsStr) -> io::Result<()> {
     let mount = Mount::of(parent)?;
     let top = enter(parent, name, mount)?;
@@ -39,17 +39,17 @@ pub(crate) fn remove_tree(parent: &Dir, name: &OsStr) -> io::Result<()> {
 struct Removal<'a> {
     top: &'a Dir,
     mount: Mount,
-    /// Directories moved up, which are named by it.
+    /// The number of directories moved to the top, which numbers their new names.
     moved: u64,
-    /// Steps that brought the end nearer.
+    /// The number of steps that made progress.
     gone: u64,
     first: Option<io::Error>,
 }
 
 impl Removal<'_> {
-    /// Takes one level off everything below.
+    /// Removes one level of the tree.
     fn pass(&mut self) -> io::Result<()> {
-        // What could not be removed in an earlier pass may be gone by now.
+        // A later pass may succeed in removing entries on which an earlier one failed.
         self.first = None;
         let top = self.top;
         for entry in top.entries()? {
@@ -70,7 +70,7 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// Removes a directory's files, and moves its directories up.
+    /// Removes the files of a directory, and moves its subdirectories to the top.
     fn empty(&mut self, dir: &Dir) {
         let entries = match dir.entries() {
             Ok(entries) => entries,
@@ -88,7 +88,7 @@ impl Removal<'_> {
         }
     }
 
-    /// Moves a directory to where nothing but an empty one is in its way.
+    /// Moves a directory to the top, under a name that at most an empty directory has.
     fn move_up(&mut self, dir: &Dir, name: &OsStr) -> io::Result<()> {
         let mut opened = false;
         loop {
@@ -99,7 +99,7 @@ impl Removal<'_> {
                         e.kind(),
                         ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory
                     ) && dir.symlink_metadata(name).is_ok_and(|meta| meta.is_dir()) => {}
-                // A directory that may not be written to cannot be moved: its way up is in it.
+                // A directory without write permission cannot be moved, because the move changes its `..` entry.
                 Err(e) if e.kind() == ErrorKind::PermissionDenied && !opened => {
                     opened = true;
                     enter(dir, name, self.mount)?;
@@ -122,13 +122,13 @@ impl Removal<'_> {
     }
 }
 
-/// Opens a directory to empty it, and gives its owner the access that takes.
+/// Opens a directory in order to empty it, and grants its owner access if necessary.
 fn enter(parent: &Dir, name: &OsStr, mount: Mount) -> io::Result<Dir> {
     let dir = open_dir(parent, name)?;
     if Mount::of(&dir)? != mount {
         return Err(io::Error::other(MOUNTED));
     }
-    // Where it cannot be given, and is needed, what follows fails.
+    // If the access is necessary and cannot be granted, the later operations fail.
     let _ = take_access(&dir);
     Ok(dir)
 }

@@ -1,4 +1,4 @@
-//! Private directories: one for a process, one below it for each instance, gone with them.
+//! Private directories: one for each process, and one below it for each instance.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,42 +19,41 @@ pub use instance::InstanceScratch;
 pub use sweep::is_owned;
 use sweep::sweep;
 
-/// The name of the file whose lock tells that a scratch directory's process lives.
+/// The name of the file whose lock is held as long as the process of a scratch directory lives.
 const LOCK: &str = "lock";
 
-/// The lock's name until it is held.
+/// The name of the lock file until its lock is held.
 const UNLOCKED: &str = "lock.new";
 
-/// The directory of this process; removed when the value is dropped.
+/// The scratch directory of this process, which is removed on drop.
 ///
-/// A process that is killed leaves its directory behind. Nobody holds its lock any more then, so the next process
-/// that starts removes it.
+/// A killed process leaves its directory behind without a held lock, and the next process that starts removes it.
 pub struct Scratch {
     path: PathBuf,
     parent: Dir,
     name: String,
     here: Dir,
-    /// Directories of ended instances that nothing was ever put into.
+    /// The directories of ended instances that were never written to.
     idle: Mutex<Vec<(String, Dir)>>,
     _lock: File,
 }
 
-/// Most untouched directories kept for later instances.
+/// The largest number of unused directories that are kept for later instances.
 const MAX_IDLE: usize = 64;
 
 impl Scratch {
-    /// Makes this process's directory below `parent` and removes those of dead processes.
+    /// Creates this process's directory below `parent`, and removes the directories of dead processes.
     ///
     /// # Errors
-    /// [`FilesError::Io`] when it cannot be made.
+    /// [`FilesError::Io`] if the directory cannot be created.
     pub fn new(parent: &Path) -> Result<Self, FilesError> {
         let failed = |e| FilesError::io("create a scratch directory in", parent)(e);
         private_dir(parent).map_err(failed)?;
         let dir = Dir::open_ambient_dir(parent, ambient_authority()).map_err(failed)?;
         sweep(&dir, parent);
         let made = tempfile::Builder::new().prefix("run-").tempdir_in(parent).map_err(failed)?;
-        // The lock appears under its name only when it is held: another process that finds it free takes its owner
-        // for dead.
+        // The lock file gets its final name only after its lock is held, because other processes treat a free lock as a
+        // sign of a dead process.
         let unlocked = made.path().join(UNLOCKED);
         let lock = File::create(&unlocked).map_err(failed)?;
         lock.lock().map_err(failed)?;
@@ -65,16 +64,16 @@ impl Scratch {
         Ok(Self { path, parent: dir, name, here, idle: Mutex::default(), _lock: lock })
     }
 
-    /// The host's path to it.
+    /// Returns the host path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directories of one instance, empty: untouched ones of an earlier instance, or new ones.
+    /// Returns empty directories for one instance: unused ones of an earlier instance, or new ones.
     ///
     /// # Errors
-    /// [`FilesError::Io`] when they cannot be made.
+    /// [`FilesError::Io`] if they cannot be created.
     pub fn instance(self: &Arc<Self>) -> Result<InstanceScratch, FilesError> {
         let idle = self.idle().pop();
         let (name, dir) = match idle {
@@ -86,8 +85,8 @@ impl Scratch {
     }
 
     fn make(&self) -> Result<(String, Dir), FilesError> {
-        // A confined process may remove empty directories below the parent, but can list none: it finds no other
-        // process's as long as the names cannot be guessed.
+        // A confined process may remove empty directories below the parent but cannot list them. Random names protect
+        // the directories of other processes.
         let name = format!("{:032x}", rand::random::<u128>());
         let make = || -> io::Result<Dir> {
             self.here.create_dir(&name)?;
@@ -105,7 +104,7 @@ impl Scratch {
     }
 
     fn remove(&self, name: &str, dir: &Dir) {
-        // Plain removal first: most directories are empty.
+        // Most directories are empty, so a plain removal is tried first.
         for inner in ["work", "tmp"] {
             let _ = dir.remove_dir(inner);
         }
@@ -122,12 +121,12 @@ impl Drop for Scratch {
 }
 
 impl Scratch {
-    /// Removes the directory with all that instances left untouched.
+    /// Removes the directory, including unused directories of instances.
     pub fn remove_all(&self) {
         for (name, dir) in std::mem::take(&mut *self.idle()) {
             self.remove(&name, &dir);
         }
-        // What cannot be removed now is removed by the next process: its lock goes with this one.
+        // The lock ends with this process, so the next process removes the entries that remain.
         let _ = self.here.remove_file(LOCK);
         let _ = self.parent.remove_dir(&self.name);
     }
@@ -180,7 +179,7 @@ mod tests {
         let first = Scratch::new(home.path())?;
         let second = Scratch::new(home.path())?;
         assert!(first.path().is_dir() && second.path().is_dir());
-        // Killed processes leave their directories with a lock that nobody holds.
+        // A killed process leaves a directory whose lock is free.
         let dead = home.path().join("run-dead");
         fs::create_dir_all(dead.join("0/work/left"))?;
         fs::write(dead.join(LOCK), "")?;

@@ -6,30 +6,30 @@ use std::path::{Path, PathBuf};
 
 use crate::sys;
 
-/// Reason why a file or directory could be changed by another user.
+/// Reason why another user could change a file or directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Untrusted {
-    /// It belongs to another user.
+    /// The file belongs to another user.
     #[error("it belongs to user {owner} and not to {user}")]
     Owner {
-        /// The user that owns it.
+        /// The owner of the file.
         owner: u32,
         /// The user of this process.
         user: u32,
     },
-    /// Its mode lets its group or everybody write to it.
+    /// The mode lets the group or all users write to the file.
     #[error("others may write to it; close it with chmod go-w")]
     Writable,
-    /// It is a symbolic link.
+    /// The path is a symbolic link.
     #[error("it is a symbolic link; remove it or use the directory that it leads to")]
     Link,
-    /// Something else stands there.
+    /// The path is not a directory.
     #[error("it is not a directory")]
     NotADirectory,
 }
 
-/// Refusal of a path that another user could change.
+/// Error for a path that another user could change.
 #[derive(Debug, thiserror::Error)]
 #[error("{} is not safe to use: {reason}{}", path.display(), fix(reason))]
 struct Refused {
@@ -45,7 +45,7 @@ fn fix(reason: &Untrusted) -> &'static str {
 }
 
 impl Untrusted {
-    /// Makes the error that names the path.
+    /// Returns the error for `path`.
     pub(crate) fn at(self, path: &Path) -> io::Error {
         io::Error::new(io::ErrorKind::PermissionDenied, Refused { path: path.to_owned(), reason: self })
     }
@@ -54,7 +54,7 @@ impl Untrusted {
 /// Checks that a file or directory belongs to this user or to root and that no other user may write to it.
 ///
 /// # Errors
-/// The reason, when another user could change it.
+/// The reason if another user could change it.
 pub fn check_own_or_root(meta: &Metadata) -> Result<(), Untrusted> {
     sys::check_own_or_root(meta)
 }

@@ -1,4 +1,4 @@
-//! Adds up what a directory takes on the disk, while a job may change it.
+//! Disk usage of a directory that a job may change at the same time.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -13,50 +13,51 @@ use crate::sys::{Unlocked, above, allocated};
 #[cfg(all(test, unix))]
 mod tests;
 
-/// Levels whose directories are held open; below, the way back leads through what the system says is above.
+/// The number of levels whose directories stay open. Deeper levels are left through `..`.
 const MAX_HELD: usize = 64;
-/// Most directories found and not yet looked into.
+/// The largest number of directories that are found and not yet listed.
 const MAX_WAITING: usize = 1 << 18;
-/// Most entries looked at, whatever the ceiling.
+/// The largest number of entries that are inspected, regardless of the ceiling.
 const MAX_ENTRIES: u64 = 1 << 22;
 
-/// What a directory may take; nothing is no ceiling.
+/// Limits on the usage of a directory. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ceiling {
-    /// Bytes on the disk.
+    /// Allocated bytes.
     pub bytes: Option<u64>,
-    /// Files, directories, links and all else.
+    /// Files, directories, links and all other entries.
     pub entries: Option<u64>,
 }
 
-/// What a directory takes.
+/// The usage of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Used {
-    /// Bytes on the disk of all below it, each file once however many names it has; holes take none.
+    /// Allocated bytes of all entries below the directory. A file with several names counts once, and holes do not
+    /// count.
     pub bytes: u64,
-    /// Entries below it.
+    /// The number of entries below the directory.
     pub entries: u64,
-    /// Directories that could not be looked into: closed to this user who does not own them, on another file system, moved
-    /// away while they were looked through, or beyond what is looked at in one go.
+    /// The number of directories that could not be inspected: inaccessible and owned by another user, on another file
+    /// system, moved during the walk, or beyond the limits of one walk.
     ///
-    /// Whoever trusts a measurement must not trust one with some; a job can hide as much as it likes in them.
+    /// A measurement with such directories is not reliable, because a job can hide any amount of data in them.
     pub unseen: u64,
 }
 
 impl Used {
-    /// Whether it is more than allowed.
+    /// Returns true if the usage exceeds the ceiling.
     #[must_use]
     pub fn is_over(&self, ceiling: Ceiling) -> bool {
         ceiling.bytes.is_some_and(|most| self.bytes > most) || ceiling.entries.is_some_and(|most| self.entries > most)
     }
 }
 
-/// Adds up what is below `dir`, up to the first entry that is over the ceiling.
+/// Measures the usage below `dir`, up to the first entry that exceeds the ceiling.
 ///
-/// A job may change the tree meanwhile: what has gone is not counted, and a directory is counted once wherever it is
-/// moved to. A directory that is closed to this user, and is this user's, is open for as long as it is looked into. No link
-/// is followed and no other file system entered. Neither the stack nor the number of open handles
-/// grows with the depth of the tree, and memory is bounded.
+/// A job may change the tree at the same time: entries that are gone are not counted, and a directory counts once even
+/// if it is moved. A directory of this user that is inaccessible is made accessible while it is inspected. Links are
+/// not followed and other file systems are not entered. The stack and the number of open handles do not grow with the
+/// depth of the tree, and memory is bounded.
 #[must_use]
 pub fn measure(dir: &Dir, ceiling: Ceiling) -> Used {
     let mut used = Used::default();
@@ -74,25 +75,25 @@ pub fn measure(dir: &Dir, ceiling: Ceiling) -> Used {
     used
 }
 
-/// What tells a file or directory from all others: device and number.
+/// The identity of a file or directory: device and inode.
 type Place = (u64, u64);
 
 fn place(meta: &Metadata) -> Place {
     (meta.dev(), meta.ino())
 }
 
-/// A directory on the way down.
+/// A directory on the current path.
 struct Level {
     place: Place,
-    /// The handle, down to [`MAX_HELD`] levels.
+    /// The handle, for the first [`MAX_HELD`] levels.
     held: Option<Dir>,
-    /// The directories in it that are still to be looked into.
+    /// The subdirectories that are not inspected yet.
     waiting: Vec<OsString>,
-    /// What keeps it open, where it was closed.
+    /// Guard that keeps an inaccessible directory accessible.
     _unlocked: Option<Unlocked>,
 }
 
-/// What is to be done about an entry after it was counted.
+/// The next step for a counted entry.
 enum Next {
     LookInto,
     Nothing,
@@ -102,7 +103,7 @@ struct Walk<'a> {
     ceiling: Ceiling,
     used: &'a mut Used,
     device: u64,
-    /// Directories, and files with several names, that are counted already.
+    /// Counted directories, and counted files with several names.
     seen: HashSet<Place>,
     waiting: usize,
 }
@@ -133,7 +134,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The directory of the last level; levels that are no longer above `here` are given up.
+    /// Returns the directory of the last level. Drops levels that are no longer above `here`.
     fn climb(&mut self, levels: &mut Vec<Level>, here: &Dir) -> Option<Dir> {
         let mut from = above(here).ok();
         while let Some(level) = levels.last() {
@@ -143,7 +144,7 @@ impl Walk<'_> {
             let found = from.take().and_then(|dir| Some((place(&dir.dir_metadata().ok()?), dir)));
             match found {
                 Some((place, dir)) if place == level.place => return Some(dir),
-                // It was moved: what is above it now may be anything.
+                // The directory was moved, so its parent may be any directory.
                 _ => {
                     self.used.unseen += level.waiting.len() as u64;
                     self.waiting -= level.waiting.len();
@@ -154,7 +155,7 @@ impl Walk<'_> {
         None
     }
 
-    /// Opens a directory that is on the same file system and was not looked into before.
+    /// Opens a directory on the same file system that was not inspected before.
     fn enter(&mut self, dir: &Dir, name: &OsString) -> Option<(Dir, Place)> {
         let opened = open_dir(dir, name).and_then(|inner| {
             let place = place(&inner.dir_metadata()?);
@@ -168,7 +169,7 @@ impl Walk<'_> {
         None
     }
 
-    /// Counts a directory's entries; the directories among them, or nothing when it is enough.
+    /// Counts the entries of a directory. Returns its subdirectories, or `None` to end the walk.
     fn list(&mut self, dir: &Dir) -> Option<Vec<OsString>> {
         let mut waiting = Vec::new();
         let entries = match dir.entries() {
@@ -214,7 +215,7 @@ impl Walk<'_> {
         if meta.is_dir() { Next::LookInto } else { Next::Nothing }
     }
 
-    /// Something could not be looked into; what is gone, or is no directory any more, needs not to be.
+    /// Records a directory that cannot be inspected. A directory that is gone or was replaced does not count.
     fn lost(&mut self, error: &io::Error) {
         let swapped = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
         self.used.unseen += u64::from(!swapped);

@@ -1,28 +1,28 @@
-//! Why types were not taken out.
+//! Errors of type stripping.
 
 use crate::place::Place;
 
-/// Why a text was not turned into JavaScript.
+/// Error of converting a text to JavaScript.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StripError {
-    /// The text is no TypeScript, or TypeScript that has no JavaScript here.
+    /// The text is not valid TypeScript, or uses TypeScript that cannot be converted.
     #[error("{message}")]
     Syntax {
-        /// What is wrong, in one line.
+        /// A description of the error in one line.
         message: String,
-        /// Where.
+        /// The position of the error.
         place: Place,
     },
-    /// The text is longer than what is parsed.
+    /// The text is too long to be parsed.
     #[error("a TypeScript file of {length} bytes is longer than {most}: split it, or compile it before")]
     Long {
-        /// Its length in bytes.
+        /// The length in bytes.
         length: usize,
-        /// The most that is parsed.
+        /// The longest text that is parsed, in bytes.
         most: usize,
     },
-    /// Its namespaces, enums and aliases did not become JavaScript in one pass.
+    /// The namespaces, enums and aliases of the text did not become JavaScript in one pass.
     #[error("the namespaces and enums of this text cannot be turned into JavaScript")]
     Lowering,
 }

@@ -1,12 +1,12 @@
-//! Takes the types out of TypeScript, so that what is left is the same program in JavaScript, and tells what a program
-//! of either wants of an operating system ([`wants`]).
+//! Conversion of TypeScript to JavaScript by removing the types, and analysis of programs in either language for what
+//! they need from an operating system ([`wants`]).
 //!
-//! Types, interfaces and declarations go; enums, namespaces and parameter properties become the code that they stand
-//! for; imports that only types need are left out. Nothing is checked but the syntax, and nothing is made older: the
-//! engine that runs the result knows modern JavaScript. JSX and decorators are refused.
+//! Types, interfaces and declarations are removed. Enums, namespaces and parameter properties become the code that they
+//! stand for. Imports that only types need are left out. Only the syntax is checked, and the code is not converted to
+//! an older version of JavaScript, because the engine supports modern JavaScript. JSX and decorators are rejected.
 //!
-//! The text may be hostile. Only its length is bounded here: parsing it may take any amount of memory, time and stack, so the
-//! calling process must be one that may die of it.
+//! The text may be hostile. This crate bounds only its length. Parsing it may take any amount of memory, time and
+//! stack, so the calling process must be one that may crash.
 //!
 //! # Examples
 //! ```
@@ -27,36 +27,37 @@ pub use error::StripError;
 pub use place::Place;
 pub use wants::{Lack, Sureness, Want};
 
-/// The longest text that is parsed, in bytes.
+/// The length of the longest text that is parsed, in bytes.
 pub const LONGEST: usize = 512 << 10;
 
-/// JavaScript made of TypeScript.
+/// A program converted from TypeScript to JavaScript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stripped {
-    /// The program.
+    /// The JavaScript program.
     pub code: String,
-    /// Where each part of it came from: the `mappings` of a version 3 source map, whose only source is the text.
+    /// The `mappings` of a version 3 source map whose only source is the text.
     pub mappings: String,
 }
 
-/// Takes the types out of `text`, the content of `file`.
+/// Removes the types from `text`, the content of `file`.
 ///
-/// The file's name only says which kind of TypeScript it is: `.cts` is no module, and all else is one if it can be. A text
-/// has [`LONGEST`] bytes at most.
+/// The name of the file only determines the kind of TypeScript: `.cts` is a CommonJS module, and any other file is an
+/// ES module if it can be. A text may have at most [`LONGEST`] bytes.
 ///
 /// # Errors
-/// [`StripError::Syntax`] where the text is no TypeScript, and others where it is not looked at.
+/// [`StripError::Syntax`] if the text is not valid TypeScript, and others if the text is not parsed.
 pub fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
     check_length(text)?;
     transform::strip(file, text)
 }
 
-/// What the program in `text`, the content of `file`, wants that a WebAssembly guest does not have.
+/// Returns what the program in `text`, the content of `file`, needs and a WebAssembly guest does not have.
 ///
-/// The file's ending says whether it is TypeScript or JavaScript; a text with errors is read as far as it can be.
+/// The extension of the file distinguishes TypeScript from JavaScript. A text with errors is analyzed as far as it can
+/// be parsed.
 ///
 /// # Errors
-/// [`StripError`] where the text is not looked at.
+/// [`StripError`] if the text is not parsed.
 ///
 /// # Examples
 /// ```
@@ -72,10 +73,11 @@ pub fn wants(file: &str, text: &str) -> Result<Vec<Want>, StripError> {
     Ok(wants::of(file, text))
 }
 
-/// Only parses a text, for measuring what the rest of [`strip`] costs; tells whether it is TypeScript.
+/// Parses a text without converting it, in order to measure the cost of the rest of [`strip`]. Returns true if the text
+/// is TypeScript.
 ///
 /// # Errors
-/// As for [`strip`], where the text is not looked at.
+/// As for [`strip`], if the text is not parsed.
 #[doc(hidden)]
 pub fn parse_only(file: &str, text: &str) -> Result<bool, StripError> {
     check_length(text)?;

@@ -1,10 +1,10 @@
 //! Lowering of namespaces, enums and `import a = b.c` to JavaScript, by edits of the text.
 //!
-//! oxc looks at one part of a namespace at a time and copies exported variables, so an assignment in the namespace is not
-//! seen outside of it. This pass does what the TypeScript compiler does: an exported variable is a property of the
-//! namespace's object and nothing else, every reference to it is qualified, and the parts of a merged namespace or enum
-//! share one object. Types are left to oxc, which parses the edited text. Lines stay the same; [`Columns`] leads back to
-//! the columns.
+//! oxc processes one part of a namespace at a time and copies exported variables, so an assignment inside the namespace
+//! is not visible outside. This pass does the same as the TypeScript compiler: an exported variable exists only as a
+//! property of the namespace's object, every reference to it is qualified, and all parts of a merged namespace or enum
+//! share one object. Types are left to oxc, which parses the edited text. Lines are preserved, and [`Columns`] maps
+//! columns back.
 
 use oxc::ast::ast::Program;
 use oxc::ast_visit::Visit;
@@ -28,14 +28,14 @@ mod table;
 pub(crate) struct Lowered {
     /// The edited text.
     pub(crate) text: String,
-    /// The columns of the original text.
+    /// The mapping to the columns of the original text.
     pub(crate) columns: Columns,
 }
 
-/// The words without one of which there is nothing to lower.
+/// The words of which at least one occurs in a text that needs lowering.
 const KEYWORDS: [&str; 4] = ["enum", "namespace", "module", "import"];
 
-/// Lowers a program; `None` if it has nothing to lower.
+/// Lowers a program. Returns `None` if the program needs no lowering.
 pub(crate) fn lowered(text: &str, program: &Program<'_>, scoping: &Scoping) -> Option<Lowered> {
     if !KEYWORDS.iter().any(|word| text.contains(word)) {
         return None;

@@ -1,6 +1,6 @@
-//! Places in a text.
+//! Positions in a text.
 
-/// A place in a text, as editors count: both from 1, the column in UTF-16 code units.
+/// A position in a text, counted from 1 as in editors. The column counts UTF-16 code units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The line.
@@ -10,7 +10,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of a byte of `text`; the end where there is no such byte.
+    /// Returns the position of a byte of `text`, or the end of the text if the offset is too large.
     pub(crate) fn of(text: &str, offset: usize) -> Self {
         let before = &text[..text.floor_char_boundary(offset)];
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -128,7 +128,7 @@ fn syntax_errors_have_a_place() {
 fn mappings_lead_back() {
     let stripped = strip("main.ts", "interface A {\n}\n\nthrow new Error('x');\n").expect("it is TypeScript");
     assert_eq!(stripped.code, "throw new Error(\"x\");\n");
-    // The first segment: column 0 of line 1 is column 0 of line 4 of the only source.
+    // The first segment maps column 0 of line 1 to column 0 of line 4 of the only source.
     assert!(stripped.mappings.starts_with("AAGA"), "{}", stripped.mappings);
     let lowered = strip("main.ts", "namespace N { export let n = 1; n.x; }").expect("it is TypeScript");
     let map = format!(r#"{{"version":3,"sources":["main.ts"],"names":[],"mappings":"{}"}}"#, lowered.mappings);

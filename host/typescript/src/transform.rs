@@ -1,4 +1,4 @@
-//! From text to text, by way of a syntax tree.
+//! Conversion of a text through a syntax tree.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::place::Place;
 use crate::unsupported::unsupported;
 use crate::{LONGEST, Stripped};
 
-/// The kind of source that a file is. JSX is in none of them, so that its text never hides anything.
+/// Returns the source type of a file. No type includes JSX, so JSX text cannot hide other constructs.
 fn source_type(file: &str) -> SourceType {
     if file.ends_with(".cts") { SourceType::ts().with_commonjs(true) } else { SourceType::ts().with_unambiguous(true) }
 }
@@ -34,7 +34,7 @@ pub(crate) fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
         Once::Stripped(stripped) => Ok(stripped),
         Once::Lowered(lowered) => match once(file, &lowered.text, Some(&lowered.columns))? {
             Once::Stripped(stripped) => Ok(stripped),
-            // A lowered text has nothing left to lower.
+            // A lowered text needs no further lowering.
             Once::Lowered(_) => Err(StripError::Lowering),
         },
     }
@@ -43,11 +43,11 @@ pub(crate) fn strip(file: &str, text: &str) -> Result<Stripped, StripError> {
 /// The result of one pass over a text.
 enum Once {
     Stripped(Stripped),
-    /// A text to take instead.
+    /// A lowered text for the next pass.
     Lowered(Lowered),
 }
 
-/// Passes over a text, which is a lowered one where `columns` lead back to the original.
+/// Runs one pass over a text. `columns` is set if the text is a lowered one, and maps back to the original.
 fn once(file: &str, text: &str, columns: Option<&Columns>) -> Result<Once, StripError> {
     let failed = |diagnostics: oxc::diagnostics::Diagnostics| {
         let first = diagnostics.errors().next().map(|error| syntax(file, text, columns, error));
@@ -58,7 +58,8 @@ fn once(file: &str, text: &str, columns: Option<&Columns>) -> Result<Once, Strip
     failed(parsed.diagnostics)?;
     let mut program = parsed.program;
     unsupported(text, &program)?;
-    // Enums are not evaluated here: a short one can have values of any length. All that are not `declare`d are lowered.
+    // The semantic analysis does not evaluate enums, because a short enum can have values of any length. All enums
+    // without `declare` are lowered before.
     let analysed = SemanticBuilder::new().with_check_syntax_error(true).build(&program);
     failed(analysed.diagnostics)?;
     let scoping = analysed.semantic.into_scoping();
@@ -77,7 +78,7 @@ fn once(file: &str, text: &str, columns: Option<&Columns>) -> Result<Once, Strip
     let options = TransformOptions::default();
     let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
     failed(transformed.diagnostics)?;
-    // Without indentation, which would make a deep text's program far longer than the text.
+    // The output is not indented, because indentation could make a deeply nested program much longer than its text.
     let options = CodegenOptions {
         source_map_path: Some(path.to_owned()),
         indent_char: IndentChar::Space,
@@ -98,7 +99,7 @@ fn export_last(program: &mut Program<'_>) {
     }
 }
 
-/// Makes `import {} from 'a'` an import of types, which the TypeScript compiler leaves out.
+/// Turns `import {} from 'a'` into a type import, because the TypeScript compiler removes it.
 fn empty_imports_are_types(program: &mut Program<'_>) {
     for statement in &mut program.body {
         if let Statement::ImportDeclaration(import) = statement
@@ -109,7 +110,7 @@ fn empty_imports_are_types(program: &mut Program<'_>) {
     }
 }
 
-/// The mappings of a source map, to the original text.
+/// Returns the mappings of a source map, relative to the original text.
 fn mappings(map: SourceMap<'_>, columns: Option<&Columns>) -> String {
     let Some(columns) = columns else { return map.to_json().mappings };
     let token = |token: Token| {
@@ -121,7 +122,7 @@ fn mappings(map: SourceMap<'_>, columns: Option<&Columns>) -> String {
     SourceMap::new(None, Vec::new(), None, Vec::new(), Vec::new(), tokens, None).to_json().mappings
 }
 
-/// An error of the parser's in one line, with its place.
+/// Converts an error of the parser to one line with its position.
 fn syntax(file: &str, text: &str, columns: Option<&Columns>, error: &OxcDiagnostic) -> StripError {
     let label = error.labels.first();
     let offset = label.map_or(0, |label| label.offset() as usize);

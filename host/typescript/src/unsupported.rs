@@ -1,4 +1,4 @@
-//! TypeScript that would become code which no engine here runs.
+//! Rejection of TypeScript whose JavaScript form no engine here supports.
 
 use oxc::ast::ast::{
     AccessorProperty, AccessorPropertyType, Decorator, Program, Statement, TSNamespaceDeclaration,
@@ -14,10 +14,11 @@ const DECORATOR: &str = "Decorators are not supported: call the function on the 
 const ACCESSOR: &str = "`accessor` is not supported: write a getter and a setter, or compile the file before";
 const EXPORT: &str = "Export declarations are not permitted in a namespace";
 
-/// The signs without one of which there is nothing to refuse.
+/// The words of which at least one occurs in a text with unsupported syntax.
 const SIGNS: [&str; 4] = ["@", "accessor", "namespace", "module"];
 
-/// Refuses decorators and `accessor` fields, which JavaScript does not have yet, and exports that a namespace cannot have.
+/// Rejects decorators and `accessor` fields, which are not part of JavaScript yet, and exports that are not allowed in
+/// a namespace.
 pub(crate) fn unsupported(text: &str, program: &Program<'_>) -> Result<(), StripError> {
     if !SIGNS.iter().any(|sign| text.contains(sign)) {
         return Ok(());
@@ -29,7 +30,7 @@ pub(crate) fn unsupported(text: &str, program: &Program<'_>) -> Result<(), Strip
     })
 }
 
-/// The first of them: its offset and the message.
+/// The offset and the message of the first unsupported construct.
 struct First(Option<(u32, &'static str)>);
 
 impl<'a> Visit<'a> for First {

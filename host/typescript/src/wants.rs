@@ -1,4 +1,4 @@
-//! What a program wants of an operating system, by its syntax tree.
+//! Analysis of a program's syntax tree for what the program needs from an operating system.
 
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{
@@ -17,45 +17,45 @@ use names::Names;
 mod names;
 mod table;
 
-/// Something of an operating system that a WebAssembly guest does not have.
+/// A facility of an operating system that a WebAssembly guest does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lack {
     /// Threads.
     Threads,
-    /// Further processes.
+    /// Processes.
     Processes,
     /// Sockets.
     Sockets,
-    /// A module, or something global by the name of what gives it.
+    /// A module, or a global that is named after its module.
     Module(&'static str),
 }
 
-/// Whether the program gets there for certain, as far as a text can tell, and fails without.
+/// Certainty, as far as the text shows, that the program reaches the place and fails there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sureness {
-    /// It does.
+    /// The program reaches the place and fails.
     Certain,
-    /// A `catch` stands around it, or nothing leads to it.
+    /// A `catch` surrounds the place, or the place is unreachable.
     Possible,
 }
 
-/// Something that a program wants and where it shows.
+/// A needed facility and the place that shows the need.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Want {
-    /// What it wants.
+    /// The needed facility.
     pub lack: Lack,
-    /// Whether it fails without.
+    /// The certainty that the program fails without the facility.
     pub sureness: Sureness,
-    /// The line that shows it, from 1.
+    /// The line of the place, counted from 1.
     pub line: u32,
-    /// What shows it, in words of this crate's: `child_process.spawn`, `import sharp`.
+    /// A description of the place in this crate's own words, such as `child_process.spawn` or `import sharp`.
     pub words: String,
 }
 
-/// Most wants of one sureness that are kept.
+/// The largest number of needs of one certainty that are kept.
 const MOST: usize = 32;
 
-/// Without any of these words a program has only the language itself.
+/// The words of which at least one occurs in a program that uses more than the language itself.
 const WORDS: [&str; 10] =
     ["import", "require", "fetch", "WebSocket", "EventSource", "Worker", "WebAssembly", "Stream(", " from ", "subtle"];
 
@@ -63,7 +63,7 @@ pub(crate) fn can_want(text: &str) -> bool {
     WORDS.iter().any(|word| text.contains(word))
 }
 
-/// The kind of source that a file is.
+/// Returns the source type of a file.
 fn source_type(file: &str) -> SourceType {
     if file.ends_with(".cts") {
         SourceType::ts().with_commonjs(true)
@@ -79,7 +79,7 @@ fn source_type(file: &str) -> SourceType {
 pub(crate) fn of(file: &str, text: &str) -> Vec<Want> {
     let allocator = Allocator::new();
     let parsed = Parser::new(&allocator, text, source_type(file)).parse();
-    // Only the language itself tells of errors. What can be read in spite of them is.
+    // Syntax errors are reported by the engine that runs the program. The part that can be parsed is analyzed.
     if parsed.panicked {
         return Vec::new();
     }
@@ -91,7 +91,7 @@ pub(crate) fn of(file: &str, text: &str) -> Vec<Want> {
     in_order(text, look.found)
 }
 
-/// The wants in the order of the text, with their lines.
+/// Returns the needs in the order of the text, with their lines.
 fn in_order(text: &str, mut found: Vec<(u32, Want)>) -> Vec<Want> {
     found.sort_by_key(|(at, _)| *at);
     let line = |(at, want): (u32, Want)| Want { line: Place::of(text, at as usize).line, ..want };
@@ -101,7 +101,7 @@ fn in_order(text: &str, mut found: Vec<(u32, Want)>) -> Vec<Want> {
 struct Look<'n> {
     names: &'n Names<'n>,
     scoping: &'n Scoping,
-    /// How many parts around the place may fail, or are led to by nothing.
+    /// The number of enclosing parts whose failure is caught or which are unreachable.
     spare: u32,
     found: Vec<(u32, Want)>,
 }
@@ -135,7 +135,7 @@ impl Look<'_> {
         }
     }
 
-    /// Visits something that nothing but `symbol` leads to.
+    /// Visits a part that only `symbol` refers to.
     fn led_to(&mut self, symbol: Option<SymbolId>, visit: impl FnOnce(&mut Self)) {
         let spare = symbol.is_some_and(|symbol| self.scoping.symbol_is_unused(symbol));
         self.spare += u32::from(spare);
@@ -144,7 +144,7 @@ impl Look<'_> {
     }
 }
 
-/// Whether the last statement of a handler throws, or ends the program.
+/// Returns true if the last statement of a handler throws or ends the program.
 fn gives_up(body: &[Statement<'_>]) -> bool {
     match body.last() {
         Some(Statement::ThrowStatement(_)) => true,
@@ -193,7 +193,7 @@ impl<'a> Visit<'a> for Look<'_> {
         } else {
             self.called(&call.callee, at);
         }
-        // `promisify(exec)` is made to be called.
+        // A function that is passed to `promisify` is assumed to be called.
         if call.callee_name() == Some("promisify")
             && let Some(function) = call.arguments.first().and_then(Argument::as_expression)
         {
@@ -229,7 +229,7 @@ impl<'a> Visit<'a> for Look<'_> {
     }
 
     fn visit_function(&mut self, function: &Function<'a>, flags: ScopeFlags) {
-        // A function expression has a name only for itself.
+        // The name of a function expression is visible only inside of the function.
         let symbol = function.id.as_ref().filter(|_| function.is_declaration()).and_then(|id| id.symbol_id.get());
         self.led_to(symbol, |look| walk::walk_function(look, function, flags));
     }

@@ -1,4 +1,4 @@
-//! The analyzer as the rest of codebox sees it.
+//! The analyzer interface for the rest of codebox.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,28 +11,29 @@ use crate::needs::{LONGEST_PYTHON, LONGEST_SCRIPT, Needs, can_need, script_can_n
 use crate::protocol::{End, Header, MAX_ANSWER, MAX_TEXT, Task};
 use crate::strip::{StripFault, StripRequest, encode_fault};
 
-/// The longest wait for an answer, with the wait for an analyzer that is free. What a text may take ends long before.
+/// The timeout for an answer, including the wait for a free analyzer. The limits of a text end its analysis long
+/// before.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The most memory that any text may take, and the least that it always may.
+/// The bounds of the memory limit of a text in bytes: the least that is always allowed, and the most.
 const MEMORY: [u64; 2] = [16 << 20, 256 << 20];
 
-/// Memory that a text may take whatever its length, and for each byte of it. Programs take about 30 bytes for a byte. Some forms
-/// are parsed anew at every level, which takes time that doubles with each; they allocate at each try, so that this bound
-/// ends them long before their time is over.
+/// The fixed part of the memory limit of a text, and the part for each byte of the text. Programs take about 30 bytes
+/// for each byte. Some constructs are parsed again at every level, which takes exponential time. Each attempt
+/// allocates, so this limit ends their analysis long before the time limit.
 const MEMORY_OF_ANY: u64 = 48 << 20;
 const MEMORY_PER_BYTE: u64 = 320;
 
-/// The most processor time that any text may take.
+/// The largest limit on the processor time of a text.
 const CPU: Duration = Duration::from_secs(2);
 
-/// The longest answer that tells needs.
+/// The longest answer with needs, in bytes.
 const MAX_NEEDS: usize = 1 << 20;
 
-/// The longest name of a file that is passed on: only its ending counts.
+/// The longest file name that is passed on, in bytes. Only its end is relevant.
 const MAX_NAME: usize = 256;
 
-/// What the analysis of one text may take.
+/// The limits on the analysis of one text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     memory: u64,
@@ -46,7 +47,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The budget of a text whose job has these limits on memory, in bytes, and processor time.
+    /// Returns the limits for a text of a job with these limits on memory, in bytes, and on processor time.
     #[must_use]
     pub fn within(memory: Option<u64>, cpu: Option<Duration>) -> Self {
         let [least, most] = MEMORY;
@@ -57,29 +58,30 @@ impl Budget {
     }
 }
 
-/// What the analysis of a text took.
+/// The resource usage of an analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Used {
-    /// Processor time.
+    /// The processor time.
     pub cpu: Duration,
-    /// The most memory that was resident, in bytes.
+    /// The peak resident memory, in bytes.
     pub peak_memory: u64,
 }
 
 /// The answer to a program that loads TypeScript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stripped {
-    /// The program or what is wrong, in the form in which guests read it; [`split_answer`](crate::split_answer) reads it.
+    /// The converted program or the error, in the form that guests read. [`split_answer`](crate::split_answer) parses
+    /// it.
     pub answer: Vec<u8>,
-    /// What it took.
+    /// The resource usage.
     pub used: Used,
 }
 
-/// Parses program text, in processes of its own.
+/// Parser of program text in separate processes.
 ///
-/// Copies share these processes: at most four, or as many as there are processors. They are started when they are needed
-/// and kept until the last copy is dropped. One that fails is replaced, and harms no text but its own. The latest short answers
-/// are kept, within 4 MiB, with their texts.
+/// Clones share the processes: at most four, and at most as many as there are processors. They are started on demand
+/// and kept until the last clone is dropped. A process that fails is replaced, which affects only the text that it
+/// served. Recent short answers are cached with their texts, within 4 MiB.
 #[derive(Clone)]
 pub struct Analyzer {
     pool: Arc<Pool>,
@@ -93,13 +95,13 @@ impl std::fmt::Debug for Analyzer {
 }
 
 impl Analyzer {
-    /// An analyzer whose program file is kept below `folder`, a private directory that is made when it is needed.
+    /// Creates an analyzer whose program file is kept below `folder`, a private directory that is created on demand.
     #[must_use]
     pub fn below(folder: &Path) -> Self {
         Self::of(Pool::new(Source::BuiltIn(folder.to_owned()), TIMEOUT))
     }
 
-    /// An analyzer that starts another program, and waits so long for it; for tests.
+    /// Creates an analyzer that starts another program with another timeout, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn of_program(path: PathBuf, timeout: Duration) -> Self {
@@ -110,20 +112,21 @@ impl Analyzer {
         Self { pool: Arc::new(pool), cache: Arc::default() }
     }
 
-    /// Starts the first process beside what the calling thread does next.
+    /// Starts the first process on a background thread.
     pub fn start_ahead(&self) {
         self.pool.start_ahead();
     }
 
-    /// Starts no process from now on, for a process that is about to confine itself. One that was started goes on serving.
+    /// Prevents the start of further processes, for a process that is about to confine itself. Started processes stay
+    /// usable.
     pub fn close(&self) {
         self.pool.close();
     }
 
-    /// Finds what a Python program needs.
+    /// Determines the needs of a Python program.
     ///
     /// # Errors
-    /// When the text is too long or takes more than `budget`, or no analyzer can be had.
+    /// An error if the text is too long or exceeds `budget`, or if no analyzer is available.
     pub fn python_needs(&self, text: &str, budget: Budget) -> Result<Needs, AnalysisError> {
         if !can_need(text) {
             return Ok(Needs::default());
@@ -132,7 +135,7 @@ impl Analyzer {
         self.needs(Task::PythonNeeds, text, budget)
     }
 
-    /// Finds what the JavaScript or TypeScript program in `file` needs.
+    /// Determines the needs of the JavaScript or TypeScript program in `file`.
     ///
     /// # Errors
     /// As for [`python_needs`](Self::python_needs).
@@ -150,7 +153,7 @@ impl Analyzer {
         if needs.is_well_formed() { Ok(needs) } else { Err(malformed()) }
     }
 
-    /// Returns true if a text can be Python. One that is too long to be parsed can.
+    /// Returns true if a text may be Python, which includes every text that is too long to be parsed.
     ///
     /// # Errors
     /// As for [`python_needs`](Self::python_needs).
@@ -159,14 +162,14 @@ impl Analyzer {
             return Ok(true);
         }
         if can_need(text) {
-            // One answer serves for what follows too.
+            // The answer to this task is cached and is also needed later.
             return Ok(self.needs(Task::PythonNeeds, text, budget)?.syntax_error.is_none());
         }
         let (answer, _) = self.ask(Task::IsPython, text, budget, 16);
         serde_json::from_slice(&answer?).map_err(|_| malformed())
     }
 
-    /// Takes the types out of TypeScript. Where that fails, the answer says why.
+    /// Removes the types from TypeScript. If that fails, the answer contains the error.
     #[must_use]
     pub fn strip(&self, request: &StripRequest, budget: Budget) -> Stripped {
         let task = Task::Strip { file: ending(&request.file) };
@@ -224,7 +227,7 @@ fn malformed() -> AnalysisError {
     AnalysisError::Analyzer("malformed answer".to_owned())
 }
 
-/// The end of a file's name.
+/// Returns the end of a file name.
 fn ending(file: &str) -> String {
     file[file.ceil_char_boundary(file.len().saturating_sub(MAX_NAME))..].to_owned()
 }

@@ -1,6 +1,6 @@
-//! Answers of the analyzer that are kept, since a server is asked to run the same texts again and again.
+//! Cache of the analyzer's answers, because a server often runs the same texts.
 //!
-//! An answer is kept with its whole text, so that no other text can have it.
+//! An answer is stored with its whole text, so no other text can receive it.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::protocol::Task;
 
-/// The most bytes of texts and answers that are kept.
+/// The largest total size of texts and answers, in bytes.
 const MOST_BYTES: usize = 4 << 20;
 
-/// The most bytes of one of them.
+/// The largest size of one entry, in bytes.
 const MOST_OF_ONE: usize = 256 << 10;
 
-/// The most answers that are kept.
+/// The largest number of entries.
 const MOST_ANSWERS: usize = 256;
 
-/// The latest answers, within a bound.
+/// Recently used answers, within the bounds.
 #[derive(Default)]
 pub(super) struct Cache {
     hasher: RandomState,
@@ -26,7 +26,7 @@ pub(super) struct Cache {
 
 #[derive(Default)]
 struct Entries {
-    /// The one that was used last is at the end.
+    /// The entries; the most recently used is last.
     latest: VecDeque<Entry>,
     bytes: usize,
 }
@@ -45,7 +45,7 @@ impl Entry {
 }
 
 impl Cache {
-    /// The answer to a task with a text, if it is kept.
+    /// Returns the cached answer to a task with a text.
     pub(super) fn get(&self, task: &Task, text: &str) -> Option<Arc<[u8]>> {
         let hash = self.hasher.hash_one(text);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ impl Cache {
         Some(answer)
     }
 
-    /// Keeps an answer, and drops the oldest ones for it.
+    /// Adds an answer and removes the oldest ones beyond the bounds.
     pub(super) fn put(&self, task: Task, text: &str, answer: &[u8]) {
         let entry = Entry { hash: self.hasher.hash_one(text), task, text: text.into(), answer: answer.into() };
         if entry.bytes() > MOST_OF_ONE {
@@ -85,7 +85,7 @@ mod tests {
             cache.put(Task::IsPython, &text(n), b"true");
             assert!(cache.get(&Task::IsPython, &text(0)).is_some(), "{n}");
         }
-        // The first was used all the time, and the second is gone.
+        // The first entry was used in every round, and the second was removed.
         assert!(cache.get(&Task::IsPython, &text(0)).is_some() && cache.get(&Task::IsPython, &text(1)).is_none());
         assert_eq!(cache.get(&Task::PythonNeeds, &text(0)), None);
         let bytes = cache.entries.lock().expect("no panic").bytes;

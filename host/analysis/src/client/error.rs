@@ -1,44 +1,44 @@
-//! Why a text was not analysed.
+//! Errors of the analysis.
 
 use std::time::Duration;
 
-/// Why a text was not analysed.
+/// Reason why a text was not analysed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnalysisError {
-    /// It takes more memory than it may.
+    /// The analysis exceeds the memory limit.
     #[error("parsing it takes more than {} MiB of memory", .most >> 20)]
     Memory {
-        /// The bytes that it may take.
+        /// The limit in bytes.
         most: u64,
     },
-    /// It takes more processor time than it may.
+    /// The analysis exceeds the limit on processor time.
     #[error("parsing it takes more than {most:?} of processor time")]
     Cpu {
-        /// The time that it may take.
+        /// The limit.
         most: Duration,
     },
-    /// It nests deeper than the stack of the parser.
+    /// The text is nested too deeply for the parser's stack.
     #[error("it nests too deeply to be parsed")]
     Stack,
     /// The parser failed.
     #[error("the parser failed on it")]
     Crashed,
-    /// It is longer than what is parsed.
+    /// The text is too long to be parsed.
     #[error("its {length} bytes are more than the {most} that are parsed")]
     Long {
-        /// Its length in bytes.
+        /// The length in bytes.
         length: usize,
-        /// The most bytes that are parsed.
+        /// The largest length that is parsed, in bytes.
         most: usize,
     },
-    /// The analyzer did not answer in time, or all were busy for so long.
+    /// The analyzer did not answer in time, or no analyzer became free in time.
     #[error("the analyzer did not answer within {0:?}")]
     Timeout(Duration),
-    /// The analyzer ended, or broke the protocol.
+    /// The analyzer ended or violated the protocol.
     #[error("the analyzer failed: {0}")]
     Analyzer(String),
-    /// The analyzer cannot be started.
+    /// The analyzer could not be started.
     #[error("cannot start the analyzer: {0}")]
     Start(String),
 }

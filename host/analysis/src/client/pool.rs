@@ -1,4 +1,4 @@
-//! The analyzer processes of this process, and whose turn it is.
+//! The pool of analyzer processes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,25 +13,25 @@ use super::error::AnalysisError;
 use super::process::{Broken, Process};
 use crate::protocol::Report;
 
-/// The analyzer, as it was built with this crate; empty in a build for a system that has none.
+/// The analyzer program, which is empty in a build for a platform that has none.
 const ANALYZER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/codebox-analyzer"));
 
-/// Tells builds of the analyzer apart, so that each has a file of its own.
+/// The digest of the analyzer program, so that each build uses a file of its own.
 const DIGEST: &str = env!("CODEBOX_ANALYZER_DIGEST");
 
-/// Most analyzers at once, whatever the number of processors.
+/// The largest number of analyzer processes, whatever the number of processors.
 const MOST: usize = 4;
 
 /// The program of an analyzer.
 pub(super) enum Program {
-    /// The built-in one.
+    /// The embedded program.
     BuiltIn(ProgramFile),
-    /// At this path.
+    /// The program at this path.
     At(PathBuf),
 }
 
 impl Program {
-    /// A command that starts it.
+    /// Returns a command that starts the program.
     pub(super) fn command(&self) -> Command {
         match self {
             Self::BuiltIn(file) => file.command(),
@@ -39,7 +39,7 @@ impl Program {
         }
     }
 
-    /// The built-in one, installed below `folder`.
+    /// Installs the embedded program below `folder`.
     fn below(folder: &Path) -> io::Result<Self> {
         if ANALYZER.is_empty() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this build has no analyzer for this system"));
@@ -48,15 +48,15 @@ impl Program {
     }
 }
 
-/// The place of the program file.
+/// The source of the program file.
 pub(super) enum Source {
-    /// The built-in program, put below this directory.
+    /// The embedded program, installed below this directory.
     BuiltIn(PathBuf),
     /// Another program at this path.
     At(PathBuf),
 }
 
-/// Analyzer processes, kept between texts.
+/// A pool of analyzer processes that are kept between texts.
 pub(super) struct Pool {
     source: Source,
     program: OnceLock<Program>,
@@ -69,17 +69,17 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct State {
     idle: Vec<Process>,
-    /// Processes that serve a text or are being started.
+    /// The number of processes that serve a text or are being started.
     busy: usize,
-    /// The thread that starts the first process ahead of time.
+    /// The thread that starts the first process in the background.
     ahead: Option<JoinHandle<()>>,
-    /// The error of starting it, for texts that come when none may be started any more.
+    /// The error of that start, for texts that arrive after the pool is closed.
     failed: Option<AnalysisError>,
-    /// Set once no process may be started any more.
+    /// True once no further process may be started.
     is_closed: bool,
 }
 
-/// A process that is taken; it counts as busy until this value is dropped.
+/// A process in use, which counts as busy until the value is dropped.
 struct Turn<'p> {
     pool: &'p Pool,
     process: Option<Process>,
@@ -98,7 +98,7 @@ impl Pool {
         }
     }
 
-    /// Starts the first process on a thread of its own, unless there is one.
+    /// Starts the first process on a background thread, unless a process exists.
     pub(super) fn start_ahead(self: &Arc<Self>) {
         let mut state = self.state();
         if state.is_closed || state.busy > 0 || !state.idle.is_empty() || state.ahead.is_some() {
@@ -116,22 +116,22 @@ impl Pool {
             drop(state);
             pool.changed.notify_one();
         };
-        // Where there is no thread for it, it is started when it is needed.
+        // If the thread cannot be created, the process is started on demand.
         if let Ok(thread) = std::thread::Builder::new().name("codebox-analysis".into()).spawn(start) {
             state.busy += 1;
             state.ahead = Some(thread);
         }
     }
 
-    /// Starts no process from now on; those that are there go on, with the one that is being started ahead.
+    /// Prevents the start of further processes. Existing processes stay, including the one that is being started.
     pub(super) fn close(&self) {
         let ahead = self.state().ahead.take();
-        // A thread that panicked has started nothing.
+        // A thread that panicked has not started a process.
         let _ = ahead.map(JoinHandle::join);
         self.state().is_closed = true;
     }
 
-    /// Has one process serve a request. One that has ended in the meantime is replaced once.
+    /// Sends a request to a process and returns the answer. A process that has ended in the meantime is replaced once.
     pub(super) fn exchange(&self, request: &[u8], most_answer: usize) -> Result<(Report, Vec<u8>), AnalysisError> {
         let deadline = Instant::now() + self.timeout;
         let mut turn = self.turn(deadline)?;
@@ -165,11 +165,11 @@ impl Pool {
         }
     }
 
-    /// Waits for an idle process, or for the right to start one.
+    /// Waits for an idle process, or for the permission to start one.
     fn turn(&self, deadline: Instant) -> Result<Turn<'_>, AnalysisError> {
         let mut state = self.state();
         loop {
-            // One that is being started ahead is waited for.
+            // A process that is being started in the background is awaited instead of starting another.
             let is_starting = state.ahead.as_ref().is_some_and(|thread| !thread.is_finished()) && state.busy == 1;
             let process = state.idle.pop();
             if process.is_some() || (state.busy < self.most && !is_starting) {

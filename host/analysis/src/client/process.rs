@@ -1,4 +1,4 @@
-//! One analyzer process: started, asked, ended.
+//! One analyzer process: start, exchanges and end.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -12,21 +12,21 @@ use rustix::io::Errno;
 use super::pool::Program;
 use crate::protocol::{REPORT_HEAD, Report};
 
-/// How often a start is tried again while another process still has the program open for writing.
+/// The number of retries of a start while another process still has the program file open for writing.
 const TRIES: u32 = 20;
 
-/// An analyzer process. It ends when this value is dropped.
+/// An analyzer process. It ends when the value is dropped.
 pub(super) struct Process {
     child: Child,
     requests: Option<OwnedFd>,
     reports: Option<OwnedFd>,
 }
 
-/// The reason for which an exchange with an analyzer failed.
+/// The reason why an exchange with an analyzer failed.
 pub(super) enum Broken {
-    /// It did not answer in time.
+    /// The analyzer did not answer in time.
     Timeout,
-    /// It ended, or broke the protocol.
+    /// The analyzer ended or violated the protocol.
     Failed(String),
 }
 
@@ -43,10 +43,10 @@ impl From<Errno> for Broken {
 }
 
 impl Process {
-    /// Starts the program: with nothing of the environment, and with no descriptor but the two pipes.
+    /// Starts the program with an empty environment and only the two pipes.
     ///
-    /// It is not told to end with its parent by the system, which would mean with the thread that started it. It ends when
-    /// the pipe of its requests does.
+    /// The process does not use a parent-death signal, which the kernel would send at the end of the starting thread.
+    /// It ends when its request pipe is closed.
     pub(super) fn start(program: &Program) -> io::Result<Self> {
         let mut tries = 0;
         let mut child = loop {
@@ -64,7 +64,7 @@ impl Process {
         };
         let requests = child.stdin.take().map(OwnedFd::from);
         let reports = child.stdout.take().map(OwnedFd::from);
-        // From here on the process ends whatever fails.
+        // From here on, dropping the value ends the process on every error.
         let process = Self { child, requests, reports };
         for pipe in [&process.requests, &process.reports].into_iter().flatten() {
             rustix::io::ioctl_fionbio(pipe, true)?;
@@ -99,7 +99,7 @@ impl Process {
         Ok((report, answer))
     }
 
-    /// Returns true if the process can be asked again.
+    /// Returns true if the process can serve another request.
     pub(super) fn serves_again(&self) -> bool {
         cfg!(target_os = "linux")
     }
@@ -107,7 +107,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The end of its requests ends it, also where this process may neither signal nor wait any more.
+        // Closing the request pipe ends the process, even if this process may no longer send signals or wait.
         self.requests = None;
         self.reports = None;
         let _ = self.child.kill();

@@ -1,4 +1,4 @@
-//! Analyzer processes on systems for which there is no analyzer program.
+//! Analyzer processes on platforms without an analyzer program.
 
 use std::io;
 use std::time::Instant;
@@ -6,14 +6,14 @@ use std::time::Instant;
 use super::pool::Program;
 use crate::protocol::Report;
 
-/// No process can be started.
+/// An analyzer process, which cannot exist on this platform.
 pub(super) struct Process(std::convert::Infallible);
 
-/// The reason for which an exchange with an analyzer failed.
+/// The reason why an exchange with an analyzer failed.
 pub(super) enum Broken {
-    /// It did not answer in time.
+    /// The analyzer did not answer in time.
     Timeout,
-    /// It ended, or broke the protocol.
+    /// The analyzer ended or violated the protocol.
     Failed(String),
 }
 

@@ -1,4 +1,5 @@
-//! The calls are made by another run of this test program, for the filter kills whoever makes one that it does not allow.
+//! The attempts run in another process of this test program, because the filter kills a process that makes a forbidden
+//! call.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,14 +10,14 @@ use std::process::{Command, Stdio};
 
 use super::*;
 
-/// Names the attempt, for a run that makes it.
+/// The environment variable that names the attempt to make.
 const ATTEMPT: &str = "CODEBOX_TEST_ATTEMPT";
 
-/// What neither process may do.
+/// The attempts that are forbidden for both processes.
 const NEVER: [&str; 9] =
     ["open", "write-a-file", "list", "socket", "socket-pair", "udp", "start-a-program", "thread", "executable-memory"];
 
-/// What only the process that makes workers may do.
+/// The attempts that only the zygote may make.
 const ZYGOTE_ONLY: [&str; 2] = ["fork", "pipe"];
 
 fn attempt(what: &str) {
@@ -40,12 +41,13 @@ fn attempt(what: &str) {
     }
 }
 
-/// A stack of a thread is the only mapping that safe code has; the call itself is made where `unsafe` is allowed.
+/// Maps executable memory through the module in which `unsafe` is allowed, because safe code can map memory only as the
+/// stack of a thread.
 fn executable_memory() {
     crate::sys::map_executable();
 }
 
-/// Makes the attempt that the environment names, confined, and ends with status 7 if it is still there.
+/// Makes the attempt that the environment names in a confined process, and exits with status 7 if it survives.
 #[test]
 fn makes_the_attempt() {
     let Ok(named) = std::env::var(ATTEMPT) else { return };

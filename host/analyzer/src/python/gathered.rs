@@ -1,16 +1,16 @@
-//! Needs as they are found.
+//! Collection of needs.
 
 use codebox_analysis::{Need, Power, Weight};
 
-/// Most needs of one weight that are kept: a hostile text may show as many as it has words.
+/// The largest number of needs of one weight that are kept. A hostile text may show any number of needs.
 const MOST: usize = 32;
 
-/// Needs as they are found, each once.
+/// The needs found so far, without duplicates.
 #[derive(Default)]
 pub(super) struct Gathered(Vec<(usize, Need)>);
 
 impl Gathered {
-    /// Adds what the text shows at a byte. What is required somewhere is required.
+    /// Adds a need that the text shows at a byte offset. A need that is required at one place is required.
     pub(super) fn add(&mut self, power: Power, words: String, weight: Weight, at: usize) {
         let same = |(_, need): &&mut (usize, Need)| need.power == power && need.words == words;
         if let Some((known_at, need)) = self.0.iter_mut().find(same) {
@@ -24,7 +24,7 @@ impl Gathered {
         }
     }
 
-    /// The needs in the order of the text, with their lines.
+    /// Returns the needs in the order of the text, with their lines.
     pub(super) fn in_order(mut self, text: &str) -> Vec<Need> {
         self.0.sort_by_key(|(at, _)| *at);
         let (mut line, mut seen) = (1, 0);

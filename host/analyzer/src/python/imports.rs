@@ -1,4 +1,4 @@
-//! The imports in a syntax tree.
+//! Extraction of imports from a syntax tree.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use ruff_python_ast::statement_visitor::{self, StatementVisitor};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprCall, Stmt};
 
-/// Every module that `suite`, whose text is `text`, imports.
+/// Returns all modules that `suite`, whose text is `text`, imports.
 pub(super) fn of(text: &str, suite: &[Stmt]) -> BTreeSet<String> {
     let mut found = Found::default();
-    // Expressions are most of a tree, and only these two names make them worth a look.
+    // Expressions are most of a tree. They are visited only if one of these two names occurs in the text.
     if text.contains("__import__") || text.contains("import_module") {
         Visitor::visit_body(&mut Everything(&mut found), suite);
     } else {
@@ -49,7 +49,7 @@ impl Found {
         }
     }
 
-    /// `__import__("x")`, `importlib.import_module("x")` and `import_module("x")`.
+    /// Handles `__import__("x")`, `importlib.import_module("x")` and `import_module("x")`.
     fn call(&mut self, call: &ExprCall) {
         let name = match call.func.as_ref() {
             Expr::Name(name) => name.id.as_str(),
@@ -68,7 +68,7 @@ impl Found {
     }
 }
 
-/// Whether a text can name a module absolutely; whatever else a string holds must not get into messages.
+/// Returns true if a text is an absolute module name. Other contents of a string must not appear in messages.
 fn is_dotted_name(text: &str) -> bool {
     text.split('.').all(|part| {
         part.starts_with(|c: char| c.is_alphabetic() || c == '_')

@@ -1,4 +1,4 @@
-//! The powers that a Python program needs, by its syntax tree.
+//! The capabilities that a Python program needs, found in its syntax tree.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ mod names;
 mod reach;
 mod table;
 
-/// The powers that `suite`, whose text is `text`, needs.
+/// Returns the needs of `suite`, whose text is `text`.
 ///
-/// `imports` is what it imports; where none of that is worth a look, its expressions are not visited. Modules that lie beside
-/// the program are found here too: only the host can see them, and leaves them out.
+/// `imports` are the imports of the program. If none of them is relevant, expressions are not visited. Modules that are
+/// files next to the program are included; only the host can see these files, and it removes such needs.
 pub(super) fn of(text: &str, suite: &[Stmt], imports: &BTreeSet<String>) -> Vec<Need> {
     if !worth_a_look(text, imports) {
         return Vec::new();
@@ -40,9 +40,9 @@ pub(super) fn of(text: &str, suite: &[Stmt], imports: &BTreeSet<String>) -> Vec<
     look.found.in_order(text)
 }
 
-/// Whether a program with these imports can need anything.
+/// Returns true if a program with these imports can have needs.
 fn worth_a_look(text: &str, imports: &BTreeSet<String>) -> bool {
-    // Nearly every program imports it, and few for processes.
+    // Nearly all programs import `os`, but few of them for processes.
     let os = || ["system", "popen", "fork", "exec", "spawn"].iter().any(|word| text.contains(word));
     table::CALLED.iter().any(|module| imports.contains(*module))
         || imports.iter().any(|module| packages::of_import(module).is_some())
@@ -53,10 +53,10 @@ fn worth_a_look(text: &str, imports: &BTreeSet<String>) -> bool {
 struct Look<'a> {
     names: Names<'a>,
     caught: Caught,
-    /// How many parts around the place run only if something else failed, or never.
+    /// The number of enclosing parts that run only after a failure, or never.
     spare: u32,
     around: Vec<Around<'a>>,
-    /// The class whose body the place stands in, itself and not a function of it.
+    /// The class whose body directly contains the place, outside of any method.
     class: Option<&'a StmtClassDef>,
     used: Used<'a>,
     loops: bool,
@@ -74,7 +74,7 @@ impl<'a> Look<'a> {
         if let Some(power) = packages::of_import(module) {
             let name = match &power {
                 Power::Module(name) => name.clone(),
-                // A name in the table, which is all that a first part can be here.
+                // The import is in a table by its first component.
                 _ => module.split('.').next().unwrap_or(module).to_owned(),
             };
             self.add(power, format!("import {name}"), Failing::Import, at);
@@ -120,7 +120,7 @@ impl<'a> Look<'a> {
         function.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
         self.visit_parameters(&function.parameters);
         let class = self.class.take();
-        // Whoever calls it stands elsewhere.
+        // The callers are elsewhere, so enclosing handlers do not catch failures of the body.
         let caught = std::mem::take(&mut self.caught);
         self.around.push(Around::function(function, class));
         self.names.enter(Kind::Function, Some(&function.parameters), &function.body);

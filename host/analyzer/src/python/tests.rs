@@ -63,7 +63,7 @@ fn nested_data_is_parsed() {
     }
 }
 
-/// A guard against accidents, not a benchmark: the bound is a hundred times what it takes.
+/// A check against accidental slowness, not a benchmark: the bound is a hundred times the usual duration.
 #[test]
 fn a_thousand_lines_take_no_time() {
     let text = "import os\ndef f(a, b):\n    return [a + b * 2, {'k': a}] if a else None\n\n".repeat(250);

@@ -1,4 +1,4 @@
-//! Linux: Landlock, then seccomp, which takes away the means to change either.
+//! Linux: Landlock, and then seccomp, which denies the system calls that change either.
 
 mod arguments;
 mod calls;
@@ -9,7 +9,7 @@ mod program;
 
 use crate::{ConfineError, Rules, Wall};
 
-/// Applies both walls; seccomp is last because it forbids the system calls that apply them.
+/// Applies both walls. Seccomp is last because it denies the system calls that apply them.
 pub(crate) fn confine(rules: &Rules) -> Result<Vec<Wall>, ConfineError> {
     let places = places::open(rules)?;
     let filter = filter::build(rules)?;

@@ -1,8 +1,8 @@
-//! Systems without a second wall yet.
+//! Platforms without a second sandbox layer.
 
 use crate::{ConfineError, Rules, Wall, WallState};
 
-/// Applies nothing and says so.
+/// Applies no restriction and reports that.
 pub(crate) fn confine(_rules: &Rules) -> Result<Vec<Wall>, ConfineError> {
     Ok(Wall::all(WallState::Unavailable, &format!("not available on {}", std::env::consts::OS)))
 }

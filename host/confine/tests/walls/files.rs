@@ -1,4 +1,4 @@
-//! Which files a confined process reaches, and what it can do to them.
+//! The files that a confined process can access, and the operations on them.
 
 use crate::probe::{Ending, Probe};
 use crate::{EACCES, ENOSYS, EPERM, check, ok, world};
@@ -97,7 +97,7 @@ fn no_program_of_anothers_rights_is_made() {
     let place = |name: &str| world.path().join(name).display().to_string();
     let mut probe = Probe::new("create-set-user-id-with-openat2");
     probe.operands(&[place("rw/new"), "+openat2".to_owned()]).read_write(&place("rw"));
-    // The reason for denying it.
+    // This result is the reason for denying the call by default.
     assert_eq!(probe.run().ending, ok("6000"));
 }
 

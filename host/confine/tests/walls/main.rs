@@ -1,4 +1,4 @@
-//! What a confined process can and cannot do, tried in a process of its own each time.
+//! The abilities and restrictions of a confined process, each tried in a process of its own.
 #![cfg(target_os = "linux")]
 
 mod files;
@@ -17,7 +17,7 @@ fn ok(answer: &str) -> Ending {
     Ending::Ok(answer.to_owned())
 }
 
-/// A directory with `ro/file`, `rw/file` and `out/file`, of which the first two are granted.
+/// Creates a directory with `ro/file`, `rw/file` and `out/file`, of which `ro` and `rw` are granted.
 fn world() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for name in ["ro", "rw", "out"] {
@@ -27,7 +27,7 @@ fn world() -> tempfile::TempDir {
     dir
 }
 
-/// Tries each action in the world; names are relative to it.
+/// Tries each action in a new directory of [`world`]; names are relative to it.
 fn check(attempts: &[(&[&str], Ending)]) {
     for (words, expected) in attempts {
         let world = world();
@@ -63,7 +63,7 @@ fn a_process_that_is_handed_connections_makes_none() {
     let address = [listener.local_addr().expect("its address").to_string()];
     let tried = |action: &str| Probe::new(action).operands(&address).handed().run().ending;
     assert_eq!(tried("speak"), ok("word0"));
-    // The system looks at the message, and finds none.
+    // The call reaches the kernel, which fails on the null message.
     assert_eq!(tried("take-over-the-line"), Ending::Errno(libc::EFAULT));
     for action in ["speak-to", "take-over-another", "set-option"] {
         assert_eq!(tried(action), EPERM, "{action}");
@@ -109,7 +109,7 @@ fn hostile_calls_kill() {
 
 #[test]
 fn unlisted_calls_fail() {
-    // The last is a call that no kernel has, and the one before it an x32 `read` on x86-64.
+    // The last call does not exist in any kernel, and the one before it is an x32 `read` on x86-64.
     let unlisted = [libc::SYS_seccomp, libc::SYS_acct, libc::SYS_personality, 0x4000_0000, 4095];
     for call in unlisted {
         let ending = Probe::new("call").operands(&[call.to_string()]).run().ending;
@@ -133,7 +133,7 @@ fn what_a_host_does_goes_on() {
 #[test]
 fn pages_are_scanned_through_a_descriptor_opened_before() {
     let ending = Probe::new("scan-pages").run().ending;
-    // Kernels before 6.7 lack the request; what matters is that the filter is not what refuses it.
+    // Kernels before 6.7 lack the request; the test only shows that the filter does not deny it.
     assert!([ok(""), Ending::Errno(libc::ENOTTY)].contains(&ending), "{ending:?}");
 }
 
@@ -160,7 +160,7 @@ fn a_thread_that_was_there_before_is_reported() {
     assert_eq!(report.ending, EPERM, "seccomp holds all the same");
 }
 
-/// Prints the cost; run with `--ignored --nocapture` and nothing beside it.
+/// Prints the cost. Run it with `--ignored --nocapture` and no other test.
 #[test]
 #[ignore = "a measurement, for a quiet machine"]
 fn cost() {

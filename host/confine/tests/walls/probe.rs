@@ -1,30 +1,30 @@
-//! Starts the probe and reads what it says.
+//! Starts the probe and reads its output.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It worked and saw this.
+    /// The attempt succeeded with this output.
     Ok(String),
-    /// It failed with an error of the system.
+    /// The attempt failed with a system error.
     Errno(i32),
-    /// It failed otherwise.
+    /// The attempt failed with another error.
     Error(String),
-    /// The process was not confined, for this reason, and tried nothing.
+    /// The process was not confined for this reason and made no attempt.
     Refused(String),
-    /// The process ended by a signal.
+    /// A signal ended the process.
     Signal(i32),
 }
 
-/// What a probe said.
+/// The output of a probe.
 pub struct Report {
     /// The walls, each as `NAME STATE DETAIL`.
     pub walls: Vec<String>,
-    /// How long confining took, in nanoseconds.
+    /// The duration of confinement, in nanoseconds.
     pub took: u128,
-    /// How the attempt ended.
+    /// The result of the attempt.
     pub ending: Ending,
 }
 
@@ -36,7 +36,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// A probe without grants, alone, and without executable mappings.
+    /// Creates a probe without grants, other threads and executable mappings.
     pub fn new(action: &str) -> Self {
         Probe { exec_mappings: "denied", threads: "alone", words: vec![action.to_owned()] }
     }
@@ -68,7 +68,7 @@ impl Probe {
         self
     }
 
-    /// Runs the probe to its end.
+    /// Runs the probe to completion.
     pub fn run(&self) -> Report {
         let output = Command::new(env!("CARGO_BIN_EXE_codebox-confine-probe"))
             .args([self.exec_mappings, self.threads])

@@ -1,4 +1,4 @@
-//! The confined process's end.
+//! The confined process's end of the line.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
@@ -19,16 +19,16 @@ use super::{Answer, Found, MOST, Terms, Wanted};
 use crate::dial::{Dial, DialError, Dialed};
 use crate::stream::soon;
 
-/// How long an answer is looked out for without sleeping: being woken up takes longer than connecting to what is near.
+/// The time for which an answer is polled without sleeping, because a wake-up takes longer than a local connection.
 const AT_ONCE: Duration = Duration::from_micros(100);
 
-/// A broker, as whoever asks it sees it.
+/// A client of a broker.
 pub struct Broker {
     rules: NetRules,
     line: OwnedFd,
-    /// The line as an executor waits for it, once somebody has asked. What is read is read by the first number.
+    /// The line as registered with an executor, created on first use. Data is read through `line` itself.
     registered: tokio::sync::OnceCell<UnixStream>,
-    /// Whoever holds it hears the answers, those to others too.
+    /// The holder of this mutex receives the answers, including those to other requests.
     hearing: tokio::sync::Mutex<()>,
     asked: Mutex<Asked>,
 }
@@ -40,10 +40,10 @@ struct Asked {
 }
 
 impl Broker {
-    /// Tells a broker at the other end of `line` its terms.
+    /// Sends the grants and limits to a broker at the other end of `line`.
     ///
     /// # Errors
-    /// When there is nobody, or the rules are too many for a message.
+    /// An error if the other end is closed, or if the rules are too many for one message.
     pub fn at(line: OwnedFd, rules: &NetRules, connections: Option<u64>) -> io::Result<Self> {
         let terms = serde_json::to_vec(&Terms::of(rules, connections))?;
         if terms.len() > MOST {
@@ -53,14 +53,15 @@ impl Broker {
         Ok(Self::resumed(line, rules))
     }
 
-    /// One that was told its terms before.
+    /// Creates a client of a broker that already has its grants and limits.
     #[must_use]
     pub fn resumed(line: OwnedFd, rules: &NetRules) -> Self {
         let (registered, hearing) = (tokio::sync::OnceCell::new(), tokio::sync::Mutex::new(()));
         Self { rules: rules.clone(), line, registered, hearing, asked: Mutex::default() }
     }
 
-    /// The number of the line's descriptor, for a filter that lets descriptors come in over this one alone.
+    /// Returns the number of the line's descriptor, for a filter that lets descriptors be received over this descriptor
+    /// alone.
     #[must_use]
     pub fn descriptor(&self) -> RawFd {
         self.line.as_raw_fd()
@@ -71,7 +72,7 @@ impl Broker {
     }
 
     async fn connect(&self, host: &str, port: u16) -> Result<Dialed, DialError> {
-        // The name is not even passed on if it is not granted.
+        // A name that is not granted is not even sent.
         self.rules.name(host, port)?;
         let (answer, mut mine) = oneshot::channel();
         let id = {
@@ -105,7 +106,7 @@ impl Broker {
         }
     }
 
-    /// A refusal, which follows from the rules alone.
+    /// Returns the refusal, which follows from the rules alone.
     fn refusal(&self, host: &str, port: u16, address: Option<IpAddr>) -> DialError {
         let judged = match address {
             Some(address) => self.rules.address(host, address, port),
@@ -118,7 +119,7 @@ impl Broker {
         self.registered.get_or_try_init(|| async { UnixStream::from_std(self.line.try_clone()?.into()) }).await
     }
 
-    /// Hears one answer and passes it to whoever waits for it.
+    /// Receives one answer and passes it to the task that waits for it.
     async fn hear(&self) -> io::Result<()> {
         let _hearing = self.hearing.lock().await;
         let (answer, connection) = match soon(AT_ONCE, || receive(&self.line)) {
@@ -128,14 +129,14 @@ impl Broker {
             heard => heard?,
         };
         if let Some(waiting) = self.asked().waiting.remove(&answer.id) {
-            // Who has given up since has closed nothing: the connection ends here.
+            // If the waiting task is gone, dropping the message closes the connection.
             let _ = waiting.send((answer.found, connection));
         }
         Ok(())
     }
 }
 
-/// Takes a question back.
+/// Guard that removes a pending request on drop.
 struct Forget<'a>(&'a Broker, u64);
 
 impl Drop for Forget<'_> {

@@ -1,4 +1,4 @@
-//! The broker's end.
+//! The broker's end of the line.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -18,13 +18,13 @@ use super::{Answer, Found, MOST, Terms, Wanted};
 use crate::dial::{DialError, Dialed, direct};
 use crate::egress::CONNECT_TIME;
 
-/// Most connections that are on their way at once.
+/// The largest number of connection attempts at a time.
 const AT_ONCE: usize = 64;
 
-/// Connects as it is asked over `line`, until the other end is gone; in a process of its own.
+/// Makes connections as requested over `line`, until the other end is closed. Runs in a process of its own.
 ///
 /// # Errors
-/// When the line fails, or what comes over it is no question: it may be a broken process at the other end.
+/// An error if the line fails or a message is malformed; the process at the other end may be compromised.
 pub async fn serve(line: OwnedFd) -> io::Result<()> {
     let line = Arc::new(UnixStream::from_std(line.into())?);
     let mut room = vec![0; MOST];
@@ -35,16 +35,16 @@ pub async fn serve(line: OwnedFd) -> io::Result<()> {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     while let Some(wanted) = next(&line, &mut room).await? {
         let wanted: Wanted = serde_json::from_slice(wanted)?;
-        // Whoever asks keeps to the limit itself; one that does not was broken into.
+        // A regular client enforces the limit itself. A client that does not is compromised.
         left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are to be no more connections"))?;
         let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
         let (line, rules) = (line.clone(), rules.clone());
         let mut work = Box::pin(async move {
-            // Whoever asked may be gone; the next question tells.
+            // If the client is gone, the next read returns an end of file.
             let _told = tell(&line, &rules, wanted).await;
             drop(place);
         });
-        // What is near is done before anything else is looked at.
+        // A connection that is established at once is handled before the next request is read.
         if poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending() {
             tokio::spawn(work);
         }
@@ -52,7 +52,7 @@ pub async fn serve(line: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The next message, or nothing when the other end is gone.
+/// Returns the next message, or `None` if the other end is closed.
 async fn next<'a>(line: &UnixStream, room: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
     let count = line.async_io(Interest::READABLE, || Ok(rustix::io::read(line, &mut *room)?)).await?;
     Ok(room.get(..count).filter(|message| !message.is_empty()))

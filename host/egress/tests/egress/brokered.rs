@@ -1,4 +1,4 @@
-//! Connections that a broker makes; here it is a task and no process.
+//! Connections through a broker, which is a task instead of a process here.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{LIMITS, echo, listener, rules};
 
-/// A way out by these rules over a broker with those.
+/// Network access by the rules `ours`, through a broker with the rules `theirs`.
 fn brokered(ours: &[&str], theirs: &[&str]) -> (Egress, JoinHandle<std::io::Result<()>>) {
     let (near, far) = line().expect("a line");
     let serving = tokio::spawn(serve(far));

@@ -36,7 +36,7 @@ async fn bytes_are_counted_each_way() {
     assert_eq!(egress.over(), None);
 }
 
-/// Counts who asks it, and says that everything is at one address.
+/// A dialer that counts its calls and reports a fixed address for every connection.
 struct Elsewhere(AtomicUsize, IpAddr, u16);
 
 impl Dial for Elsewhere {
@@ -97,7 +97,7 @@ async fn what_does_not_answer_is_listed_as_failed() {
     assert!(!egress.used().reached_anybody());
 }
 
-/// Never connects.
+/// A dialer that never connects.
 struct Never;
 
 impl Dial for Never {
@@ -130,7 +130,7 @@ async fn not_a_byte_too_much_is_received() {
     connection.read_to_end(&mut all).await.expect_err("it is too much");
     assert_eq!((all.len(), egress.used().received), (4321, 4321));
     assert_eq!(egress.until_over().await, LimitKind::NetBytes);
-    // From here on nothing goes any more, and what is asked for is listed.
+    // After the limit is reached, no bytes are transferred and further attempts are recorded.
     assert_eq!(
         reason(egress.connect("127.0.0.1", port).await.expect_err("it is over")),
         RefusalReason::Limit(LimitKind::NetBytes)
@@ -195,7 +195,7 @@ async fn the_list_is_bounded() {
         egress.connect(&format!("{number}.{}.org", "é".repeat(5000)), 80).await.expect_err("it is not granted");
     }
     let used = egress.used();
-    // Refusals take a quarter of the list at most.
+    // Refusals may take a quarter of the list.
     assert_eq!((used.attempts.len(), used.unlisted), (64, 936));
     assert!(used.attempts.iter().all(|attempt| attempt.host.len() < 300));
 }

@@ -1,4 +1,4 @@
-//! TLS apart from a connection, against a server in memory and against what no server says.
+//! TLS without a connection, against an in-memory server and against input that is not TLS.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::tls::vouched_for;
 
 const NAME: &str = "localhost";
 
-/// Both sides of a handshake, and what carries between them.
+/// Both sides of a TLS connection.
 struct Pair {
     client: TlsMachine,
     server: ServerConnection,
@@ -22,7 +22,7 @@ impl Pair {
         Self { client, server: ServerConnection::new(Arc::clone(config)).expect("it is sound") }
     }
 
-    /// Carries what the client has sealed to the server, and returns what that says to it.
+    /// Passes the client's records to the server, and returns the server's records.
     fn answer(&mut self, mut sealed: &[u8]) -> Vec<u8> {
         while !sealed.is_empty() {
             self.server.read_tls(&mut sealed).expect("there is room");
@@ -41,7 +41,7 @@ impl Pair {
             let turned = self.client.turn(&[], &came)?;
             came = self.answer(&turned.sealed);
             if let Some(agreed) = turned.agreed {
-                // Tickets come after it.
+                // Session tickets follow the handshake.
                 self.client.turn(&[], &came)?;
                 return Ok(agreed);
             }
@@ -110,7 +110,7 @@ fn nothing_is_said_before_the_handshake_is_over() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes, there is an answer or an error, and little of it.
+    /// Any input gives a result or an error, with little output.
     #[test]
     fn what_is_no_tls_is_refused(
         pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..600), 1..20),
@@ -128,13 +128,13 @@ proptest! {
         }
     }
 
-    /// A server whose words are changed on the way is not believed, wherever in the first record that happens.
+    /// A client rejects modified records of a server, wherever the first record was modified.
     #[test]
     fn what_was_changed_on_the_way_is_refused(at: prop::sample::Index, by in 1u8.., in_handshake: bool) {
         let (config, roots) = vouched_for(NAME);
         let mut pair = Pair::new(&config, TlsMachine::new(NAME, &roots, &TlsOffer::default()).expect("a name"));
         let changed = |mut said: Vec<u8>| {
-            // The head of a record is not sealed: its version says nothing.
+            // The header of a record is not authenticated, and its version is ignored.
             let length = usize::from(u16::from_be_bytes([said[3], said[4]]));
             said[5 + at.index(length)] ^= by;
             said

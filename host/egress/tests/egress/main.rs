@@ -1,4 +1,4 @@
-//! Connections to servers on this machine's loopback, which is granted by itself.
+//! Connections to servers on this machine's loopback, which requires a grant of its own.
 
 #[cfg(target_os = "linux")]
 mod brokered;

@@ -10,7 +10,7 @@ fn proxied(egress: &Egress) -> DuplexStream {
     near
 }
 
-/// Sends a request, and reads what comes until the proxy hangs up.
+/// Sends a request and reads the response until the proxy closes the connection.
 async fn asked(egress: &Egress, text: &str) -> String {
     let mut near = proxied(egress);
     near.write_all(text.as_bytes()).await.expect("it is taken");

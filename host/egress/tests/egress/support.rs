@@ -1,4 +1,4 @@
-//! A way out, and servers to reach over it.
+//! Network access and servers for the tests.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub async fn listener() -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// Serves every connection with this.
+/// Serves every connection with `serve`.
 pub async fn server<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> u16
 where
     F: Future<Output = ()> + Send + 'static,
@@ -37,7 +37,7 @@ where
     port
 }
 
-/// Sends back what comes.
+/// Sends all received bytes back.
 pub async fn echo() -> u16 {
     server(|mut stream| async move {
         let (mut from, mut to) = stream.split();
@@ -47,7 +47,7 @@ pub async fn echo() -> u16 {
     .await
 }
 
-/// Reads the head of a request, and so much of its body as its length says.
+/// Reads the head of a request and the body of its content length.
 pub async fn request(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
     loop {

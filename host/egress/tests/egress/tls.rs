@@ -10,10 +10,10 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::support::{LIMITS, egress, server};
 
-/// What a server with a certificate for this name speaks TLS by, and the roots that vouch for it.
+/// Returns the TLS configuration of a server with a certificate for this name, and the roots that verify it.
 pub fn vouched_for(name: &str) -> (Arc<ServerConfig>, TlsRoots) {
     let mut authority = CertificateParams::new(Vec::new()).expect("no names");
-    // Whoever has the same name as its issuer is taken for its own.
+    // A certificate whose subject equals its issuer would count as self-signed.
     authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority =
@@ -35,7 +35,7 @@ pub fn vouched_for(name: &str) -> (Arc<ServerConfig>, TlsRoots) {
     (Arc::new(config), TlsRoots::load(Some(file.path()), None).expect("there is one in it"))
 }
 
-/// A server with a certificate for this name, and the roots that vouch for it.
+/// Starts a server with a certificate for this name, and returns the roots that verify it.
 async fn speaking_tls(name: &str) -> (u16, TlsRoots) {
     let (config, roots) = vouched_for(name);
     let acceptor = TlsAcceptor::from(config);

@@ -1,4 +1,4 @@
-//! Finds what was put in for a job and is no longer there.
+//! Detection of input files that a job deleted.
 
 use std::io::{self, ErrorKind};
 
@@ -9,7 +9,7 @@ use codebox_core::{FileKind, GuestPath, OutFile};
 use crate::collect::Left;
 use crate::open::{open_dir, parts_below};
 
-/// The files put into a directory that are gone from it. What else a job removes is not known.
+/// Returns the deleted input files. Other deletions cannot be detected.
 pub(super) fn deleted(left: &Left<'_>) -> Vec<OutFile> {
     let put = left.before.iter().filter_map(|(path, put)| Some((GuestPath::new(path.as_str()).ok()?, put)));
     put.filter(|(guest, _)| guest.is_within(left.at) && is_gone(left.dir, &parts_below(guest, left.at)))
@@ -23,7 +23,7 @@ pub(super) fn deleted(left: &Left<'_>) -> Vec<OutFile> {
         .collect()
 }
 
-/// Whether nothing, or a directory, stands where a file was; what cannot be known is not said.
+/// Returns true if no entry, or a directory, exists at the path of a file. An unreadable path counts as present.
 fn is_gone(dir: &Dir, parts: &[&str]) -> bool {
     let Some((name, parents)) = parts.split_last() else { return false };
     let look = || -> io::Result<bool> {

@@ -1,4 +1,4 @@
-//! What files hold, in one number.
+//! Digests of file contents.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -11,15 +11,15 @@ use super::found::MAX_LISTED;
 use crate::budget::Budget;
 use crate::hex::hex;
 
-/// Most bytes hashed in one file.
+/// The largest file that is hashed, in bytes.
 pub(super) const MAX_HASHED: u64 = 1 << 30;
 
-/// What files with more than one name were found to hold, by device and number.
+/// The digests of files with several names, by device and inode.
 #[derive(Default)]
 pub(super) struct Digests(BTreeMap<(u64, u64), Option<String>>);
 
 impl Digests {
-    /// A file's digest; nothing for one that is too long to be looked through.
+    /// Returns the digest of a file, or `None` if the file is too long or cannot be read.
     pub(super) fn of(&mut self, file: &mut File, meta: &Metadata, budget: &mut Budget) -> Option<String> {
         let key = (meta.dev(), meta.ino());
         if let Some(known) = self.0.get(&key) {
@@ -34,7 +34,7 @@ impl Digests {
     }
 }
 
-/// The sha256 of at most [`MAX_HASHED`] bytes, in hexadecimal.
+/// Returns the sha256 of at most [`MAX_HASHED`] bytes, in hexadecimal.
 fn digest(file: &mut File, budget: &Budget) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 << 10];

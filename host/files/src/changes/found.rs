@@ -1,11 +1,11 @@
-//! What was found, within a bound.
+//! Bounded lists of changes.
 
 use codebox_core::{FileChanges, OutFile, SkippedFile};
 
-/// Most files listed, and most named as skipped; the rest are counted.
+/// The largest number of listed files, and of skipped ones. Further files are only counted.
 pub(super) const MAX_LISTED: usize = 10_000;
 
-/// Changes, as many as are listed.
+/// Changes up to the bound.
 #[derive(Default)]
 pub(super) struct Found(pub(super) FileChanges);
 

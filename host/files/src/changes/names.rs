@@ -1,4 +1,4 @@
-//! Files with more than one name, held until it is known whether all of these are the job's.
+//! Files with several names, held until all names are known to be in the job's directory.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use codebox_core::OutFile;
 
 use super::found::MAX_LISTED;
 
-/// By device and number.
+/// The held files by device and inode.
 #[derive(Default)]
 pub(super) struct Names {
     files: BTreeMap<(u64, u64), Several>,
     held: usize,
 }
 
-/// One file: how many names it has, and those found, with whether they are new.
+/// A file: its number of names, and the names found, each with a flag for a new file.
 struct Several {
     names: u64,
     found: Vec<(OutFile, bool)>,
 }
 
 impl Names {
-    /// Holds one of a file's names; gives it back where too many are held.
+    /// Holds one name of a file. Returns the name if too many are held.
     pub(super) fn hold(&mut self, meta: &Metadata, file: OutFile, created: bool) -> Result<(), OutFile> {
         if self.held >= MAX_LISTED {
             return Err(file);
@@ -33,7 +33,7 @@ impl Names {
         Ok(())
     }
 
-    /// All that were held, and of each whether its file has no other name.
+    /// Returns all held names, each with a flag that is true if the file has no other name.
     pub(super) fn settle(self) -> impl Iterator<Item = (OutFile, bool, bool)> {
         self.files.into_values().flat_map(|Several { names, found }| {
             let whole = found.len() as u64 == names;

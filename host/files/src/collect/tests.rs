@@ -14,7 +14,7 @@ mod hostile;
 #[cfg(unix)]
 mod odd;
 
-/// A job's directory, the host's for what it leaves, and what was put in.
+/// A job's directory, an output directory of the host, and the input files.
 struct Bench {
     home: tempfile::TempDir,
     work: Dir,

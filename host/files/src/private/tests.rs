@@ -2,7 +2,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 
 use super::*;
 
-/// A user number that no system gives out.
+/// A user id that no system assigns.
 const SOMEBODY_ELSE: u32 = 1_800_000_001;
 
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
@@ -35,7 +35,7 @@ fn refuses_a_directory_that_others_may_write_to() -> io::Result<()> {
         assert!(refusal(&path).contains("chmod go-w"), "{mode:o}: {}", refusal(&path));
         set_mode(&path, 0o700)?;
     }
-    // What others may only read is theirs to read.
+    // Read access by others is allowed.
     set_mode(&path, 0o755)?;
     private_dir(&path)
 }
@@ -48,7 +48,7 @@ fn refuses_a_directory_below_one_that_others_may_write_to() -> io::Result<()> {
     set_mode(&above, 0o707)?;
     let refused = refusal(&path);
     assert!(refused.starts_with(&format!("{} is not safe", above.display())), "{refused}");
-    // As for /tmp: there nobody can rename what is somebody else's.
+    // In a sticky directory such as /tmp, users cannot rename the entries of others.
     set_mode(&above, 0o1777)?;
     private_dir(&path)
 }
@@ -62,7 +62,7 @@ fn refuses_a_link_in_the_last_component_and_follows_safe_ones_above() -> io::Res
     symlink("real", &link)?;
     assert!(refusal(&link).contains("symbolic link"), "{}", refusal(&link));
     private_dir(&link.join("inner"))?;
-    // Where a link leads is looked at as well.
+    // The target of a link is checked as well.
     set_mode(&real, 0o777)?;
     assert!(refusal(&link.join("inner")).contains("chmod go-w"));
     fs::write(home.path().join("file"), "")?;
@@ -76,7 +76,7 @@ fn refuses_what_belongs_to_another_user() -> io::Result<()> {
     let path = home.path().join("a");
     private_dir(&path.join("b"))?;
     if !rustix::process::geteuid().is_root() {
-        // Root's directories are the only ones of another user that can be had here.
+        // Without root, the only available directories of another user are root's.
         assert!(refusal(Path::new("/usr")).contains("belongs to user 0"));
         return Ok(());
     }

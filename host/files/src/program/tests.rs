@@ -23,12 +23,12 @@ fn a_changed_program_is_written_again() -> io::Result<()> {
     let elsewhere = home.path().join("elsewhere");
     fs::write(&elsewhere, content)?;
     let changes: [fn(&Path, &Path) -> io::Result<()>; 6] = [
-        // Name and length stay the same.
+        // The name and the length stay the same.
         |path, _| fs::remove_file(path).and_then(|()| fs::write(path, b"#!/bin/evil\n")),
         |path, _| fs::remove_file(path).and_then(|()| fs::write(path, b"#!/bin/true\nmore")),
         |path, elsewhere| fs::remove_file(path).and_then(|()| symlink(elsewhere, path)),
         |path, _| set_mode(path, 0o777),
-        // The same file, with the same times but for that of the change itself.
+        // The inode and the modification time stay the same; only the change time differs.
         |path, _| {
             let before = fs::metadata(path)?.modified()?;
             set_mode(path, 0o700)?;
@@ -65,7 +65,7 @@ fn content_is_compared_once() -> io::Result<()> {
     let install = |content: &[u8]| ProgramFile::install(home.path(), "tool", content);
     install(b"#!/bin/true\n")?;
     let sealed = fs::metadata(&seal)?.ino();
-    // Told by the seal alone: other content of the same length is not noticed, and the caller never asks for it.
+    // The seal alone decides: different content of the same length is not noticed, and callers never pass it.
     let unread = install(b"#!/bin/evil\n")?;
     assert_eq!(fs::read(unread.path())?, b"#!/bin/true\n");
     assert_eq!(fs::metadata(&seal)?.ino(), sealed);

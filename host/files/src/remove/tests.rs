@@ -90,7 +90,7 @@ fn p6_a_removal_raced_by_swaps_of_directory_and_link_takes_nothing_outside() -> 
         let racer = scope.spawn(|| {
             let mut swaps = 0u64;
             while !over.is_over() {
-                // Every step may fail, as the tree goes away below it.
+                // Every step may fail, because the tree is being removed.
                 for place in ["a", "a/b"].map(|name| work.join(name)) {
                     let aside = place.with_extension("aside");
                     let swapped = fs::rename(&place, &aside).and_then(|()| symlink(outside.join("a"), &place));
@@ -106,7 +106,7 @@ fn p6_a_removal_raced_by_swaps_of_directory_and_link_takes_nothing_outside() -> 
                 let _ = fs::create_dir_all(work.join(name));
                 let _ = fs::write(work.join(name).join("file"), "x");
             }
-            // The racer may win a round; it cannot keep the tree for ever.
+            // The racer may make single attempts fail, but not all of them.
             let gone = (0..10_000).any(|_| remove_tree(&parent, "work".as_ref()).is_ok() || !work.exists());
             assert!(gone, "the tree stays");
         }
@@ -120,7 +120,7 @@ fn p6_a_removal_raced_by_swaps_of_directory_and_link_takes_nothing_outside() -> 
     Ok(())
 }
 
-/// Run by [`what_is_mounted_below_is_left_alone`] where it may mount.
+/// The inner test of [`what_is_mounted_below_is_left_alone`], run where mounting is permitted.
 #[test]
 #[ignore = "mounts a file system: run in a namespace of its own by another test"]
 fn inside_a_mount_namespace() -> Result<()> {
@@ -130,7 +130,7 @@ fn inside_a_mount_namespace() -> Result<()> {
     fs::create_dir_all(tree.join("b"))?;
     fs::create_dir(&other)?;
     fs::write(other.join("canary"), "x")?;
-    // The same file system at another place: the device is the same.
+    // The same file system is mounted at another path, so the device is the same.
     let mounted = std::process::Command::new("mount").arg("--bind").args([&other, &tree.join("a/mounted")]).status()?;
     anyhow::ensure!(mounted.success(), "mount --bind failed");
     let parent = open(home.path())?;

@@ -1,4 +1,4 @@
-//! The directories of one instance.
+//! The private directories of one instance.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,9 @@ use super::{MAX_IDLE, Scratch};
 use crate::inputs::put_file;
 use crate::open::open_dir;
 
-/// The private directories of one instance; removed with all they hold when the value is dropped, by the process that
-/// made them.
+/// The private directories of one instance. The process that created them removes them with their content on drop.
 pub struct InstanceScratch {
-    /// Nothing in a process that they are lent to.
+    /// The process's scratch directory, or `None` in a process to which the directories are lent.
     pub(super) process: Option<Arc<Scratch>>,
     pub(super) name: String,
     pub(super) path: PathBuf,
@@ -22,64 +21,64 @@ pub struct InstanceScratch {
 }
 
 impl InstanceScratch {
-    /// Directories that another process made at `path`, keeps, and removes.
+    /// Opens directories that another process created at `path`, keeps and removes.
     ///
     /// # Errors
-    /// The system's, when they are not there.
+    /// The system's error if the directories do not exist.
     pub fn lent(path: &Path) -> io::Result<Self> {
         let dir = Dir::open_ambient_dir(path, cap_std::ambient_authority())?;
         Ok(Self { process: None, name: String::new(), path: path.to_owned(), dir: Some(dir), touched: true })
     }
 
-    /// The host's path to all of them.
+    /// Returns the host path of the parent of all directories.
     #[must_use]
     pub fn place(&self) -> &Path {
         &self.path
     }
 
-    /// The host's path to one of the directories or files.
+    /// Returns the host path of one of the directories or files.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Says that something may have been put into the directories, so that they are not used again.
+    /// Marks the directories as written to, so that they are not reused.
     pub fn touch(&mut self) {
         self.touched = true;
     }
 
-    /// A handle on one of the directories, for putting something there.
+    /// Opens a handle on one of the directories for writing to it.
     ///
     /// # Errors
-    /// The system's; a link is no directory.
+    /// The system's errors. A link counts as an error.
     pub fn open(&mut self, name: &str) -> io::Result<Dir> {
         self.touched = true;
         open_dir(self.dir()?, name.as_ref())
     }
 
-    /// Makes one more directory, beside `work` and `tmp`.
+    /// Creates another directory beside `work` and `tmp`.
     ///
     /// # Errors
-    /// The system's, when something stands there.
+    /// The system's error if the name exists.
     pub fn add(&mut self, name: &str) -> io::Result<()> {
         self.touched = true;
         self.dir()?.create_dir(name)
     }
 
-    /// Makes one more file, beside `work` and `tmp`; one that stands there is replaced.
+    /// Writes a file beside `work` and `tmp`, replacing an existing one.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub fn put(&mut self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
         self.touched = true;
         put_file(self.dir()?, &[name], content)?;
         Ok(self.path(name))
     }
 
-    /// Makes a directory, and those that lead to it, for something to be seen at.
+    /// Creates a mount point and its parent directories.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub fn make_point(&mut self, path: &Path) -> io::Result<()> {
         self.touched = true;
         self.dir()?.create_dir_all(path)

@@ -1,4 +1,4 @@
-//! What differs between systems, a file for each.
+//! Platform-specific operations, in one module for each platform.
 
 #[cfg(unix)]
 mod mount;
@@ -26,5 +26,5 @@ pub use system::{file_time, open_itself};
 #[cfg(windows)]
 pub(crate) use windows::{Mount, check_own, check_own_or_private, check_own_or_root, check_parents, check_way};
 
-/// Why something below a directory is left alone.
+/// The reason why a directory is not removed.
 pub(crate) const MOUNTED: &str = "another file system is mounted there";

@@ -1,23 +1,23 @@
-//! Which mounted file system a directory is on.
+//! Identity of mounted file systems.
 
 use std::io;
 
 use rustix::fd::AsFd;
 
-/// A mounted file system, as this process sees it.
+/// A mounted file system as seen by this process.
 ///
-/// The same directory mounted at two places is two mounts, where the system tells them apart.
+/// Two mounts of the same directory are different mounts on systems with mount ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mount {
-    /// The number of the mount.
+    /// The mount id.
     #[cfg(target_os = "linux")]
     Number(u64),
-    /// The number of the device: all that older systems say.
+    /// The device number, on systems without mount ids.
     Device(rustix::fs::Dev),
 }
 
 impl Mount {
-    /// The mount that an open directory is on.
+    /// Returns the mount of an open directory.
     pub(crate) fn of(handle: impl AsFd) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         if let Some(number) = number(&handle) {
@@ -27,7 +27,7 @@ impl Mount {
     }
 }
 
-/// The number of a mount (Linux 5.8 and later).
+/// Returns the mount id (Linux 5.8 and later).
 #[cfg(target_os = "linux")]
 fn number(handle: impl AsFd) -> Option<u64> {
     use rustix::fs::{AtFlags, StatxFlags, statx};

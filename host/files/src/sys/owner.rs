@@ -11,7 +11,7 @@ const GROUP_MAY_WRITE: u32 = 0o020;
 const OTHERS_MAY_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// Most symbolic links that the kernel follows in one path.
+/// The largest number of symbolic links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
 
 fn user() -> u32 {
@@ -35,17 +35,17 @@ fn check_mode(meta: &Metadata) -> Result<(), Untrusted> {
     if meta.mode() & (GROUP_MAY_WRITE | OTHERS_MAY_WRITE) == 0 { Ok(()) } else { Err(Untrusted::Writable) }
 }
 
-/// Checks that no other user can replace `path` by writing to a directory that leads to it.
+/// Checks that no other user can replace `path` by writing to one of its parent directories.
 ///
-/// Links on the way are followed as the system would, and the directories that hold them are checked too.
+/// Links on the path are followed as the kernel does, and the directories that contain the links are checked too.
 pub(crate) fn check_parents(path: &Path) -> io::Result<()> {
     let root = fs::symlink_metadata("/")?.uid();
     let mut links = MAX_LINKS;
     std::path::absolute(path)?.ancestors().skip(1).try_for_each(|parent| check_parent(parent, root, &mut links))
 }
 
-/// Checks that no other user can replace what `path` leads to, by a directory or by a link on the way. What is not there yet is
-/// judged by the directory that it would be made in; a link that leads nowhere is an error.
+/// Checks that no other user can replace the target of `path` by writing to a directory or link on the way. A missing
+/// entry is judged by its parent directory. A dangling link is an error.
 pub(crate) fn check_way(path: &Path) -> io::Result<()> {
     let root = fs::symlink_metadata("/")?.uid();
     let mut links = MAX_LINKS;
@@ -66,10 +66,10 @@ pub(crate) fn check_way(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks one directory, or one link to a directory and all that leads to its target.
+/// Checks one directory, or one link to a directory with all directories on the path of its target.
 fn check_parent(parent: &Path, root: u32, links: &mut usize) -> io::Result<()> {
     let meta = fs::symlink_metadata(parent)?;
-    // Whoever owns the root directory (in a user namespace not always user 0) has power over everything anyway.
+    // The owner of the root directory (in a user namespace not always user 0) can change everything anyway.
     if ![user(), 0, root].contains(&meta.uid()) {
         return Err(Untrusted::Owner { owner: meta.uid(), user: user() }.at(parent));
     }
@@ -82,7 +82,8 @@ fn check_parent(parent: &Path, root: u32, links: &mut usize) -> io::Result<()> {
     target.ancestors().try_for_each(|above| check_parent(above, root, links))
 }
 
-/// Checks that a file belongs to this user or to root and that nobody else may write to it but the user's private group.
+/// Checks that a file belongs to this user or to root, and that only its owner and the user's private group may write
+/// to it.
 pub(crate) fn check_own_or_private(meta: &Metadata) -> Result<(), Untrusted> {
     if ![0, user()].contains(&meta.uid()) {
         return Err(Untrusted::Owner { owner: meta.uid(), user: user() });
@@ -90,21 +91,21 @@ pub(crate) fn check_own_or_private(meta: &Metadata) -> Result<(), Untrusted> {
     if meta.mode() & others_may_write(meta) == 0 { Ok(()) } else { Err(Untrusted::Writable) }
 }
 
-/// The mode bits that let users other than the owner write.
+/// Returns the mode bits that let users other than the owner write.
 fn others_may_write(meta: &Metadata) -> u32 {
-    // By convention a user's private group has the user's number and no other member.
+    // By convention, a user's private group has the id of the user and no other member.
     let is_private_group = user() != 0 && meta.gid() == user();
     if is_private_group { OTHERS_MAY_WRITE } else { GROUP_MAY_WRITE | OTHERS_MAY_WRITE }
 }
 
-/// Returns true if users other than the owner may rename what the directory holds.
+/// Returns true if users other than the owner may rename the entries of the directory.
 fn replaceable(meta: &Metadata) -> bool {
-    // A sticky directory (/tmp) lets a name be changed by the owner of what it names only.
+    // In a sticky directory (/tmp), an entry can be renamed only by the owner of the entry or of the directory.
     let is_sticky = meta.mode() & STICKY != 0;
     meta.mode() & others_may_write(meta) != 0 && !is_sticky
 }
 
-/// Resolves `..` in a link's target; the directory before it is resolved by the system, for it may be a link itself.
+/// Resolves `..` in the target of a link through the kernel, because the directory before it may be a link itself.
 fn without_parents(path: &Path) -> io::Result<PathBuf> {
     if path.components().any(|part| part == Component::ParentDir) { path.canonicalize() } else { Ok(path.to_owned()) }
 }

@@ -1,4 +1,4 @@
-//! Times, ways to open, and what the system says of a file, on Unix.
+//! Times, open flags and metadata of files on Unix.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 use cap_std::fs::{Dir, FileType, FileTypeExt, Metadata, MetadataExt};
 use rustix::fs::{Mode, OFlags};
 
-/// The permission bits that matter here.
+/// Relevant mode bits.
 const SETUID: u32 = 0o4000;
 const SETGID: u32 = 0o2000;
 const OWNER_MAY_RUN: u32 = 0o100;
 
-/// The time that the file system gives to a change made now: never later than a change made afterwards.
+/// Returns the timestamp of a change made now. It is never later than the timestamp of a change made afterwards.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn file_time() -> SystemTime {
@@ -21,21 +21,21 @@ pub fn file_time() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The time that the file system gives to a change made now, less the widest step that such a clock moves in.
+/// Returns the timestamp of a change made now, less the coarsest step of file system clocks.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn file_time() -> SystemTime {
     SystemTime::now() - Duration::from_millis(10)
 }
 
-/// Lets an open follow no link at the path's end and wait for nobody: not for a FIFO's other end either.
+/// Makes an open follow no link at the end of the path and never block, for example on a FIFO.
 pub fn open_itself(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
 }
 
-/// Lets an open take a directory only, and no link to one.
+/// Makes an open accept only a directory, and no link to one.
 pub(crate) fn open_directory_itself(options: &mut OpenOptions) -> &mut OpenOptions {
-    // Linux opens it for its identity alone, which takes no right to read it.
+    // On Linux, `O_PATH` opens the directory without read permission.
     #[cfg(target_os = "linux")]
     let how = OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
@@ -43,37 +43,37 @@ pub(crate) fn open_directory_itself(options: &mut OpenOptions) -> &mut OpenOptio
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags(how))
 }
 
-/// Lets every user run a file, and nobody change it.
+/// Lets all users execute a file, and none write to it.
 pub(crate) fn make_program(file: &std::fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o555))
 }
 
-/// Returns true if every user may run a file.
+/// Returns true if all users may execute a file.
 pub(crate) fn may_run(meta: &std::fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::mode(meta) & 0o555 == 0o555
 }
 
-/// The identity of a file and of its content: what the system changes with either.
+/// Returns the identity of a file and of its content, composed of metadata that the kernel updates with either.
 pub(crate) fn identity(meta: &std::fs::Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     let times = format!("{} {} {} {}", meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
     Some(format!("{} {} {} {times}", meta.dev(), meta.ino(), meta.len()))
 }
 
-/// Lets an open below a directory handle wait for nobody.
+/// Makes an open relative to a directory handle never block.
 pub(crate) fn open_without_waiting(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
-    // A terminal that is opened does not become this process's own.
+    // An opened terminal must not become the controlling terminal of this process.
     cap_std::fs::OpenOptionsExt::custom_flags(options, flags(OFlags::NONBLOCK | OFlags::NOCTTY))
 }
 
-/// When the system last saw a file change, which no program can set.
+/// Returns the change time of a file, which no program can set.
 pub(crate) fn changed_at(meta: &Metadata) -> SystemTime {
     let seconds = u64::try_from(meta.ctime()).unwrap_or(0);
     SystemTime::UNIX_EPOCH + Duration::new(seconds, u32::try_from(meta.ctime_nsec()).unwrap_or(0))
 }
 
-/// Makes what is built with this only this user's to enter.
+/// Makes created directories accessible to this user alone.
 pub(crate) fn build_private(builder: &mut DirBuilder) -> &mut DirBuilder {
     std::os::unix::fs::DirBuilderExt::mode(builder, 0o700)
 }
@@ -82,17 +82,17 @@ fn flags(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
 }
 
-/// Lets a file that is made with this be run by whom the user's mask allows.
+/// Makes a created file executable, subject to the user's umask.
 pub(crate) fn make_runnable(options: &mut cap_std::fs::OpenOptions) -> &mut cap_std::fs::OpenOptions {
     cap_std::fs::OpenOptionsExt::mode(options, 0o777)
 }
 
-/// Whether a file's owner may run it.
+/// Returns true if the owner may execute the file.
 pub(crate) fn is_runnable(meta: &Metadata) -> bool {
     meta.mode() & OWNER_MAY_RUN != 0
 }
 
-/// The bits that would lend its owner's or group's powers to whoever runs a file.
+/// Returns the set bits that run a file with the privileges of its owner or group.
 pub(crate) fn lent_powers(meta: &Metadata) -> Option<&'static str> {
     match meta.mode() & (SETUID | SETGID) {
         0 => None,
@@ -102,7 +102,7 @@ pub(crate) fn lent_powers(meta: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// What a file is that is no regular file, directory or symbolic link.
+/// Returns the kind of a file that is not a regular file, directory or symbolic link.
 pub(crate) fn special_kind(kind: FileType) -> &'static str {
     match kind {
         _ if kind.is_fifo() => "a FIFO",
@@ -112,19 +112,19 @@ pub(crate) fn special_kind(kind: FileType) -> &'static str {
     }
 }
 
-/// Bytes that a file or directory takes on the disk.
+/// Returns the allocated bytes of a file or directory.
 pub(crate) fn allocated(meta: &Metadata) -> u64 {
     meta.blocks().saturating_mul(512)
 }
 
-/// The directory that a directory is in now.
+/// Returns the current parent of a directory.
 pub(crate) fn above(dir: &Dir) -> io::Result<Dir> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let above = rustix::fs::openat(dir, "..", flags, Mode::empty())?;
     Ok(Dir::from_std_file(std::fs::File::from(above)))
 }
 
-/// Gives its owner access to a directory that lacks it.
+/// Grants its owner access to a directory that lacks it.
 pub(crate) fn take_access(dir: &Dir) -> io::Result<()> {
     if Mode::from_raw_mode(rustix::fs::fstat(dir)?.st_mode).contains(Mode::RWXU) {
         return Ok(());
@@ -134,8 +134,8 @@ pub(crate) fn take_access(dir: &Dir) -> io::Result<()> {
 
 /// Changes a directory's mode.
 ///
-/// A handle on a directory that may not be read is one without access, and such a handle's mode is changed through the
-/// system's list of handles.
+/// On Linux, a handle on an unreadable directory is an `O_PATH` descriptor, whose mode can be changed only through
+/// `/proc/self/fd`.
 fn set_mode(dir: &Dir, mode: Mode) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -148,7 +148,7 @@ fn set_mode(dir: &Dir, mode: Mode) -> io::Result<()> {
     Ok(())
 }
 
-/// A directory that was closed to its owner and is open as long as this lives.
+/// A directory without access for its owner, which is accessible as long as the value lives.
 #[derive(Debug)]
 pub(crate) struct Unlocked {
     dir: Dir,
@@ -156,11 +156,11 @@ pub(crate) struct Unlocked {
 }
 
 impl Unlocked {
-    /// Opens a directory that this user may not look into; nothing where it may, or cannot be let.
+    /// Makes an inaccessible directory accessible. Returns `None` if it already is, or if the change fails.
     pub(crate) fn take(dir: &Dir) -> Option<Self> {
         let look = Mode::RUSR | Mode::XUSR;
         let was = Mode::from_raw_mode(rustix::fs::fstat(dir).ok()?.st_mode);
-        // To find what is in it and to list it takes both rights, or a user who needs none.
+        // Listing a directory and looking up its entries take both permissions, or a privileged user.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if was.contains(look) || rustix::fs::openat(dir, ".", flags, Mode::empty()).is_ok() {
             return None;
@@ -174,7 +174,7 @@ impl Unlocked {
 impl Drop for Unlocked {
     fn drop(&mut self) {
         let look = Mode::RUSR | Mode::XUSR;
-        // Whose directory it is may have changed its mind meanwhile.
+        // The mode is restored only if the directory's owner did not change it in the meantime.
         let is_ours = rustix::fs::fstat(&self.dir).is_ok_and(|now| Mode::from_raw_mode(now.st_mode) == self.was | look);
         if is_ours {
             let _ = set_mode(&self.dir, self.was);

@@ -55,7 +55,7 @@ fn it_ends_at_the_first_entry_over_a_ceiling() -> Result<()> {
 fn a_deep_tree_is_counted_to_its_end() -> Result<()> {
     let home = tempfile::tempdir()?;
     let mut dir = Dir::open_ambient_dir(home.path(), ambient_authority())?;
-    // A file and a second folder on every level, found before or after the way down.
+    // A file and a second directory on every level, found before or after the descent.
     for _ in 0..3000 {
         for name in ["deeper", "a", "z"] {
             dir.create_dir(name)?;
@@ -85,12 +85,12 @@ fn what_its_owner_closed_is_counted_and_left_closed() -> Result<()> {
         fs::write(closed.join("hidden"), vec![1; 100_000])?;
         let dir = Dir::open_ambient_dir(&work, ambient_authority())?;
         let open = measure(&dir, Ceiling::default());
-        // Without the right to list, without the right to enter, and neither; and the top as well.
+        // Directories without read permission, without execute permission, and without both; then all levels.
         for bits in [0o000, 0o300, 0o400, 0o200] {
             fs::set_permissions(&closed, fs::Permissions::from_mode(bits))?;
             assert_eq!(measure(&dir, Ceiling::default()), open, "{bits:o}");
             assert_eq!(mode(&closed)?, bits);
-            // Also where it is enough before the end.
+            // The mode is also restored if the walk ends early.
             assert!(measure(&dir, Ceiling { bytes: Some(50_000), entries: None }).bytes > 50_000, "{bits:o}");
             assert_eq!(mode(&closed)?, bits);
         }
@@ -120,7 +120,7 @@ fn what_cannot_be_looked_into_is_told() -> Result<()> {
         assert_eq!((got.entries, got.unseen), (MAX_HELD as u64 + 1, 1));
         Ok(())
     })?;
-    // The device of `/proc` is not that of the root.
+    // `/proc` is on another device than the root.
     #[cfg(target_os = "linux")]
     {
         let root = Dir::open_ambient_dir("/", ambient_authority())?;

@@ -1,4 +1,4 @@
-//! What a dotted name stands for, and which `import a = b.c` are there when the program runs.
+//! Resolution of dotted names, and the choice of the `import a = b.c` aliases that exist at run time.
 
 use std::collections::HashSet;
 
@@ -8,24 +8,24 @@ use oxc::syntax::reference::ReferenceId;
 
 use super::table::{Alias, EntityId, Table, Target};
 
-/// The most aliases of aliases that are followed.
+/// The longest chain of aliases that is followed.
 const DEEPEST: u32 = 32;
 
-/// What a name stands for.
+/// The declaration that a name refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// A namespace or an enum.
     Entity(EntityId),
     /// A member of an enum.
     Member(EntityId, String),
-    /// Something else.
+    /// Any other symbol.
     Symbol(SymbolId),
     /// A type.
     Type,
 }
 
 impl<'a> Alias<'a> {
-    /// The alias of a reference to something inside of namespaces; `None` for `require`.
+    /// Creates the alias of a reference into namespaces. Returns `None` for `require`.
     pub(super) fn new(reference: &TSModuleReference<'a>, exported: bool) -> Option<Self> {
         let mut path = Vec::new();
         let root = match reference {
@@ -52,7 +52,7 @@ impl<'a> Alias<'a> {
 }
 
 impl Table<'_, '_> {
-    /// The meaning of `a`, `a.b` and `a["b"]`, if the program declares it.
+    /// Returns the meaning of `a`, `a.b` and `a["b"]`, if the program declares it.
     pub(super) fn meaning_of(&self, expression: &Expression<'_>) -> Option<Meaning> {
         match expression {
             Expression::Identifier(name) => self.meaning_of_name(name),
@@ -67,7 +67,7 @@ impl Table<'_, '_> {
                     Expression::TemplateLiteral(name) => name.single_quasi()?.as_str(),
                     _ => return None,
                 };
-                // Only members of enums are found like this.
+                // Only enum members are resolved through a computed name.
                 self.member(&object, name).filter(|found| matches!(found, Meaning::Member(..)))
             }
             _ => None,
@@ -130,7 +130,7 @@ impl Table<'_, '_> {
         }
     }
 
-    /// Returns true if an alias is known to name a type and nothing else.
+    /// Returns true if an alias is known to name only a type.
     fn is_type(&self, alias: &Alias<'_>) -> bool {
         match self.meaning_of_alias(alias, 0) {
             Some(Meaning::Type) => true,
@@ -146,7 +146,7 @@ impl Table<'_, '_> {
         }
     }
 
-    /// Decides which aliases are there when the program runs: exported ones of values, and those that a value is taken from.
+    /// Decides which aliases exist at run time: exported aliases of values, and aliases that are used as values.
     pub(super) fn decide_aliases(&mut self) {
         let mut unused: HashSet<ReferenceId> = HashSet::new();
         for symbol in self.alias_order.clone().into_iter().rev() {
@@ -155,14 +155,15 @@ impl Table<'_, '_> {
                 let references = self.scoping.get_resolved_reference_ids(symbol).iter();
                 references.filter(|id| !unused.contains(id)).any(|id| self.scoping.get_reference(*id).is_value())
             };
-            // A name in another part of the namespace is not resolved to the alias, but it is exported then.
+            // A name in another part of the namespace is not resolved to the alias, but the alias is exported in that
+            // case.
             if !self.is_type(alias) && (alias.exported || is_used()) {
                 self.kept_aliases.insert(symbol);
             } else {
                 unused.insert(alias.root);
             }
         }
-        // An alias of a type is no value of its namespace.
+        // An alias of a type is not a value of its namespace.
         let kept = &self.kept_aliases;
         let aliases = &self.aliases;
         for export in self.entities.iter_mut().flat_map(|entity| entity.exports.values_mut()) {

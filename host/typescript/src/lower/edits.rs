@@ -1,8 +1,8 @@
-//! Edits of a text that keep its lines.
+//! Edits of a text that preserve its lines.
 
 use std::collections::HashMap;
 
-/// Replacements of ranges of a text, in the order in which they were made.
+/// Replacements of ranges of a text, in the order of the calls.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
     all: Vec<Edit>,
@@ -16,17 +16,17 @@ struct Edit {
 }
 
 impl Edits {
-    /// Inserts a text. Insertions at one place appear in the order of the calls.
+    /// Inserts a text. Insertions at the same offset appear in the order of the calls.
     pub(super) fn insert(&mut self, at: u32, text: impl Into<String>) {
         self.replace(at, at, text);
     }
 
-    /// Replaces a range. Its line ends are kept, and edits that begin inside of it are dropped.
+    /// Replaces a range. Line ends in the range are preserved, and edits that begin inside of it are dropped.
     pub(super) fn replace(&mut self, start: u32, end: u32, text: impl Into<String>) {
         self.all.push(Edit { start: start as usize, end: end as usize, replacement: text.into() });
     }
 
-    /// Applies the edits.
+    /// Applies the edits and returns the edited text with the mapping of its columns.
     pub(super) fn apply(mut self, text: &str) -> (String, Columns) {
         self.all.sort_by_key(|edit| edit.start);
         let mut copy = Copy {
@@ -51,15 +51,15 @@ impl Edits {
     }
 }
 
-/// A position in the text and in the edited one, while the latter is made.
+/// The state of applying edits: positions in the original and in the edited text.
 struct Copy<'t> {
     text: &'t str,
     at: usize,
     out: String,
     line: u32,
-    /// The column in the text, in UTF-16 code units.
+    /// The column in the original text, in UTF-16 code units.
     old: u32,
-    /// The column in the edited text.
+    /// The column in the edited text, in UTF-16 code units.
     new: u32,
     columns: Columns,
 }
@@ -103,18 +103,18 @@ fn utf16(text: &str) -> u32 {
     u32::try_from(text.encode_utf16().count()).unwrap_or(u32::MAX)
 }
 
-/// The columns of a text by those of the edited text. Both count from 0, in UTF-16 code units.
+/// Mapping from columns of the edited text to columns of the original. Both count UTF-16 code units from 0.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     lines: HashMap<u32, Vec<Shift>>,
 }
 
-/// A column from which on the two texts differ by a constant.
+/// A column from which on the columns of the two texts differ by a constant.
 #[derive(Debug, Clone, Copy)]
 struct Shift {
     new: u32,
     old: u32,
-    /// False for inserted text, which has one column in the original.
+    /// False for inserted text, all of which maps to one column of the original.
     copied: bool,
 }
 
@@ -123,7 +123,7 @@ impl Columns {
         self.lines.entry(line).or_default().push(shift);
     }
 
-    /// The column in the text of a column in the edited text.
+    /// Returns the original column of a column in the edited text.
     pub(crate) fn original(&self, line: u32, column: u32) -> u32 {
         let Some(shifts) = self.lines.get(&line) else { return column };
         let after = shifts.partition_point(|shift| shift.new <= column);

@@ -1,4 +1,4 @@
-//! Enums.
+//! Lowering of enums.
 
 use oxc::ast::ast::{TSEnumDeclaration, TSEnumMember, TSEnumMemberName};
 use oxc::ast_visit::Visit;
@@ -61,7 +61,7 @@ impl<'a> Rewriter<'_, '_, 'a> {
         }
     }
 
-    /// A member's name as a literal.
+    /// Returns a member's name as a literal.
     fn name_of(&self, id: &TSEnumMemberName<'_>) -> String {
         let source = |span: Span| self.text.get(span.start as usize..span.end as usize).unwrap_or_default().to_owned();
         match id {

@@ -1,8 +1,8 @@
-//! The values of enum members, as far as the text tells them.
+//! Evaluation of enum members as far as the text determines their values.
 //!
-//! A member with a string has no reverse mapping, and a member without an initializer follows the number before it. The
-//! rules are those of the TypeScript compiler's `createEvaluator`. Strings are known to be strings and not kept: a short
-//! text could make them of any length.
+//! A member with a string has no reverse mapping, and a member without an initializer continues the preceding number.
+//! The rules are those of the TypeScript compiler's `createEvaluator`. String values are not stored, because a short
+//! text could give them any length; only the fact that a value is a string is kept.
 
 use oxc::ast::ast::{BinaryOperator, Expression, IdentifierReference, UnaryOperator};
 use oxc::semantic::SymbolId;
@@ -11,22 +11,22 @@ use oxc::syntax::scope::ScopeId;
 use super::aliases::Meaning;
 use super::table::{EntityId, Table};
 
-/// What is known about the value of an expression.
+/// The knowledge about the value of an expression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value {
     Number(f64),
     Text,
-    /// Not known, though it is a string where `is_text` holds.
+    /// The value is unknown, but it is a string if `is_text` is true.
     Unknown {
         is_text: bool,
     },
 }
 
-/// A value, and how it is written.
+/// A value and whether its expression can be evaluated at run time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Evaluated {
     pub(super) value: Value,
-    /// True if the expression names something that is not there when the program runs.
+    /// True if the expression refers to a name that does not exist at run time.
     pub(super) is_absent: bool,
 }
 
@@ -37,18 +37,18 @@ impl Evaluated {
         Self { value, is_absent: false }
     }
 
-    /// Returns true if it is a string, which has no reverse mapping.
+    /// Returns true if the value is a string, which has no reverse mapping.
     pub(super) fn is_text(self) -> bool {
         matches!(self.value, Value::Text | Value::Unknown { is_text: true })
     }
 }
 
-/// Where an expression is evaluated.
+/// The position of an expression that is evaluated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Site {
-    /// The offset of the declaration that it belongs to.
+    /// The offset of the declaration that contains the expression.
     pub(super) at: u32,
-    /// The scope around it.
+    /// The enclosing scope.
     pub(super) scope: ScopeId,
 }
 
@@ -115,7 +115,7 @@ impl Table<'_, '_> {
     fn evaluate_member(&self, entity: EntityId, name: &str, site: Site) -> Evaluated {
         let Some(member) = self.entities[entity].members.get(name) else { return Evaluated::UNKNOWN };
         match member.value {
-            // A member that is declared later counts as 0, and itself as nothing.
+            // A member that is declared later evaluates to 0, and a reference of a member to itself has no value.
             _ if member.at == site.at => Evaluated::UNKNOWN,
             _ if member.at > site.at => Evaluated { value: Value::Number(0.0), is_absent: true },
             Some(value) => value,
@@ -147,7 +147,7 @@ fn binary_value(operator: BinaryOperator, left: Evaluated, right: Evaluated) -> 
         BinaryOperator::Multiplication => a * b,
         BinaryOperator::Division => a / b,
         BinaryOperator::Remainder => a % b,
-        // 1 to the power of something infinite is no number in JavaScript.
+        // In JavaScript, 1 to the power of an infinity or NaN is NaN.
         BinaryOperator::Exponential if a.abs() == 1.0 && !b.is_finite() => f64::NAN,
         BinaryOperator::Exponential => a.powf(b),
         BinaryOperator::BitwiseOR => f64::from(int32(a) | int32(b)),
@@ -160,7 +160,7 @@ fn binary_value(operator: BinaryOperator, left: Evaluated, right: Evaluated) -> 
     })
 }
 
-/// ECMAScript's ToUint32.
+/// Implements ECMAScript's `ToUint32`.
 fn uint32(number: f64) -> u32 {
     const MODULUS: f64 = 4_294_967_296.0;
     if !number.is_finite() {
@@ -171,12 +171,12 @@ fn uint32(number: f64) -> u32 {
     bits
 }
 
-/// ECMAScript's ToInt32.
+/// Implements ECMAScript's `ToInt32`.
 fn int32(number: f64) -> i32 {
     uint32(number).cast_signed()
 }
 
-/// A number as JavaScript reads it.
+/// Formats a number as a JavaScript literal.
 pub(super) fn written(number: f64) -> String {
     if number.is_nan() {
         "NaN".to_owned()

@@ -1,4 +1,4 @@
-//! The first look at a program: what its namespaces export, and what its enums' members are.
+//! The first pass over a program, which collects the exports of namespaces and the members of enums.
 
 use oxc::ast::ast::{
     BindingPattern, Class, Declaration, ExportDeclaration, Function, Statement, TSEnumDeclaration, TSEnumMember,
@@ -12,18 +12,18 @@ use oxc::syntax::scope::ScopeId;
 use super::evaluate::{Evaluated, Site, Value};
 use super::table::{Alias, Constant, EntityId, Export, Member, Part, Table};
 
-/// Fills a [`Table`].
+/// Visitor that fills a [`Table`].
 pub(super) struct Collector<'t, 's, 'a> {
     table: &'t mut Table<'s, 'a>,
     /// The namespace whose body is visited, outside of functions and blocks.
     namespace: Option<EntityId>,
     /// True for a declaration after `export`.
     exported: bool,
-    /// False for the first time, when names cannot be looked up.
+    /// False in the first visit, in which names cannot be resolved yet.
     evaluates: bool,
 }
 
-/// Returns true if a namespace is there when the program runs: it has anything but types.
+/// Returns true if a namespace exists at run time, which means that it contains more than types.
 pub(super) fn is_instantiated(namespace: &TSNamespaceDeclaration<'_>) -> bool {
     match &namespace.body {
         TSNamespaceDeclarationBody::TSNamespaceDeclaration(inner) => is_instantiated(inner),
@@ -43,7 +43,7 @@ pub(super) fn is_instantiated(namespace: &TSNamespaceDeclaration<'_>) -> bool {
     }
 }
 
-/// The names that a pattern binds.
+/// Calls `found` for each name that a pattern binds.
 pub(super) fn bound<'a>(pattern: &BindingPattern<'a>, found: &mut dyn FnMut(&'a str, Option<SymbolId>)) {
     match pattern {
         BindingPattern::BindingIdentifier(name) => found(name.name.as_str(), name.symbol_id.get()),
@@ -64,7 +64,7 @@ impl<'t, 's, 'a> Collector<'t, 's, 'a> {
         Self { table, namespace: None, exported: false, evaluates }
     }
 
-    /// The namespace that exports the declaration.
+    /// Returns the namespace that exports the current declaration.
     fn exporter(&self) -> Option<EntityId> {
         self.namespace.filter(|_| self.exported)
     }
@@ -95,7 +95,7 @@ impl<'t, 's, 'a> Collector<'t, 's, 'a> {
         (self.namespace, self.exported) = outside;
     }
 
-    /// Evaluates the members of a part of an enum.
+    /// Evaluates the members of one part of an enum.
     fn members(&mut self, id: EntityId, declaration: &TSEnumDeclaration<'a>, scope: ScopeId) {
         let mut next = Evaluated { value: Value::Number(0.0), is_absent: false };
         for member in &declaration.body.members {
@@ -114,7 +114,7 @@ impl<'t, 's, 'a> Collector<'t, 's, 'a> {
     }
 }
 
-/// The name of an enum's member.
+/// Returns the name of an enum member.
 pub(super) fn static_name<'a>(member: &TSEnumMember<'a>) -> &'a str {
     use oxc::ast::ast::TSEnumMemberName;
     match &member.id {

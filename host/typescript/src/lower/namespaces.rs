@@ -1,4 +1,4 @@
-//! Namespaces, what they export, and aliases.
+//! Lowering of namespaces, their exports, and aliases.
 
 use oxc::ast::ast::{
     BindingPattern, BindingProperty, Declaration, ExportDeclaration, Statement, TSImportEqualsDeclaration,
@@ -17,7 +17,7 @@ const EXPORT: u32 = 6;
 impl<'a> Rewriter<'_, '_, 'a> {
     /// Rewrites `namespace N { … }` to `var N; (function (_N) { … })(N || (N = {}));`.
     ///
-    /// One without anything but types stays for oxc to leave out, unless it is within another, where it goes here.
+    /// oxc removes a namespace that contains only types. Inside another namespace, it is removed here.
     pub(super) fn namespace(&mut self, namespace: &TSNamespaceDeclaration<'a>, statement: Span, exported: Exported) {
         if namespace.declare || !is_instantiated(namespace) {
             if let Some(symbol) = namespace.id.symbol_id.get() {
@@ -59,7 +59,7 @@ impl<'a> Rewriter<'_, '_, 'a> {
         }
     }
 
-    /// Rewrites what a module or a namespace exports.
+    /// Rewrites an export of a module or a namespace.
     pub(super) fn export(&mut self, export: &ExportDeclaration<'a>, exported: Exported) {
         let declaration = &export.declaration;
         match (declaration, exported) {
@@ -106,7 +106,7 @@ impl<'a> Rewriter<'_, '_, 'a> {
         self.edits.replace(end, statement.end, ";");
     }
 
-    /// Turns a pattern of a declaration into one of an assignment.
+    /// Turns a declaration pattern into an assignment pattern.
     fn pattern(&mut self, pattern: &BindingPattern<'a>, parameter: &str) {
         match pattern {
             BindingPattern::BindingIdentifier(name) => self.edits.insert(name.span.start, format!("{parameter}.")),
@@ -135,17 +135,17 @@ impl<'a> Rewriter<'_, '_, 'a> {
         self.pattern(&property.value, parameter);
     }
 
-    /// Rewrites `import a = b.c` to `var a = b.c`, or to an assignment to what the namespace exports.
+    /// Rewrites `import a = b.c` to `var a = b.c`, or to an assignment to the namespace's export.
     pub(super) fn alias(&mut self, import: &TSImportEqualsDeclaration<'a>, statement: Span, exported: Exported) {
         let Some(symbol) = import.id.symbol_id.get() else { return };
         let name = import.id.name.as_str();
         if !self.table.aliases.contains_key(&symbol) {
-            // `require`, which oxc knows.
+            // The target is `require`, which oxc handles.
             return;
         }
         if !self.table.kept_aliases.contains(&symbol) || import.import_kind.is_type() {
             match exported {
-                // A type of the same name lets oxc leave out exports of it.
+                // With a type of the same name, oxc removes exports of the alias.
                 Exported::No | Exported::Module => {
                     self.edits.replace(statement.start, statement.end, format!(";type {name} = any;"));
                 }
@@ -165,7 +165,7 @@ impl<'a> Rewriter<'_, '_, 'a> {
     }
 }
 
-/// Returns true if nothing of a declaration is there when the program runs.
+/// Returns true if a declaration has no run-time part.
 fn is_type(declaration: &Declaration<'_>) -> bool {
     match declaration {
         Declaration::TSTypeAliasDeclaration(_) | Declaration::TSInterfaceDeclaration(_) => true,

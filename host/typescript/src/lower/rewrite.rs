@@ -1,4 +1,4 @@
-//! The second look at a program: the edits.
+//! The second pass over a program, which makes the edits.
 
 use oxc::ast::ast::{
     AssignmentTargetPropertyIdentifier, ExportDeclaration, IdentifierReference, ObjectProperty, TSClassImplements,
@@ -13,28 +13,28 @@ use std::collections::HashSet;
 use super::edits::{Columns, Edits};
 use super::table::{EntityId, Table};
 
-/// Writes the edits of a program.
+/// Visitor that makes the edits of a program.
 pub(super) struct Rewriter<'p, 's, 'a> {
     pub(super) text: &'p str,
     pub(super) table: &'p Table<'s, 'a>,
     pub(super) edits: Edits,
-    /// Namespaces and enums that have a variable already.
+    /// Namespaces and enums whose variable is already declared.
     pub(super) declared: HashSet<SymbolId>,
-    /// The offset of a property that is its own value, as in `{ a }`.
+    /// The offset of a shorthand property, such as `{ a }`.
     shorthand: Option<u32>,
 }
 
-/// The way in which a declaration is exported.
+/// The export of a declaration.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Exported {
     No,
-    /// By the module.
+    /// Exported by the module.
     Module,
-    /// By a namespace.
+    /// Exported by a namespace.
     Namespace(EntityId),
 }
 
-/// The declaration of a namespace or an enum.
+/// The head of a namespace or enum declaration.
 pub(super) struct Head<'n> {
     pub(super) name: &'n str,
     pub(super) symbol: SymbolId,
@@ -51,17 +51,17 @@ impl<'p, 's, 'a> Rewriter<'p, 's, 'a> {
         self.edits.apply(self.text)
     }
 
-    /// The parameter of the functions of a namespace or an enum.
+    /// Returns the name of the parameter of the functions of a namespace or an enum.
     pub(super) fn parameter(&self, entity: EntityId) -> &'p str {
         &self.table.entities[entity].parameter
     }
 
-    /// Removes a statement. The semicolon keeps the statements around it apart.
+    /// Removes a statement. The remaining semicolon separates the statements around it.
     pub(super) fn remove(&mut self, span: Span) {
         self.edits.replace(span.start, span.end, ";");
     }
 
-    /// Removes a part that is not there when the program runs, if another part is. oxc leaves out the others.
+    /// Removes a part that does not exist at run time, if another part of the same entity does. oxc removes the others.
     pub(super) fn remove_type(&mut self, symbol: SymbolId, statement: Span) {
         let entity = self.table.by_symbol.get(&symbol);
         if entity.is_some_and(|entity| self.table.entities[*entity].is_lowered) {
@@ -69,7 +69,7 @@ impl<'p, 's, 'a> Rewriter<'p, 's, 'a> {
         }
     }
 
-    /// The text that begins a part: its variable, if it is the first, and its function.
+    /// Returns the text that begins a part: the variable, if this is the first part, and the function.
     pub(super) fn opening(&mut self, head: &Head<'_>) -> String {
         let Head { name, symbol, entity, exported } = *head;
         let parameter = self.parameter(entity);
@@ -81,7 +81,7 @@ impl<'p, 's, 'a> Rewriter<'p, 's, 'a> {
         format!("{variable};(function ({parameter}) {{")
     }
 
-    /// The text that ends a part: it calls the function with the object of the namespace or the enum.
+    /// Returns the text that ends a part: the call of the function with the object of the namespace or the enum.
     pub(super) fn closing(&self, head: &Head<'_>) -> String {
         let name = head.name;
         match head.exported {
@@ -136,7 +136,7 @@ impl<'a> Visit<'a> for Rewriter<'_, '_, 'a> {
         }
     }
 
-    // Types name nothing that is there when the program runs.
+    // Types contain no references that exist at run time.
     fn visit_ts_type(&mut self, _: &TSType<'a>) {}
 
     fn visit_ts_class_implements(&mut self, _: &TSClassImplements<'a>) {}

@@ -1,4 +1,4 @@
-//! The namespaces and enums of a program, and the names that each gives to the code inside of it.
+//! The namespaces and enums of a program, and the names that they provide to the code inside of them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,50 +11,51 @@ use oxc::syntax::scope::ScopeId;
 use super::evaluate::Evaluated;
 use super::exports::Collector;
 
-/// The most characters of a namespace's name that the name of its parameter has, so that a reference grows by a constant.
+/// The longest prefix of a namespace's name in the name of its parameter, in characters, so that each qualified
+/// reference grows by a bounded length.
 const LONGEST_PARAMETER: usize = 16;
 
 /// The index of an [`Entity`].
 pub(super) type EntityId = usize;
 
-/// A namespace or an enum with all of its parts, and what is merged with them.
+/// A namespace or an enum with all its parts and the declarations that are merged with it.
 #[derive(Debug)]
 pub(super) struct Entity<'a> {
-    /// The name of the parameter of its functions, which nothing else in the program has.
+    /// The name of the parameter of its functions, which is unique in the program.
     pub(super) parameter: String,
     /// The symbol of one of its declarations.
     pub(super) symbol: Option<SymbolId>,
-    /// The exports of the namespace's parts.
+    /// The exports of all parts of the namespace.
     pub(super) exports: HashMap<&'a str, Export>,
-    /// The members of the enum's parts.
+    /// The members of all parts of the enum.
     pub(super) members: HashMap<&'a str, Member>,
-    /// True if a part of it is there when the program runs.
+    /// True if a part exists at run time.
     pub(super) is_value: bool,
-    /// True if a part of it becomes a variable here.
+    /// True if this pass turns a part into a variable.
     pub(super) is_lowered: bool,
 }
 
 /// An export of a namespace.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Export {
-    /// False for an interface and other types.
+    /// False for interfaces and other types.
     pub(super) is_value: bool,
-    /// The symbol in the part that declares it last.
+    /// The symbol of the last part that declares the export.
     pub(super) symbol: Option<SymbolId>,
-    /// The namespace or the enum that it is.
+    /// The exported namespace or enum.
     pub(super) entity: Option<EntityId>,
 }
 
 /// A member of an enum.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member {
-    /// The offset of its declaration.
+    /// The offset of the declaration.
     pub(super) at: u32,
-    /// Its value, once the look at the text has come to it.
+    /// The value, once the member is evaluated.
     pub(super) value: Option<Evaluated>,
 }
 
-/// A part of a namespace or of an enum, by its scope.
+/// A part of a namespace or of an enum, which has its own scope.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
     Namespace(EntityId),
@@ -68,18 +69,18 @@ pub(super) struct Alias<'a> {
     pub(super) root: ReferenceId,
     /// The name `b`.
     pub(super) root_name: &'a str,
-    /// The names after it.
+    /// The names after `b`.
     pub(super) path: Vec<&'a str>,
     /// True for `export import`.
     pub(super) exported: bool,
 }
 
-/// A variable whose value is known from the text.
+/// A variable whose value follows from the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Constant {
-    /// The offset of its declaration.
+    /// The offset of the declaration.
     pub(super) at: u32,
-    /// Its value.
+    /// The value of the variable.
     pub(super) value: Evaluated,
 }
 
@@ -90,9 +91,9 @@ pub(super) struct Table<'s, 'a> {
     pub(super) entities: Vec<Entity<'a>>,
     pub(super) by_symbol: HashMap<SymbolId, EntityId>,
     pub(super) parts: HashMap<ScopeId, Part>,
-    /// Exported variables and aliases: properties of the namespace's object that have no variable.
+    /// Exported variables and aliases, which are only properties of the namespace's object.
     pub(super) properties: HashSet<SymbolId>,
-    /// Functions and classes, with which a namespace merges without a declaration of its own.
+    /// Functions and classes, with which a namespace merges without a variable declaration.
     pub(super) functions: HashSet<SymbolId>,
     pub(super) aliases: HashMap<SymbolId, Alias<'a>>,
     /// Aliases in the order of the text.
@@ -100,31 +101,31 @@ pub(super) struct Table<'s, 'a> {
     /// Aliases that become variables or properties.
     pub(super) kept_aliases: HashSet<SymbolId>,
     pub(super) constants: HashMap<SymbolId, Constant>,
-    /// Where each scope is, so that no name has to be looked for scope by scope.
+    /// The position of each scope, so that names are resolved without a walk over all enclosing scopes.
     places: HashMap<ScopeId, Place>,
     /// The names of all exports and members.
     pub(super) names: HashSet<&'a str>,
     parameters: HashSet<String>,
 }
 
-/// Where a scope is among the others.
+/// The position of a scope among the other scopes.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     depth: u32,
-    /// The depth of the innermost function around it.
+    /// The depth of the innermost enclosing function.
     function: u32,
-    /// The innermost part around it.
+    /// The innermost enclosing part.
     part: Option<ScopeId>,
 }
 
-/// The declaration that a name leads to.
+/// The declaration to which a name resolves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A declaration in a scope around the name.
+    /// A declaration in an enclosing scope.
     Symbol(SymbolId),
-    /// An export of a namespace, or a member of an enum, that another part declares.
+    /// An export of a namespace or a member of an enum, declared in another part.
     Property(EntityId),
-    /// Nothing in the program.
+    /// A declaration outside of the program.
     Unknown,
 }
 
@@ -150,7 +151,7 @@ impl<'s, 'a> Table<'s, 'a> {
             table.places = places(scoping, &table.parts);
         }
         if table.entities.iter().any(|entity| !entity.members.is_empty()) {
-            // Twice, as a function may use a constant that is declared after it.
+            // Two passes are needed, because a function may use a constant that is declared after it.
             Collector::new(&mut table, true).visit_program(program);
             Collector::new(&mut table, true).visit_program(program);
         }
@@ -158,12 +159,12 @@ impl<'s, 'a> Table<'s, 'a> {
         table
     }
 
-    /// Returns true if there is nothing to lower.
+    /// Returns true if the program needs no lowering.
     pub(super) fn is_empty(&self) -> bool {
         self.entities.is_empty() && self.aliases.is_empty()
     }
 
-    /// Makes an entity for a declaration of this name.
+    /// Adds an entity for a declaration of this name.
     fn add_entity(&mut self, symbol: SymbolId, name: &str) -> EntityId {
         if self.parameters.is_empty() {
             let unresolved = self.scoping.root_unresolved_references().keys().map(|name| name.as_str());
@@ -173,7 +174,7 @@ impl<'s, 'a> Table<'s, 'a> {
         }
         let base: String = "_".chars().chain(name.chars().take(LONGEST_PARAMETER)).collect();
         let mut parameter = base.clone();
-        // Numbers from the count of entities on are free at once, whatever names a hostile text has.
+        // Numbers from the count of entities on are free at the first attempt, whatever names a hostile text contains.
         let mut number = 2;
         while !self.parameters.insert(parameter.clone()) {
             parameter = format!("{base}{number}");
@@ -191,7 +192,7 @@ impl<'s, 'a> Table<'s, 'a> {
         self.entities.len() - 1
     }
 
-    /// The entity of a declaration that its namespace does not export.
+    /// Returns the entity of a declaration that is not exported by a namespace, adding it if necessary.
     pub(super) fn entity_of_symbol(&mut self, symbol: SymbolId, name: &str) -> EntityId {
         if let Some(known) = self.by_symbol.get(&symbol) {
             return *known;
@@ -201,7 +202,7 @@ impl<'s, 'a> Table<'s, 'a> {
         made
     }
 
-    /// The entity of a declaration that `container` exports.
+    /// Returns the entity of a declaration that `container` exports, adding it if necessary.
     pub(super) fn entity_of_export(&mut self, container: EntityId, symbol: SymbolId, name: &'a str) -> EntityId {
         let known = self.entities[container].exports.get(name).and_then(|export| export.entity);
         let entity =
@@ -219,7 +220,7 @@ impl<'s, 'a> Table<'s, 'a> {
         known.entity = export.entity.or(known.entity);
     }
 
-    /// Returns true if a part gives the code inside of it a value of this name.
+    /// Returns the entity of a part that provides a value of this name to the code inside.
     fn gives(&self, part: Part, name: &str) -> Option<EntityId> {
         let (entity, found) = match part {
             Part::Namespace(entity) => {
@@ -234,7 +235,7 @@ impl<'s, 'a> Table<'s, 'a> {
         export.is_value || export.entity.is_some_and(|entity| self.entities[entity].is_value)
     }
 
-    /// The declaration that a value's name leads to, by TypeScript's rules.
+    /// Returns the declaration to which the name of a value resolves by TypeScript's rules.
     pub(super) fn target(&self, name: &IdentifierReference<'_>) -> Target {
         name.reference_id.get().map_or(Target::Unknown, |id| self.target_of(id, name.name.as_str()))
     }
@@ -261,13 +262,14 @@ impl<'s, 'a> Table<'s, 'a> {
         symbol.map_or(Target::Unknown, Target::Symbol)
     }
 
-    /// Returns true if a function lies between a scope and that of a symbol, so that the symbol's value is there when it runs.
+    /// Returns true if a function boundary lies between a scope and the scope of a symbol, so that the symbol is
+    /// initialized when the code of the scope runs.
     pub(super) fn is_deferred(&self, symbol: SymbolId, scope: ScopeId) -> bool {
         let home = self.places.get(&self.scoping.symbol_scope_id(symbol));
         home.zip(self.places.get(&scope)).is_some_and(|(home, place)| place.function > home.depth)
     }
 
-    /// The parameter whose property a name is, if it is one.
+    /// Returns the parameter that qualifies a name, if the name is a property of an entity.
     pub(super) fn qualifier(&self, name: &IdentifierReference<'_>) -> Option<&str> {
         let entity = match self.target(name) {
             Target::Property(entity) => entity,
@@ -284,7 +286,7 @@ impl<'s, 'a> Table<'s, 'a> {
     }
 }
 
-/// Looks through the scopes, outer ones first.
+/// Computes the positions of all scopes, outer scopes first.
 fn places(scoping: &Scoping, parts: &HashMap<ScopeId, Part>) -> HashMap<ScopeId, Place> {
     let mut places: HashMap<ScopeId, Place> = HashMap::new();
     for scope in scoping.scope_descendants_from_root() {

@@ -1,4 +1,4 @@
-//! What names stand for: modules, and things in them.
+//! Resolution of names to modules and their members.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use oxc::semantic::{Scoping, SymbolId};
 
 use super::table;
 
-/// The longest dotted path that is followed, against hostile ones that grow line by line.
+/// The longest dotted path that is followed. A hostile path could grow with each line.
 const LONGEST: usize = 96;
 
-/// The names that imports and `require` bind, by symbol, so that whatever shadows them is not them.
+/// The names that imports and `require` bind. They are stored by symbol, so that shadowing names are distinguished.
 pub(super) struct Names<'s> {
     scoping: &'s Scoping,
     paths: HashMap<SymbolId, String>,
@@ -25,7 +25,7 @@ impl<'s> Names<'s> {
         Self { scoping, paths: HashMap::new() }
     }
 
-    /// The dotted path that an expression names: of a module, or of something global.
+    /// Returns the dotted path of the module member or global to which an expression refers.
     pub(super) fn path(&self, expression: &Expression<'_>) -> Option<String> {
         match expression.get_inner_expression() {
             Expression::Identifier(name) => match self.symbol(name) {
@@ -49,10 +49,10 @@ impl<'s> Names<'s> {
         }
     }
 
-    /// The module that a call of `require` names.
+    /// Returns the module that a call of `require` names.
     pub(super) fn required<'c>(&self, call: &'c CallExpression<'_>) -> Option<&'c str> {
         let Expression::Identifier(name) = &call.callee else { return None };
-        // Also one that `createRequire` made.
+        // A function made by `createRequire` counts as well.
         let is_require = name.name == "require" && self.symbol(name).is_none_or(|symbol| !self.is_function(symbol));
         call.arguments.first().filter(|_| is_require).and_then(|first| match first.as_expression()? {
             Expression::StringLiteral(specifier) => Some(specifier.value.as_str()),
@@ -60,7 +60,7 @@ impl<'s> Names<'s> {
         })
     }
 
-    /// Whether a name is nobody's in the program.
+    /// Returns true if the program does not declare a name.
     pub(super) fn is_global(&self, name: &IdentifierReference<'_>) -> bool {
         self.symbol(name).is_none()
     }
@@ -97,12 +97,13 @@ impl<'s> Names<'s> {
     }
 }
 
-/// What is called by a module's own name, without the part that says where it is from.
+/// Returns the path of a module, without the `node:` prefix.
 fn module_path(specifier: &str) -> Option<String> {
     Some(specifier.strip_prefix("node:").unwrap_or(specifier)).filter(|path| path.len() <= LONGEST).map(str::to_owned)
 }
 
-/// The path of something in something; `default` is the thing itself, and so is what is global in the global object.
+/// Appends a name to a path. `default` stands for the module itself, and a property of the global object for the
+/// global.
 fn join(path: &str, name: &str) -> Option<String> {
     match (path, name) {
         (path, "default") => Some(path.to_owned()),
@@ -146,7 +147,7 @@ impl<'a> Visit<'a> for Names<'_> {
     }
 
     fn visit_class(&mut self, class: &Class<'a>) {
-        // A class of the program's own that is a worker is used as one.
+        // A subclass of a worker class is treated like a worker class.
         if let (Some(id), Some(heritage)) = (&class.id, &class.heritage) {
             let path = self.path(&heritage.expression).filter(|path| table::of_call(path).is_some());
             self.bind(id.symbol_id.get(), path);

@@ -1,6 +1,7 @@
-//! What calls and imports of JavaScript show.
+//! Needs that calls and imports of JavaScript show.
 //!
-//! The runtime's modules for processes, threads and the network load and fail when they are used, so they count by calls.
+//! The runtime's modules for processes, threads and the network can be loaded and fail on use, so only calls of them
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -9,17 +10,17 @@ use serde::Deserialize;
 
 use super::Lack;
 
-/// The table of what the runtime stands in for.
+/// The table of functions for which the runtime has only stubs.
 #[derive(Default, Deserialize)]
 struct Absent {
     modules: BTreeMap<String, BTreeSet<String>>,
     subtle: BTreeSet<String>,
 }
 
-/// Functions and classes of Node that the runtime does not have, as `module.name`. Their use fails.
+/// The functions and classes of Node that the runtime does not have, as `module.name`. Their use fails.
 static ABSENT: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let text = include_str!("../../../../guest-runtimes/javascript/prelude/src/absent.json");
-    // The tests read it too, so that it has the right form.
+    // The tests parse the file too, so it is known to be valid.
     let Absent { modules, subtle } = serde_json::from_str(text).unwrap_or_default();
     let of_modules =
         modules.iter().flat_map(|(module, names)| names.iter().map(move |name| format!("{module}.{name}")));
@@ -29,7 +30,7 @@ static ABSENT: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     of_modules.chain(of_subtle).chain(["fs.watch".to_owned(), "fs.watchFile".to_owned()]).collect()
 });
 
-/// What a call of this function or class takes.
+/// Returns the facility that a call of this function or class needs.
 pub(super) fn of_call(path: &str) -> Option<Lack> {
     let (module, name) = path.rsplit_once('.').unwrap_or(("", path));
     Some(match (module, name) {
@@ -52,12 +53,13 @@ fn is_lookup(name: &str) -> bool {
     name.starts_with("resolve") || matches!(name, "lookup" | "lookupService" | "reverse")
 }
 
-/// Whether a name that no program binds is looked at.
+/// Returns true if a name that the program does not declare is relevant.
 pub(super) fn is_global(name: &str) -> bool {
     of_call(name).is_some() || matches!(name, "globalThis" | "global" | "window" | "self" | "crypto")
 }
 
-/// What an import takes, and the name of what is imported; nothing if the runtime has it, or it is not known.
+/// Returns the facility that an import needs, with the name of the import. Returns `None` if the runtime has the module
+/// or the module is unknown.
 pub(super) fn of_import(specifier: &str) -> Option<(Lack, &'static str)> {
     let module = |name: &'static str| Some((Lack::Module(name), name));
     if let Some(name) = specifier.strip_prefix("node:") {
@@ -79,7 +81,7 @@ pub(super) fn of_import(specifier: &str) -> Option<(Lack, &'static str)> {
     known(&FOR_SOCKETS).map(|name| (Lack::Sockets, name))
 }
 
-/// The package of a specifier: `a` of `a/b`, `@a/b` of `@a/b/c`.
+/// Returns the package of a specifier: `a` of `a/b`, `@a/b` of `@a/b/c`.
 fn package_of(specifier: &str) -> &str {
     let parts = if specifier.starts_with('@') { 2 } else { 1 };
     let end = specifier.match_indices('/').nth(parts - 1).map_or(specifier.len(), |(at, _)| at);
@@ -138,7 +140,7 @@ const NATIVE: [&str; 48] = [
     "zstd-napi",
 ];
 
-/// Packages that do nothing without the network.
+/// Packages that are useless without the network.
 const FOR_SOCKETS: [&str; 28] = [
     "amqplib",
     "axios",

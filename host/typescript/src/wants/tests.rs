@@ -1,6 +1,6 @@
 use crate::{LONGEST, Lack, StripError, Sureness, wants};
 
-/// The wants of a text as `lack line: words`, with a question mark where it can do without.
+/// Returns the needs of a text as `lack line: words`, with a question mark for uncertain ones.
 fn shown(file: &str, text: &str) -> Vec<String> {
     let wants = wants(file, text).expect("it is looked at");
     let shown = |want: crate::Want| {

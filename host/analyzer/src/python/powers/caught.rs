@@ -1,19 +1,19 @@
-//! Whose failures a `try` catches.
+//! The failures that a `try` catches.
 
 use ruff_python_ast::{ExceptHandler, Expr, Stmt, StmtTry, WithItem};
 
 use codebox_analysis::Power;
 
-/// How a power fails where it is not there.
+/// The way in which the use of a missing capability fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failing {
-    /// As an import does.
+    /// With the error of an import.
     Import,
-    /// As this power's calls do.
+    /// With the error of a call that needs the capability.
     Call,
 }
 
-/// The failures that are caught around a place.
+/// The kinds of failures that are caught around a place.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Caught {
     imports: bool,
@@ -25,19 +25,19 @@ pub(super) struct Caught {
 impl Caught {
     const ALL: Self = Self { imports: true, threads: true, processes: true, sockets: true };
 
-    /// Whether the lack of a power is among them.
+    /// Returns true if the failure of a capability is caught.
     pub(super) fn catches(self, power: &Power, failing: Failing) -> bool {
         match (failing, power) {
             (Failing::Import, _) => self.imports,
             (Failing::Call, Power::Threads) => self.threads,
             (Failing::Call, Power::Processes) => self.processes,
             (Failing::Call, Power::Sockets) => self.sockets,
-            // Loading a library gives an OSError, as starting a process does.
+            // Loading a library fails with `OSError`, as does starting a process.
             (Failing::Call, Power::Module(_)) => self.processes,
         }
     }
 
-    /// These and those that the handlers of a `try` let the program go on from.
+    /// Adds the failures from which the handlers of a `try` recover.
     pub(super) fn and_by(self, attempt: &StmtTry) -> Self {
         let handlers = attempt.handlers.iter().map(|ExceptHandler::ExceptHandler(handler)| handler);
         let kept = handlers.filter(|handler| !gives_up(&handler.body));
@@ -47,7 +47,7 @@ impl Caught {
         })
     }
 
-    /// These and those that `contextlib.suppress` names.
+    /// Adds the failures that `contextlib.suppress` names.
     pub(super) fn and_suppressed(self, item: &WithItem) -> Self {
         match &item.context_expr {
             Expr::Call(call) if last_name(&call.func) == Some("suppress") => {
@@ -75,7 +75,7 @@ impl Caught {
     }
 }
 
-/// Whether a handler ends in raising, or in ending the program.
+/// Returns true if a handler ends with raising an exception or ending the program.
 fn gives_up(body: &[Stmt]) -> bool {
     match body.last() {
         Some(Stmt::Raise(_)) => true,
@@ -87,7 +87,7 @@ fn gives_up(body: &[Stmt]) -> bool {
     }
 }
 
-/// The last part of a dotted name.
+/// Returns the last component of a dotted name.
 pub(super) fn last_name(expression: &Expr) -> Option<&str> {
     match expression {
         Expr::Name(name) => Some(name.id.as_str()),

@@ -1,7 +1,7 @@
-//! What names stand for, scope by scope.
+//! Resolution of names, scope by scope.
 //!
-//! Bindings are taken in the order of the text, whatever may branch around them: the last one counts, but for what an
-//! `except` puts in place of a failed import, and but for `None`.
+//! Bindings are evaluated in the order of the text, regardless of branches. The last binding of a name counts, except
+//! for a fallback in an `except` clause after a failed import, and except for `None`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,18 +9,19 @@ use ruff_python_ast::{ExceptHandler, Expr, ExprCall, Parameters, Stmt};
 
 use super::table;
 
-/// The longest dotted path that is followed; none in the table is half as long, and a hostile one could grow line by line.
+/// The longest dotted path that is followed. No path in the table is half as long, and a hostile path could grow with
+/// each line.
 const LONGEST: usize = 96;
 
-/// Most modules of which everything is imported that are remembered.
+/// The largest number of modules with star imports that are remembered.
 const MOST_STARS: usize = 16;
 
-/// What a name stands for.
+/// The object to which a name is bound.
 #[derive(Clone)]
 enum Meaning {
-    /// A module, or something in one, by its dotted path.
+    /// A module, or a member of a module, by its dotted path.
     Path(String),
-    /// Anything else.
+    /// Any other object.
     Own,
 }
 
@@ -30,40 +31,40 @@ impl Meaning {
     }
 }
 
-/// Whether names of a scope are seen in the functions inside of it.
+/// The kind of a scope, which determines the visibility of its names in nested functions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// They are.
+    /// The names are visible in nested functions.
     Function,
-    /// They are not.
+    /// The names are not visible in nested functions.
     Class,
 }
 
-/// Whether a binding replaces what stood there.
+/// The precedence of a binding over an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     First,
-    /// It stands in for something that failed.
+    /// A replacement for an operation that failed, which does not override an earlier binding.
     Fallback,
 }
 
 struct Scope<'a> {
     kind: Kind,
     names: HashMap<&'a str, Meaning>,
-    /// Names that it declares to be another scope's.
+    /// Names that the scope declares as `global` or `nonlocal`.
     outer: HashSet<&'a str>,
 }
 
-/// The scopes around a place, the module's first.
+/// The enclosing scopes of a place, beginning with the module's.
 #[derive(Default)]
 pub(super) struct Names<'a> {
     scopes: Vec<Scope<'a>>,
-    /// Modules of which everything was imported.
+    /// Modules with star imports.
     stars: Vec<&'a str>,
 }
 
 impl<'a> Names<'a> {
-    /// Enters a body.
+    /// Enters the scope of a body.
     pub(super) fn enter(&mut self, kind: Kind, parameters: Option<&'a Parameters>, body: &'a [Stmt]) {
         self.scopes.push(Scope { kind, names: HashMap::new(), outer: HashSet::new() });
         for parameter in parameters.into_iter().flat_map(Parameters::iter) {
@@ -72,7 +73,7 @@ impl<'a> Names<'a> {
         self.bind_all(body, Standing::First);
     }
 
-    /// Enters an expression that binds names of its own.
+    /// Enters the scope of an expression that binds names, such as a comprehension.
     pub(super) fn enter_expression(&mut self, targets: impl IntoIterator<Item = &'a Expr>) {
         self.scopes.push(Scope { kind: Kind::Function, names: HashMap::new(), outer: HashSet::new() });
         for target in targets {
@@ -80,12 +81,12 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Leaves what was entered last.
+    /// Leaves the innermost scope.
     pub(super) fn leave(&mut self) {
         self.scopes.pop();
     }
 
-    /// The dotted path that an expression names.
+    /// Returns the dotted path to which an expression refers.
     pub(super) fn path(&self, expression: &Expr) -> Option<String> {
         match expression {
             Expr::Name(name) => match self.meaning(name.id.as_str()) {
@@ -107,7 +108,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The module that `__import__("x")` or `import_module("x")` gives.
+    /// Returns the module that `__import__("x")` or `import_module("x")` imports.
     pub(super) fn imported_by<'e>(&self, call: &'e ExprCall) -> Option<&'e str> {
         let by_name = match call.func.as_ref() {
             Expr::Name(name) => matches!(name.id.as_str(), "__import__" | "import_module"),
@@ -140,7 +141,7 @@ impl<'a> Names<'a> {
         scope.names.insert(name, meaning);
     }
 
-    /// Every name in a target is the program's own.
+    /// Binds every name in a target to an object of the program itself.
     fn own(&mut self, target: &'a Expr, standing: Standing) {
         match target {
             Expr::Name(name) => self.set(name.id.as_str(), Meaning::Own, standing),
@@ -194,7 +195,7 @@ impl<'a> Names<'a> {
             }
             Stmt::FunctionDef(function) => self.set(function.name.as_str(), Meaning::Own, standing),
             Stmt::ClassDef(class) => {
-                // A class of the program's own that is a thread is used as one.
+                // A subclass of a thread class is treated like a thread class.
                 let bases = class.arguments.iter().flat_map(|arguments| arguments.args.iter());
                 let base = bases.filter_map(|base| self.path(base)).find(|path| table::of_call(path).is_some());
                 self.set(class.name.as_str(), base.map_or(Meaning::Own, Meaning::Path), standing);

@@ -1,20 +1,20 @@
-//! Whether anything in a text leads to a function.
+//! Reachability of functions in a text.
 
 use std::collections::HashSet;
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprContext, Stmt, StmtClassDef, StmtFunctionDef};
 
-/// A function or class around a place.
+/// A function or class that encloses a place.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     name: &'a str,
-    /// Whether others may call it without its name: a framework, or the language itself.
+    /// True if a framework or the language itself may call it without its name in the text.
     called: bool,
 }
 
 impl<'a> Around<'a> {
-    /// A function, in the class that it is a method of.
+    /// Describes a function, and the class of which it is a method.
     pub(super) fn function(function: &'a StmtFunctionDef, class: Option<&StmtClassDef>) -> Self {
         let name = function.name.as_str();
         let inherited = class.is_some_and(|class| class.arguments.is_some());
@@ -22,13 +22,13 @@ impl<'a> Around<'a> {
         Self { name, called }
     }
 
-    /// A class.
+    /// Describes a class.
     pub(super) fn class(class: &'a StmtClassDef) -> Self {
         Self { name: class.name.as_str(), called: !class.decorator_list.is_empty() }
     }
 }
 
-/// The names that a program uses, found when somebody first asks.
+/// The names that a program uses, collected on first use.
 pub(super) struct Used<'a> {
     suite: &'a [Stmt],
     names: Option<HashSet<&'a str>>,
@@ -39,7 +39,7 @@ impl<'a> Used<'a> {
         Self { suite, names: None }
     }
 
-    /// Whether something leads to the innermost of these.
+    /// Returns true if the text refers to all of the enclosing functions and classes that are not called implicitly.
     pub(super) fn leads_to(&mut self, around: &[Around<'a>]) -> bool {
         let suite = self.suite;
         around.iter().filter(|each| !each.called).all(|each| {
@@ -64,7 +64,7 @@ impl<'a> Visitor<'a> for Found<'a> {
             Expr::Attribute(attribute) => {
                 self.0.insert(attribute.attr.as_str());
             }
-            // `getattr(self, "name")`, tables of commands.
+            // Names in strings count because of `getattr(self, "name")` and tables of commands.
             Expr::StringLiteral(literal) => {
                 self.0.insert(literal.value.to_str());
             }

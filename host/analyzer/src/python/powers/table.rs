@@ -1,11 +1,12 @@
-//! What calls and imports of Python show.
+//! Needs that calls and imports of Python show.
 //!
-//! Only what the WebAssembly runtime lacks is here: what it has compiled in, such as numpy or lxml, never is. Modules that
-//! load there and fail when they are used (`subprocess`, `socket`, `threading`) count by their calls.
+//! The table contains only what the WebAssembly runtime lacks, and no modules that are compiled into it, such as numpy
+//! or lxml. Modules that can be loaded there but fail on use (`subprocess`, `socket`, `threading`) count by their
+//! calls.
 
 use codebox_analysis::Power;
 
-/// The power that a call of this function or class takes.
+/// Returns the capability that a call of this function or class needs.
 pub(super) fn of_call(path: &str) -> Option<Power> {
     let (module, name) = path.rsplit_once('.')?;
     Some(match (module, name) {
@@ -53,13 +54,14 @@ pub(super) fn of_call(path: &str) -> Option<Power> {
     })
 }
 
-/// The functions of `os` that have many forms.
+/// Returns true for the variants of `exec` and `spawn` in `os`.
 fn starts_process(name: &str) -> bool {
     let rest = name.strip_prefix("exec").or_else(|| name.strip_prefix("spawn"));
     rest.is_some_and(|rest| matches!(rest, "l" | "le" | "lp" | "lpe" | "v" | "ve" | "vp" | "vpe"))
 }
 
-/// The power that a method of an event loop takes, by its name alone: nothing in a text tells an object's type.
+/// Returns the capability that a method of an event loop needs, by its name alone, because types of objects are
+/// unknown.
 pub(super) fn of_loop_method(name: &str) -> Option<(Power, &'static str)> {
     Some(match name {
         "run_in_executor" => (Power::Threads, "loop.run_in_executor"),
@@ -69,7 +71,7 @@ pub(super) fn of_loop_method(name: &str) -> Option<(Power, &'static str)> {
     })
 }
 
-/// Modules whose calls are looked at: the expressions of a program that imports none of them are not visited.
+/// Modules whose calls are relevant. Expressions are not visited in a program that imports none of them.
 pub(super) const CALLED: [&str; 20] = [
     "_thread",
     "asyncio",

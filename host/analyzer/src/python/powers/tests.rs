@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use crate::{python_needs, script_needs};
 
-/// The needs of a text as `word line`, with a question mark where it can do without.
+/// Returns the needs of a text as `word line`, with a question mark for optional ones.
 fn needs(text: &str) -> Vec<String> {
     let shown = |need: &Need| {
         let mark = if need.weight == Weight::Optional { "?" } else { "" };
@@ -81,7 +81,7 @@ fn imports_show_what_the_runtime_lacks() {
 
 #[test]
 fn what_webassembly_has_is_no_need() {
-    // What the runtime has compiled in, and modules that load and may be used in part.
+    // Modules that are compiled into the runtime, and modules that can be loaded and may be used in part.
     let has = "numpy pandas scipy sklearn statsmodels patsy formulaic sympy mpmath networkx narwhals joblib matplotlib \
                seaborn PIL contourpy fontTools openpyxl xlsxwriter xlrd pypdf reportlab lxml bs4 html5lib defusedxml \
                xmltodict yaml tomli_w jinja2 markupsafe tabulate regex charset_normalizer dateutil tzdata attrs \

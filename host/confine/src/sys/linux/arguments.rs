@@ -1,4 +1,4 @@
-//! System calls that are allowed with some arguments only.
+//! System calls that are allowed only with certain arguments.
 
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
@@ -7,14 +7,13 @@ use seccompiler::{BackendError, SeccompCmpArgLen, SeccompCondition, SeccompRule}
 
 use crate::{ExecMappings, Network};
 
-/// A system call with the alternatives under which it is allowed.
+/// A system call, and the alternative conditions under which it is allowed.
 pub(super) type Restricted = (c_long, Vec<SeccompRule>);
 
-/// `PAGEMAP_SCAN`: which pages of a mapping were written; it acts on a descriptor opened before.
+/// `PAGEMAP_SCAN`, which finds the written pages of a mapping. It operates on a descriptor that was opened before.
 const PAGEMAP_SCAN: u32 = 0xc060_6610;
 
-/// Requests that ask or set what concerns the descriptor alone. Notably absent is `TIOCSTI`, which types
-/// into the user's terminal.
+/// Requests that concern only the descriptor. `TIOCSTI`, which types into the user's terminal, is deliberately absent.
 const IOCTLS: &[u32] = &[
     PAGEMAP_SCAN,
     libc::TCGETS as u32,
@@ -25,7 +24,7 @@ const IOCTLS: &[u32] = &[
     libc::FIONCLEX as u32,
 ];
 
-/// Notably absent are those that send signals (`F_SETOWN`, `F_SETSIG`, `F_NOTIFY`).
+/// Commands of `fcntl`. Those that send signals (`F_SETOWN`, `F_SETSIG`, `F_NOTIFY`) are deliberately absent.
 const FCNTLS: &[i32] = &[
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -43,13 +42,13 @@ const FCNTLS: &[i32] = &[
     libc::F_GET_SEALS,
 ];
 
-/// `PR_SET_VMA` names anonymous memory; newer C libraries do so on each allocation.
+/// Options of `prctl`. `PR_SET_VMA` names anonymous memory, which newer C libraries do on each allocation.
 const PRCTLS: &[i32] = &[libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA, libc::PR_GET_NO_NEW_PRIVS];
 
 /// The set-user-id and set-group-id bits of a mode. `mkdir` ignores them.
 const SET_ID_BITS: u64 = 0o6000;
 
-/// Flags of `clone` that make another process, or another view of the system, out of a thread.
+/// Flags of `clone` that create another process, or give a thread another view of the system.
 const NOT_A_THREAD: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -61,13 +60,13 @@ const NOT_A_THREAD: i32 = libc::CLONE_NEWNS
     | libc::CLONE_PTRACE;
 const THREAD: i32 = libc::CLONE_VM | libc::CLONE_THREAD;
 
-/// The restricted calls, for the process that builds the list.
+/// Returns the restricted calls. The list is valid only for the process that builds it.
 pub(super) fn restricted(exec: ExecMappings) -> Result<Vec<Restricted>, BackendError> {
     let own = u64::from(std::process::id());
     let threads = when(0, Qword, MaskedEq(bits(NOT_A_THREAD | THREAD)), bits(THREAD))?;
-    // No set-user-id nor set-group-id program is left behind.
+    // The process must not leave set-user-id or set-group-id programs behind.
     let ordinary_mode = |place| when(place, Dword, MaskedEq(SET_ID_BITS), 0).map(|rule| vec![rule]);
-    // Limits can be asked and not set.
+    // Limits can be read but not set.
     let no_new_limit = when(2, Qword, Eq, 0)?;
     #[cfg(target_arch = "x86_64")]
     let old = [(libc::SYS_open, ordinary_mode(2)?)];
@@ -89,8 +88,8 @@ pub(super) fn restricted(exec: ExecMappings) -> Result<Vec<Restricted>, BackendE
     Ok(restricted.into_iter().chain(old).collect())
 }
 
-/// The calls on sockets that a process makes which is handed connections: none of them names an address, and descriptors
-/// come in over one socket alone.
+/// Returns the socket calls of a process that receives connections. None of them takes an address, and descriptors can
+/// be received over one socket alone.
 pub(super) fn handed(network: Network) -> Result<Vec<Restricted>, BackendError> {
     let Network::Handed(line) = network else { return Ok(Vec::new()) };
     let connected = || when(4, Qword, Eq, 0).map(|rule| vec![rule]);
@@ -102,7 +101,7 @@ pub(super) fn handed(network: Network) -> Result<Vec<Restricted>, BackendError> 
     ])
 }
 
-/// Memory without the flag is ordinary; memory with it is code.
+/// Returns the conditions on memory protection. `PROT_EXEC` is allowed only if executable mappings are.
 fn protection(exec: ExecMappings) -> Result<Vec<SeccompRule>, BackendError> {
     let flag = bits(libc::PROT_EXEC);
     let ordinary = when(2, Qword, MaskedEq(flag), 0)?;
@@ -112,7 +111,7 @@ fn protection(exec: ExecMappings) -> Result<Vec<SeccompRule>, BackendError> {
     }
 }
 
-/// The kernel reads these arguments as 32-bit numbers, so no more of them is compared.
+/// Compares 32 bits, because the kernel reads these arguments as 32-bit numbers.
 fn one_of(index: u8, values: impl IntoIterator<Item = u64>) -> Result<Vec<SeccompRule>, BackendError> {
     values.into_iter().map(|value| when(index, Dword, Eq, value)).collect()
 }
@@ -126,7 +125,7 @@ fn when(
     SeccompRule::new(vec![SeccompCondition::new(index, length, comparison, value)?])
 }
 
-/// A C constant as the bits the kernel sees, without sign extension.
+/// Converts a C constant to the bits that the kernel sees, without sign extension.
 fn bits(constant: i32) -> u64 {
     u64::from(constant.cast_unsigned())
 }

@@ -1,10 +1,10 @@
-//! The system calls a WebAssembly host with threads and files makes, and those only an attack makes.
+//! The system calls that a WebAssembly host with threads and files makes, and those that only an attack makes.
 //!
-//! Whatever stands in none of these lists fails with `EPERM`.
+//! Calls in none of these lists fail with `EPERM`.
 
 use libc::c_long;
 
-/// Allowed whatever their arguments are.
+/// Calls that are allowed with any arguments.
 pub(super) const ALLOWED: &[c_long] = &[
     // Open files.
     libc::SYS_read,
@@ -37,7 +37,7 @@ pub(super) const ALLOWED: &[c_long] = &[
     libc::SYS_pipe2,
     libc::SYS_memfd_create,
     libc::SYS_getdents64,
-    // Paths: Landlock decides which. Those that open are restricted below.
+    // Paths, which Landlock restricts. Calls that open files are restricted by their arguments.
     libc::SYS_newfstatat,
     libc::SYS_statx,
     libc::SYS_statfs,
@@ -66,7 +66,7 @@ pub(super) const ALLOWED: &[c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_clock_nanosleep,
     libc::SYS_restart_syscall,
-    // Memory; what makes it executable is restricted below.
+    // Memory. Calls that can make it executable are restricted by their arguments.
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_madvise,
@@ -106,7 +106,7 @@ pub(super) const ALLOWED: &[c_long] = &[
     libc::SYS_gettimeofday,
 ];
 
-/// Older spellings of allowed calls, which newer architectures lack.
+/// Legacy variants of allowed calls, which newer architectures lack.
 #[cfg(target_arch = "x86_64")]
 pub(super) const ALLOWED_LEGACY: &[c_long] = &[
     libc::SYS_stat,
@@ -129,9 +129,9 @@ pub(super) const ALLOWED_LEGACY: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const ALLOWED_LEGACY: &[c_long] = &[];
 
-/// Calls that no host makes by accident: the process ends on the spot.
+/// Calls that no host makes by accident. They kill the process.
 pub(super) const HOSTILE: &[c_long] = &[
-    // Becoming another program, or reaching into one.
+    // Execution of another program, and access to other processes.
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -140,7 +140,7 @@ pub(super) const HOSTILE: &[c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Another view of the file system.
+    // Changes of the view of the file system.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_move_mount,
@@ -155,7 +155,7 @@ pub(super) const HOSTILE: &[c_long] = &[
     libc::SYS_setns,
     libc::SYS_unshare,
     libc::SYS_open_by_handle_at,
-    // Large kernel interfaces with a history of holes.
+    // Large kernel interfaces with a history of vulnerabilities.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -176,10 +176,10 @@ pub(super) const HOSTILE: &[c_long] = &[
     libc::SYS_swapoff,
 ];
 
-/// Answered `EACCES`, as where a firewall stands: there is no network and no socket of any family.
+/// Socket calls, which fail with `EACCES` as behind a firewall: no sockets of any family can be created.
 ///
-/// Sending and receiving are here too: a socket that was inherited, as standard input can be, serves
-/// `read` and `write` and cannot be made to carry descriptors.
+/// Calls for sending and receiving are included. An inherited socket, such as standard input can be, supports `read`
+/// and `write` but cannot transfer descriptors.
 pub(super) const SOCKETS: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -196,6 +196,6 @@ pub(super) const SOCKETS: &[c_long] = &[
     libc::SYS_recvmmsg,
 ];
 
-/// Answered `ENOSYS`, as by a kernel that lacks them. `clone3` hands its flags over in memory, where a
-/// filter cannot look; the C library then turns to `clone`.
+/// Calls that fail with `ENOSYS`, as on a kernel that lacks them. `clone3` passes its flags in memory, which a filter
+/// cannot inspect; the C library then falls back to `clone`.
 pub(super) const ABSENT: &[c_long] = &[libc::SYS_clone3];

@@ -11,10 +11,10 @@ use landlock::{
 use super::places::{Access, Kind, OpenPlace};
 use crate::{ConfineError, Wall, WallState};
 
-/// The newest ABI asked for; older kernels give what they have.
+/// The newest requested ABI. Older kernels apply the part that they support.
 const NEWEST: ABI = ABI::V9;
-/// The first ABI that covers all that the wall promises: files, truncation, device ioctls, TCP, signals and
-/// abstract sockets. What newer ones add, seccomp denies as well.
+/// The first ABI that covers everything that the wall promises: files, truncation, device ioctls, TCP, signals and
+/// abstract sockets. Seccomp also denies what newer ABIs add.
 const COMPLETE: ABI = ABI::V6;
 
 const READ_FILE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile});
@@ -25,7 +25,7 @@ const WRITE_DIRECTORY: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSym | Refer
 });
 
-/// Denies everything the running kernel can deny, but for `places`.
+/// Denies everything that the running kernel can deny, except for `places`.
 pub(super) fn enter(places: &[OpenPlace]) -> Result<Wall, ConfineError> {
     let mut ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
@@ -47,15 +47,15 @@ fn rights(access: Access, kind: Kind) -> BitFlags<AccessFs> {
         (Access::Read, Kind::Directory) => READ_DIRECTORY,
         (Access::ReadWrite, Kind::File) => WRITE_FILE,
         (Access::ReadWrite, Kind::Directory) => WRITE_DIRECTORY,
-        // A file has nothing to remove; the rule then grants what reading would.
+        // A file contains nothing to remove, so the rule grants reading instead.
         (Access::Retire, Kind::File) => READ_FILE,
         (Access::Retire, Kind::Directory) => REMOVE_DIRECTORY,
     }
 }
 
-/// How many threads the process has beside this one, unless the system does not say.
+/// Returns the number of other threads of the process, or `None` if the system does not report it.
 ///
-/// It opens nothing: a link count is metadata, which Landlock leaves alone.
+/// The function opens no file: a link count is metadata, which Landlock does not restrict.
 fn other_threads() -> Option<u64> {
     // A directory in /proc has one link for its name, one for itself, and one per thread below it.
     fs::metadata("/proc/self/task").ok()?.nlink().checked_sub(3)
@@ -79,7 +79,7 @@ fn describe(status: LandlockStatus, others: Option<u64>) -> Wall {
     Wall { name: "landlock", state, detail }
 }
 
-/// What an ABI covers, in words for the report.
+/// Returns the coverage of an ABI, in words for the report.
 fn covered(abi: ABI) -> &'static str {
     match abi {
         ABI::V1 | ABI::V2 => "file system without truncation",

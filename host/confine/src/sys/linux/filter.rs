@@ -1,4 +1,4 @@
-//! The system call filter: which answer each call gets, and applying it.
+//! The system call filter: building and applying it.
 
 use std::io;
 
@@ -10,8 +10,7 @@ use super::program::{Answer, Table, assemble};
 use super::{arguments, calls};
 use crate::{ConfineError, Openat2, Rules, Wall, WallState};
 
-/// Builds the filter of this process without applying it, or nothing where no list was made for the
-/// architecture.
+/// Builds the filter of this process without applying it. Returns `None` for an architecture without a list of calls.
 pub(super) fn build(rules: &Rules) -> Result<Option<BpfProgram>, ConfineError> {
     let arch = match std::env::consts::ARCH {
         "x86_64" => TargetArch::x86_64,
@@ -59,11 +58,11 @@ fn table(rules: &Rules) -> Result<Table, ConfineError> {
         Openat2::Denied => errno(libc::ENOSYS),
     };
     let openat2 = (number(libc::SYS_openat2), Answer::Always(openat2));
-    // What is handed comes last, and takes the place of a refusal.
+    // The calls on received connections come last and replace the denials.
     Ok(always.chain(restricted).chain([openat2]).chain(handed).collect())
 }
 
-/// The kernel shows a filter the low half of the register.
+/// Returns the lower half of the register, which is what the kernel shows to a filter.
 fn number(call: c_long) -> u32 {
     call as u32
 }
@@ -72,7 +71,8 @@ fn errno(number: i32) -> SeccompAction {
     Errno(number.cast_unsigned())
 }
 
-/// A kernel without the system call says the one, a kernel without filters the other.
+/// Returns true if seccomp is missing: a kernel without the system call returns `ENOSYS`, and a kernel without filters
+/// `EINVAL`.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL))
 }

@@ -1,4 +1,4 @@
-//! Granted places, opened and told apart into files and directories.
+//! Granted places, opened and classified as files or directories.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::{ConfineError, Place, Rules};
 
-/// What may be done in a place.
+/// The granted access to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -16,14 +16,14 @@ pub(super) enum Access {
     Retire,
 }
 
-/// What a place is; Landlock refuses directory rights on a file.
+/// The kind of a place. Landlock rejects directory rights on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Directory,
     File,
 }
 
-/// A granted place, held open by a descriptor of its own.
+/// A granted place with an open descriptor.
 #[derive(Debug)]
 pub(super) struct OpenPlace {
     file: File,
@@ -37,7 +37,7 @@ impl AsFd for OpenPlace {
     }
 }
 
-/// Opens every granted place, so that a bad one is found before anything is applied.
+/// Opens all granted places, so that an invalid one is found before any restriction is applied.
 pub(super) fn open(rules: &Rules) -> Result<Vec<OpenPlace>, ConfineError> {
     let Rules { read, read_write, retire, exec_mappings: _, network: _, openat2: _ } = rules;
     let read = read.iter().map(|place| open_one(place, Access::Read));

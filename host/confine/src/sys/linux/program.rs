@@ -1,9 +1,9 @@
-//! One seccomp program for a table of system calls.
+//! A single seccomp program for a table of system calls.
 //!
-//! seccompiler's filters give one answer for all calls they list and look for the call from the first to
-//! the last. A kernel runs a new filter for each of its 900 call numbers to remember which are always
-//! allowed, so a filter per answer takes half a millisecond to apply in all. Here the conditions are
-//! seccompiler's, while the search is binary and the answers differ, which takes a quarter of that.
+//! A filter of seccompiler has one action for all its calls and searches for a call linearly. A kernel runs a new
+//! filter for each of its 900 call numbers in order to cache which are always allowed, so that applying one filter for
+//! each action takes half a millisecond in total. This module uses seccompiler's conditions, but a binary search and
+//! several actions, which takes a quarter of that time.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule, TargetA
 
 use crate::ConfineError;
 
-/// What happens to one system call.
+/// The treatment of one system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// This, whatever its arguments are.
+    /// The same action for all arguments.
     Always(SeccompAction),
-    /// It is allowed if one of the rules matches, and otherwise treated as one that is not listed.
+    /// The call is allowed if one of the rules matches, and is otherwise treated as an unlisted call.
     AllowedIf(Vec<SeccompRule>),
 }
 
-/// The answer to each listed system call, by its number.
+/// The treatment of each listed system call, by its number.
 pub(super) type Table = BTreeMap<u32, Answer>;
 
-/// Offset of the call's number in what the kernel shows to a filter.
+/// The offset of the call's number in the data that the kernel passes to a filter.
 const NUMBER: u32 = 0;
 const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const JUMP: u32 = libc::BPF_JMP | libc::BPF_JA;
 const JUMP_IF_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
-/// Makes the program that answers as `table` says, and `unlisted` otherwise.
+/// Assembles the program that treats calls as `table` says, and others with `unlisted`.
 ///
-/// Calls of another architecture, as 32-bit code in a 64-bit process makes them, kill the process.
+/// Calls of another architecture, such as those of 32-bit code in a 64-bit process, kill the process.
 pub(super) fn assemble(table: &Table, unlisted: &SeccompAction, arch: TargetArch) -> Result<BpfProgram, ConfineError> {
     let mut program = check_architecture(arch)?;
     program.push(statement(LOAD, NUMBER));
@@ -40,7 +40,8 @@ pub(super) fn assemble(table: &Table, unlisted: &SeccompAction, arch: TargetArch
     Ok(program)
 }
 
-/// A filter without rules is a check of the architecture and one answer, which is taken off.
+/// Returns the check of the architecture: a filter without rules consists of that check and one action, which is
+/// removed.
 fn check_architecture(arch: TargetArch) -> Result<BpfProgram, ConfineError> {
     let empty = BTreeMap::new();
     let filter = SeccompFilter::new(empty, SeccompAction::KillProcess, SeccompAction::Allow, arch)?;
@@ -49,7 +50,7 @@ fn check_architecture(arch: TargetArch) -> Result<BpfProgram, ConfineError> {
     Ok(program)
 }
 
-/// The whole range of numbers as the first of each stretch with the same answer.
+/// Divides the range of all numbers into segments with the same treatment, each given by its first number.
 fn segments(table: &Table, unlisted: &SeccompAction) -> Vec<(u32, Answer)> {
     let gap = Answer::Always(unlisted.clone());
     let mut segments = vec![(0, gap.clone())];
@@ -66,7 +67,7 @@ fn segments(table: &Table, unlisted: &SeccompAction) -> Vec<(u32, Answer)> {
     segments
 }
 
-/// Finds the segment of the loaded number, by halves.
+/// Assembles a binary search for the segment of the loaded number.
 fn search(segments: &[(u32, Answer)], unlisted: &SeccompAction) -> Result<BpfProgram, ConfineError> {
     let (below, above) = segments.split_at(segments.len() / 2);
     let Some((first, answer)) = above.first() else {
@@ -77,7 +78,7 @@ fn search(segments: &[(u32, Answer)], unlisted: &SeccompAction) -> Result<BpfPro
     }
     let mut below = search(below, unlisted)?;
     let mut above = search(above, unlisted)?;
-    // A conditional jump reaches 255 instructions far and this one can have to go further.
+    // A conditional jump can skip at most 255 instructions, which may not be enough here.
     let mut program = vec![
         sock_filter { jt: 0, jf: 1, ..statement(JUMP_IF_AT_LEAST, *first) },
         statement(JUMP, u32::try_from(below.len()).map_err(|_| too_large(below.len()))?),
@@ -91,7 +92,7 @@ fn leaf(answer: &Answer, unlisted: &SeccompAction) -> BpfProgram {
     match answer {
         Answer::Always(action) => vec![give(action)],
         Answer::AllowedIf(rules) => {
-            // A rule that does not match jumps over the one instruction that follows it.
+            // A rule that does not match skips the one instruction after it.
             let rules = rules.iter().flat_map(|rule| {
                 let mut rule = BpfProgram::from(rule.clone());
                 rule.push(give(&SeccompAction::Allow));
@@ -107,7 +108,7 @@ fn give(action: &SeccompAction) -> sock_filter {
 }
 
 fn statement(code: u32, k: u32) -> sock_filter {
-    // Operation codes are 16 bits wide; the constants are wider than they need be.
+    // Operation codes have 16 bits; the type of the constants is wider.
     let [low, high, ..] = code.to_le_bytes();
     sock_filter { code: u16::from_le_bytes([low, high]), jt: 0, jf: 0, k }
 }

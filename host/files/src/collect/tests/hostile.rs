@@ -1,4 +1,4 @@
-//! What a job with a real kernel can leave in its directory.
+//! Hostile content that a job with a real kernel can leave in its directory.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -51,7 +51,7 @@ fn nothing_is_copied_into_a_git_directory() -> Result<()> {
         fs::write(bench.work().join(dir).join("pre-commit"), "new")?;
     }
     fs::create_dir(bench.work().join("module"))?;
-    // The form that submodules and work trees have.
+    // The form of `.git` in submodules and work trees.
     fs::write(bench.work().join("module/.git"), "gitdir: ../fine")?;
     fs::create_dir(bench.out().join(".git"))?;
     let found = bench.collect()?;
@@ -66,7 +66,7 @@ fn nothing_is_copied_into_a_git_directory() -> Result<()> {
 #[test]
 fn no_directory_becomes_a_repository() -> Result<()> {
     let bench = Bench::new()?;
-    // The second one is completed by what an earlier job brought out.
+    // The repository in `deep/bare` would be completed by parts that an earlier job copied out.
     for dir in ["objects", "refs", "deep/bare/refs"] {
         fs::create_dir_all(bench.work().join(dir))?;
         fs::write(bench.work().join(dir).join("file"), "new")?;

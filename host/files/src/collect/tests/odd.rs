@@ -1,4 +1,4 @@
-//! Names, times, depths and numbers that no ordinary program leaves, and what is gone.
+//! Unusual names, times, depths and counts, and deleted files.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +20,7 @@ fn what_was_put_in_and_is_gone_is_deleted() -> Result<()> {
     fs::remove_dir_all(work.join("sub"))?;
     fs::remove_file(work.join("folder"))?;
     fs::create_dir(work.join("folder"))?;
-    // What is behind a link was not put there.
+    // The target of the link is not an input file.
     fs::rename(work.join("linked"), work.join("moved"))?;
     symlink("moved", work.join("linked"))?;
     let found = bench.collect()?;
@@ -65,7 +65,7 @@ fn hostile_names_times_depths_and_numbers_are_reported() -> Result<()> {
         .find(|skipped| skipped.reason.ends_with("nothing in it was looked at"))
         .context("it is named")?;
     assert_eq!(deepest.name.iter().filter(|byte| **byte == b'/').count(), 66);
-    // As many as are listed are listed, and the rest is counted.
+    // The list is filled up to its bound, and further files are counted.
     assert_eq!(found.created.len(), 10_000);
     let others = ["line\nbreak\x1b[2J", "year-1938", "year-2446"];
     let named = |name: &&str| found.skipped.iter().any(|skipped| skipped.name == format!("/work/{name}").as_bytes());

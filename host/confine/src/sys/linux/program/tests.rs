@@ -1,11 +1,11 @@
-//! Runs assembled programs the way the kernel does and compares them with their tables.
+//! Interprets assembled programs as the kernel does and compares the results with their tables.
 
 use seccompiler::SeccompAction::{Allow, Errno, KillProcess};
 use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition};
 
 use super::*;
 
-/// The answer of `program` to call `number` of architecture `arch` with `first` for its first argument.
+/// Returns the result of `program` for call `number` of architecture `arch` with the first argument `first`.
 fn run(program: &[sock_filter], arch: u32, number: u32, first: u64) -> u32 {
     let words = [number, arch, 0, 0, first as u32, (first >> 32) as u32];
     let mut accumulator = 0;
@@ -35,7 +35,7 @@ fn first_is(value: u64) -> SeccompRule {
     SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
 }
 
-/// Plain answers in runs and gaps, over a thousand numbers so that jumps have to go far.
+/// Returns a table with runs and gaps over a thousand numbers, so that some jumps are long.
 fn wide() -> Table {
     let answer = |number: u32| match number % 7 {
         0 => None,
