@@ -8,7 +8,7 @@ use codebox_core::path::{Direction, MaxDepth};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use serde_json::{Value, json};
 
-/// Grants of `count` directories, some within others' names but none within another.
+/// Grants `count` directories; some names are prefixes of others, but no directory is inside another.
 fn grants(count: usize) -> Vec<DirGrant> {
     let grant = |index: usize| DirGrant {
         host: HostPath::unix(&format!("/home/ada/projects/number {index}")).expect("a host path"),
@@ -18,7 +18,7 @@ fn grants(count: usize) -> Vec<DirGrant> {
     (0..count).map(grant).collect()
 }
 
-/// A tool's answer: `count` records with paths, prose, URLs and numbers.
+/// Creates a typical tool response: `count` records with paths, prose, URLs and numbers.
 fn document(count: usize) -> Value {
     let record = |index: usize| {
         json!({

@@ -1,6 +1,6 @@
-//! Jobs in a warm host, each in a fresh instance that is torn down and reset, against spawning a process.
+//! Jobs in a warm host, each in a fresh instance that is torn down and reset, compared with spawning a process.
 //!
-//! Criterion says how each moves from one commit to the next; `ratios` says whether the bars are met.
+//! Criterion reports how each job's time changes between commits; `ratios` checks the bars.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -56,12 +56,12 @@ fn warm(criterion: &mut Criterion) {
     for (name, time) in &medians {
         println!("  {name:<18} {:.3}x  {time:.0?}", time.as_secs_f64() / unit.as_secs_f64());
     }
-    // What was timed has to have been right to the last.
+    // The answers must still be right after the measurement.
     let job = GROUPBY.job();
     cases::check(&GROUPBY, &cases::run(&runner, &job));
 }
 
-/// `case/backend`, as all benches name what they measure.
+/// Formats the id `case/backend`, which all benchmarks use.
 fn id(case: &Case, backend: &str) -> String {
     format!("{}/{backend}", case.name)
 }

@@ -1,4 +1,4 @@
-//! What the benches run: jobs with the answers they must give, and something to hold them against.
+//! Cases of the benchmarks: jobs with their expected answers, and a process to compare them with.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,33 +10,33 @@ use codebox_core::{Backend, ExecIo, InstanceSpec, Isolation};
 use codebox_files::Scratch;
 use codebox_wasm::WasmBackend;
 
-/// A program and what it prints.
+/// Program and its expected output.
 #[derive(Debug, Clone)]
 pub struct Case {
     pub name: &'static str,
     pub language: Language,
-    /// The image that it starts from.
+    /// Image that the program starts from.
     pub image: &'static str,
     pub code: &'static str,
     pub answer: &'static str,
 }
 
 impl Case {
-    /// The job that runs it.
+    /// Creates the job that runs the program.
     pub fn job(&self) -> Job {
         Job::new(Source::Inline(self.code.to_owned()), self.language.clone())
     }
 }
 
-/// The smallest program that can be seen to have run.
+/// Smallest Python program whose output proves that it ran.
 pub const PRINT: Case =
     Case { name: "print", language: Language::Python, image: "python", code: "print(1)", answer: "1\n" };
 
-/// The same in JavaScript.
+/// Smallest JavaScript program whose output proves that it ran.
 pub const LOG: Case =
     Case { name: "log", language: Language::JavaScript, image: "javascript", code: "console.log(1)", answer: "1\n" };
 
-/// A small computation with numpy, from the image that has numpy and pandas imported.
+/// Small computation with numpy, from the image that has numpy and pandas imported.
 pub const NUMPY: Case = Case {
     name: "numpy",
     language: Language::Python,
@@ -45,7 +45,7 @@ pub const NUMPY: Case = Case {
     answer: "45\n",
 };
 
-/// A frame of 1,000 rows made, grouped and summed.
+/// Creation, grouping and summing of a frame of 1,000 rows.
 pub const GROUPBY: Case = Case {
     name: "groupby",
     language: Language::Python,
@@ -59,18 +59,18 @@ print(frame.groupby('key')['value'].sum().loc[3])
     answer: "49800.0\n",
 };
 
-/// The smaller bench: shows that everything works, and measures roughly.
+/// Returns true for the quick benchmark, which shows that everything works and measures roughly.
 pub fn is_quick() -> bool {
     env::args().any(|arg| arg == "--quick") || env::var_os("CODEBOX_BENCH_QUICK").is_some()
 }
 
-/// Where the runtime is: `CODEBOX_HOME`, or the home below the target directory that the tests share.
+/// Returns the runtime's home: `CODEBOX_HOME`, or the home below the target directory that the tests share.
 pub fn home() -> PathBuf {
     let shared = || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/codebox-home");
     env::var_os("CODEBOX_HOME").filter(|home| !home.is_empty()).map_or_else(shared, PathBuf::from)
 }
 
-/// A runner whose images have been loaded and whose answers have been checked.
+/// Creates a runner, loads its images and checks its answers.
 pub fn runner() -> Runner {
     let runner = Runner::below(&home()).expect("the runtime is installed or can be");
     for case in [PRINT, NUMPY, GROUPBY, LOG] {
@@ -82,26 +82,26 @@ pub fn runner() -> Runner {
     runner
 }
 
-/// Runs a job as users of the library do.
+/// Runs a job as a user of the library does.
 pub fn run(runner: &Runner, job: &Job) -> RunReport {
     runner.run_with(job, &mut ExecIo::none()).expect("the job runs")
 }
 
-/// Stops the bench where a job did anything but give its answer.
+/// Panics if a job did not give its expected answer.
 pub fn check(case: &Case, report: &RunReport) {
     assert_eq!(report.outcome, Outcome::Exited(0), "{}: {}", case.name, report.stderr.to_text_lossy());
     assert_eq!(report.stdout.bytes(), case.answer.as_bytes(), "{}", case.name);
     assert_eq!(report.provenance.image.as_deref(), Some(case.image), "{}", case.name);
 }
 
-/// Jobs on memory that is mapped afresh for each: the same engine, keeping no region.
+/// Backend that maps memory afresh for each job: the same engine, with no regions kept.
 pub struct Cold {
     backend: WasmBackend,
     executor: tokio::runtime::Runtime,
 }
 
 impl Cold {
-    /// A backend of its own over the runner's stores.
+    /// Creates a separate backend over the runner's stores.
     pub fn of(runner: &Runner) -> Self {
         let stores = [Language::Python, Language::JavaScript].map(|language| {
             let store = runner.backend().store(&language).expect("the language is there").clone();
@@ -118,7 +118,7 @@ impl Cold {
         cold
     }
 
-    /// Opens an instance, runs the job in it, closes it.
+    /// Opens an instance, runs the job in it and closes it.
     pub fn run(&self, case: &Case, job: &Job) -> RunReport {
         let spec = InstanceSpec {
             language: job.language.clone(),
@@ -138,7 +138,7 @@ impl Cold {
     }
 }
 
-/// Spawns and reaps the smallest process there is, which the bars are held against.
+/// Spawns and reaps the smallest available process, with which the bars compare.
 pub fn smallest_process() {
     let mut command = Command::new(if cfg!(windows) { "hostname" } else { "/bin/true" });
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();

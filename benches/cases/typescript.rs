@@ -1,8 +1,8 @@
-//! A TypeScript file of a given length, made of what such files hold.
+//! TypeScript file of a given length with typical content.
 
 use std::fmt::Write as _;
 
-/// One part of the file, 50 lines of it; `#` stands for its number, so that no name is declared twice.
+/// Part of the file, 50 lines long; `#` stands for the part's number, so that no name is declared twice.
 const PART: &str = "\
 interface Entity# {
   readonly id: number;
@@ -56,13 +56,13 @@ export function group#<T>(items: readonly T[], key: (item: T) => unknown, limit 
 declare const outside#: unique symbol;
 ";
 
-/// So many lines of it.
+/// Generates a file of this many lines.
 pub fn program(lines: usize) -> String {
     let part = PART.lines().count();
     assert_eq!(lines % part, 0, "a part of {part} lines is not cut");
     let mut text = String::new();
     for number in 0..lines / part {
-        // `#found` is the one name that begins with the sign itself.
+        // `#found` is the only name that itself starts with `#`.
         let numbered = PART.replace("#found", "@").replace('#', &number.to_string()).replace('@', "#found");
         // Writing to a string cannot fail.
         let _ = write!(text, "{numbered}");

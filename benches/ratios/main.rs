@@ -1,7 +1,7 @@
-//! Holds a warm host against its bars: everything is measured in one run, in turns, and told as ratios.
+//! Benchmark of a warm host against its bars: all measurements alternate in one run and are reported as ratios.
 //!
-//! `cargo bench --bench ratios` measures; `-- --quick` shows that everything works; `-- --enforce` makes a missed bar
-//! a failure. A wrong answer is one always.
+//! `cargo bench --bench ratios` measures. `-- --quick` shows that everything works. `-- --enforce` makes a missed bar a
+//! failure. A wrong answer is always a failure.
 
 use std::env;
 use std::hint::black_box;
@@ -21,21 +21,21 @@ mod typescript;
 use cases::{Case, Cold, GROUPBY, LOG, NUMPY, PRINT};
 use table::{Bar, Row, Verdict};
 
-/// How much is measured.
+/// Amount of measuring.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
-    /// How often every subject has its turn.
+    /// Number of turns of every subject.
     rounds: usize,
     /// Runs in one turn.
     turn: usize,
-    /// Live instances whose memory is measured.
+    /// Number of live instances whose memory is measured.
     live: usize,
 }
 
 const FULL: Effort = Effort { rounds: 40, turn: 25, live: 32 };
 const QUICK: Effort = Effort { rounds: 4, turn: 10, live: 8 };
 
-/// Something that is measured in turns with the others.
+/// Operation that is measured in alternation with others.
 struct Subject<'a> {
     work: Box<dyn FnMut() + 'a>,
     times: Vec<Duration>,
@@ -47,7 +47,7 @@ impl<'a> Subject<'a> {
     }
 
     fn take_turn(&mut self, runs: usize) {
-        // The first run after another subject's turn pays for the caches that the other one filled.
+        // The first run after another subject's turn is not timed, because it refills the caches.
         (self.work)();
         for _ in 0..runs {
             let began = Instant::now();
@@ -128,7 +128,7 @@ fn main() -> ExitCode {
     });
     println!("\nregions (mapped, used again): {}", mapped.join(", "));
 
-    // What was timed has to have been right to the last.
+    // The answers must still be right after the measurement.
     for case in [PRINT, NUMPY, GROUPBY, LOG] {
         cases::check(&case, &cases::run(&runner, &case.job()));
     }

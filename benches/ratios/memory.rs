@@ -1,9 +1,9 @@
-//! What one more live instance costs in memory while it idles.
+//! Memory of an additional live instance that idles.
 //!
-//! A live instance is a guest that has printed something and sleeps: its memory is mapped, its pages are dirty, its
-//! stack stands. What is told is the proportional set size (PSS) that each adds to a process with one of them: pages
-//! of the image that all share are in memory once, and are counted once. The plain resident size counts them for
-//! each.
+//! A live instance is a guest that has printed output and sleeps: its memory is mapped, its pages are dirty, and its
+//! stack is in use. The result is the proportional set size (PSS) that each instance adds to a process that has one
+//! already. PSS counts the image pages that all instances share once; the plain resident size counts them for each
+//! instance.
 
 use std::fs;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use tokio::task::JoinSet;
 
 use super::table::{Bar, Row};
 
-/// A guest that says that it is up and then idles.
+/// Guest program that prints a line and then idles.
 pub struct Sleeper {
     what: &'static str,
     language: Language,
     code: &'static str,
-    /// Most MiB that each may add.
+    /// Maximum MiB that each instance may add.
     bar: f64,
 }
 
@@ -39,7 +39,7 @@ pub const JAVASCRIPT: Sleeper = Sleeper {
     bar: 1.0,
 };
 
-/// Starts guests that idle, and divides what the second to last of them added.
+/// Measures the memory that `count` idle guests add to the first, divided by `count`.
 pub fn measure(runner: &Arc<Runner>, sleeper: &Sleeper, count: usize) -> Row {
     let Sleeper { what, language, code, bar } = sleeper;
     let row = |measured, detail| Row { what, bar: Bar::AtMost(*bar), measured, unit: " MiB", detail };
@@ -68,7 +68,7 @@ pub fn measure(runner: &Arc<Runner>, sleeper: &Sleeper, count: usize) -> Row {
     row(Some(pss), format!("PSS, {count} sleeping guests over one; {rss:.2} MiB with shared pages counted for each"))
 }
 
-/// Starts guests and waits until all have printed and sleep.
+/// Starts guests and waits until all have printed their line and sleep.
 async fn start(runner: &Arc<Runner>, job: &Job, guests: &mut JoinSet<Outcome>, cancel: &CancelToken, count: usize) {
     let (up, mut ups) = unbounded_channel();
     for _ in 0..count {
@@ -81,11 +81,11 @@ async fn start(runner: &Arc<Runner>, job: &Job, guests: &mut JoinSet<Outcome>, c
     for _ in 0..count {
         ups.recv().await.expect("every guest comes up");
     }
-    // Between its last output and its sleep a guest still runs; it has no way to say that it sleeps.
+    // A guest still runs between its last output and its sleep, and cannot signal that it sleeps.
     tokio::time::sleep(Duration::from_millis(300)).await;
 }
 
-/// Tells that a guest has printed.
+/// Output sink that signals that a guest has printed its line.
 struct Signal(UnboundedSender<()>);
 
 impl OutputSink for Signal {
@@ -97,7 +97,7 @@ impl OutputSink for Signal {
     }
 }
 
-/// Sizes of this process in KiB.
+/// Memory sizes of this process in KiB.
 struct Resident {
     pss: f64,
     rss: f64,

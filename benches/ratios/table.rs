@@ -1,8 +1,8 @@
-//! The table that the measurement ends in.
+//! Result table of the measurement.
 
 use std::fmt::Write;
 
-/// What a measured value has to be.
+/// Bound for a measured value.
 #[derive(Debug, Clone, Copy)]
 pub enum Bar {
     AtMost(f64),
@@ -11,22 +11,22 @@ pub enum Bar {
     None,
 }
 
-/// One measured value.
+/// Measured value and its bar.
 pub struct Row {
     pub what: &'static str,
     pub bar: Bar,
-    /// Nothing where it cannot be measured here.
+    /// Value; `None` if this system cannot measure it.
     pub measured: Option<f64>,
     pub unit: &'static str,
     pub detail: String,
 }
 
-/// Whether a bar was cleared.
+/// Relation of a measurement to its bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Met,
     Missed,
-    /// There is no bar, or nothing was measured.
+    /// No bar, or no measurement.
     Open,
 }
 
@@ -41,7 +41,7 @@ impl Row {
     }
 }
 
-/// The rows as a Markdown table.
+/// Renders the rows as a Markdown table.
 pub fn render(rows: &[Row]) -> String {
     let mut text = String::from("| what | bar | measured | | detail |\n|---|---|---|---|---|\n");
     for row in rows {

@@ -1,4 +1,4 @@
-//! Jobs on two threads against jobs on one.
+//! Jobs on two threads compared with jobs on one.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -10,9 +10,9 @@ use codebox::Runner;
 use super::cases::{self, PRINT};
 use super::table::{Bar, Row};
 
-/// Two threads of jobs, or one, in turns; the ratio of the medians of jobs a second.
+/// Measures two threads and one alternately; the result is the ratio of the median jobs per second.
 pub fn measure(runner: &Runner, rounds: usize, turn: usize) -> Row {
-    // Long enough that starting the threads does not count.
+    // The number of jobs is large enough that the start of the threads does not matter.
     let jobs = turn * 10;
     let (mut ones, mut twos) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -29,12 +29,12 @@ pub fn measure(runner: &Runner, rounds: usize, turn: usize) -> Row {
     }
 }
 
-/// Jobs a second over all threads, from the moment all are ready to the end of the last.
+/// Measures jobs per second over all threads, from the moment all are ready until the last has finished.
 fn rate(runner: &Runner, threads: usize, jobs: usize) -> f64 {
     let ready = Barrier::new(threads);
     let work = || {
         let job = PRINT.job();
-        // A thread's first job makes its executor.
+        // A thread's first job creates its executor.
         black_box(cases::run(runner, &job));
         ready.wait();
         let began = Instant::now();

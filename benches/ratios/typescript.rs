@@ -1,4 +1,4 @@
-//! What taking the types out of TypeScript costs, against parsing the text, which nothing can do without.
+//! Cost of stripping types from TypeScript, relative to parsing, which every stripper needs.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::table::{Bar, Row};
 const FILE: &str = "measured.ts";
 const LINES: usize = 1000;
 
-/// Strips and parses in turns; the ratio of the medians.
+/// Strips and parses alternately and returns the ratio of the medians.
 pub fn measure(rounds: usize) -> Row {
     let text = program(LINES);
     check(&text);
@@ -30,7 +30,7 @@ pub fn measure(rounds: usize) -> Row {
     }
 }
 
-/// Stops the bench where either does something else than what is measured.
+/// Panics if either operation does not do the work that is to be measured.
 fn check(text: &str) {
     assert_eq!(text.lines().count(), LINES);
     assert!(parse_only(FILE, text).expect("the text is looked at"), "the text is no TypeScript");

@@ -1,4 +1,4 @@
-//! Puts frames together from arbitrary pieces, and reads both sides' messages out of them.
+//! Decodes frames from arbitrary pieces, and the messages of both sides from the frames.
 #![no_main]
 
 use codebox_agent::frame::{Decoder, Frame, encode};

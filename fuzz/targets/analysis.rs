@@ -1,4 +1,4 @@
-//! Finds the needs of arbitrary programs.
+//! Determines the needs of arbitrary programs.
 #![no_main]
 
 use codebox_analysis::Needs;

@@ -23,7 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
     check(folder.path(), &into, unpacked.is_ok());
 });
 
-/// Checks that the folder holds only the wheel and the directory, and this no links and, after a success, no more than it may.
+/// Checks that the folder holds only the wheel and the output directory, that the output has no links, and that after a
+/// success its size is within the limit.
 fn check(folder: &Path, into: &Path, is_ok: bool) {
     for entry in fs::read_dir(folder).expect("a directory").flatten() {
         assert!(entry.file_name() == "a.whl" || entry.path() == into, "{:?}", entry.file_name());

@@ -1,4 +1,4 @@
-//! Reads what a confined process may hand over to one that is not.
+//! Parses the message that a confined process hands over to an unconfined one.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

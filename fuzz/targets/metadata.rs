@@ -1,4 +1,4 @@
-//! Reads arbitrary text as what programs and packages say of packages.
+//! Parses arbitrary text as package metadata, requirements and lock files.
 #![no_main]
 
 use codebox_packages::{Lock, Requirement, is_among, metadata_in_wheel, requirements_of_file, script_metadata};

@@ -1,4 +1,4 @@
-//! Looks up arbitrary paths among arbitrary mounts.
+//! Resolves arbitrary paths among arbitrary mounts.
 #![no_main]
 
 use codebox_core::path::{Mount, PathMap};
@@ -6,7 +6,7 @@ use codebox_core::{Access, GuestPath, HostPath};
 use libfuzzer_sys::fuzz_target;
 use resolve::Prefix;
 
-/// The only part of its crate that the file below names.
+/// Stand-in for the one item that the file below uses from its own crate.
 mod devices {
     pub(crate) const DIRECTORY: &str = "dev";
 }
@@ -20,7 +20,7 @@ fuzz_target!(|input: (Vec<&str>, &str)| {
     map(&places, path);
 });
 
-/// The table of a guest in WebAssembly.
+/// Checks the mount table of a WebAssembly guest.
 fn table(places: &[&str], path: &str) {
     let parts = |place: &&str| {
         let parts = place.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
@@ -30,13 +30,13 @@ fn table(places: &[&str], path: &str) {
     assert!(resolve::device_path(path).is_none_or(|rest| path.ends_with(rest)), "{path:?}");
     if let Prefix::Found { index, rest } = resolve::resolve(&mounts, path) {
         assert!(mounts.get(index).is_some() && path.is_char_boundary(rest), "{mounts:?} {path:?}");
-        // The part before the rest is the mount's own name and steps back from it.
+        // The part before the rest consists of the mount's name and of steps back from it.
         let before = path[..rest].split('/').filter(|part| !matches!(*part, "" | "." | ".."));
         assert!(before.count() >= mounts[index].len(), "{mounts:?} {path:?}");
     }
 }
 
-/// The map of all backends.
+/// Checks the path map of all backends.
 fn map(places: &[&str], path: &str) {
     let mounts = places.iter().enumerate().filter_map(|(n, place)| {
         let from = HostPath::unix(&format!("/host/{n}")).ok()?;

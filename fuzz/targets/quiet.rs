@@ -1,8 +1,8 @@
-//! Panics of the parsers, which end a process of their own in codebox and no more.
+//! Handling of parser panics, which end only a separate process in codebox.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
-/// The result of `work`; nothing if a parser panicked. Where the panic was in code of codebox's it goes on.
+/// Returns the result of `work`, or `None` if a parser panicked. A panic in codebox's own code aborts the process.
 pub fn survives<T>(work: impl FnOnce() -> T) -> Option<T> {
     use std::cell::Cell;
     thread_local! {

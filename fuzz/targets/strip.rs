@@ -1,4 +1,4 @@
-//! Takes the types out of arbitrary text.
+//! Strips types from arbitrary text.
 #![no_main]
 
 use codebox_analysis::protocol::Task;

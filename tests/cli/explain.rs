@@ -1,10 +1,10 @@
-//! `codebox explain`: the choice and its reasons, with nothing run.
+//! `codebox explain`: the choice of tier and its reasons, without a run.
 
 use std::fs;
 
 use crate::support::{assert_one_line, folder, run_in};
 
-/// Uses a thread and a process, which wasm does not have, and would leave a file if it were run.
+/// Program that uses a thread and a process, which wasm lacks, and that would leave a file if it ran.
 const NEEDY: &str =
     "import subprocess, threading\nopen('ran', 'w')\nthreading.Thread(target=print).start()\nsubprocess.run(['ls'])\n";
 

@@ -1,4 +1,4 @@
-//! What cannot be done is refused in one line that names the thing, with one that says what to do.
+//! Refusals: one line that names the object, and one line with a fix.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use crate::support::{assert_one_line, folder, images, run_in, shown_in};
 
-/// A command line, the status and the words that have to be in its one line.
+/// Command line, its exit status, and the text that its one-line message must contain.
 type Refusal = (&'static [&'static str], i32, &'static str);
 
 const REFUSALS: &[Refusal] = &[

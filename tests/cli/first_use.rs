@@ -1,4 +1,4 @@
-//! The first use of a runtime, and everything that can get in its way.
+//! First use of a runtime, and its possible failures.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::support::{assert_one_line, bare_kit, folder, kit, run};
 
 fn first_run(home: &Path) -> Ran {
     let run_one = bare_kit().codebox().home(home).args(["run", "-c", "print(1)"]);
-    // No index and no cache: whatever has to come from elsewhere cannot.
+    // Without an index and a cache, fetching fails.
     run(run_one.env("UV_OFFLINE", "1").env("UV_CACHE_DIR", home.join("no-cache")))
 }
 

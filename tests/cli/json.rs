@@ -1,4 +1,4 @@
-//! `--json`: one document on standard output and nothing else.
+//! `--json`: exactly one document on standard output.
 
 use crate::support::{folder, kit, run, run_in};
 

@@ -1,4 +1,4 @@
-//! The command line as users and programs meet it: what it prints, where, and with what status.
+//! Command line as users and programs see it: output, streams and exit status.
 //!
 //! Output is compared with snapshots in which paths, digests, times and sizes are redacted.
 

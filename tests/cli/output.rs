@@ -1,4 +1,4 @@
-//! Where output goes, and what codebox adds to it.
+//! Destination of output, and codebox's own additions to it.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -117,7 +117,7 @@ fn a_project_cannot_widen_what_is_allowed() {
         .expect("a file");
     let ran = run_in(place.path(), &["run", "--json", "-c", "print(1)"]);
     let report = ran.report().expect("a report");
-    // Refused or without effect; never wider.
+    // The setting is refused or has no effect; it never widens the limit.
     if report.kind() == "ok" {
         assert_eq!(report.at("/limits/wall_ms"), 60_000, "{}", report.at("/limits"));
     }

@@ -1,4 +1,4 @@
-//! Running the program and showing what came of it.
+//! Runs of the program and formatting of their results.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use codebox_testkit::{Codebox, Kit, Ran, redact};
 use tempfile::TempDir;
 
-/// The program, with a runtime in its home.
+/// Returns the program with a runtime in its home.
 ///
 /// # Panics
-/// When the runtime cannot be had: most of these tests say nothing without one.
+/// Panics if the runtime is unavailable, because most of these tests are meaningless without one.
 pub fn kit() -> &'static Kit {
     static KIT: OnceLock<Kit> = OnceLock::new();
     KIT.get_or_init(|| {
@@ -21,17 +21,17 @@ pub fn kit() -> &'static Kit {
     })
 }
 
-/// The program alone.
+/// Returns the program without a prepared runtime.
 pub fn bare_kit() -> Kit {
     Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// A fresh directory.
+/// Creates a temporary directory.
 pub fn folder() -> TempDir {
     bare_kit().folder().expect("a directory for the test")
 }
 
-/// Keeps the list of images as it is while the guard lives.
+/// Locks the list of images while the guard lives.
 pub fn images() -> MutexGuard<'static, ()> {
     static IMAGES: Mutex<()> = Mutex::new(());
     IMAGES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -42,7 +42,7 @@ pub fn run_in(folder: &Path, args: &[&str]) -> Ran {
     run(kit().codebox().args(args.iter().copied()).folder(folder))
 }
 
-/// Runs a command to its end, as on a machine whose engines of containers do not answer.
+/// Runs a command to its end, with unreachable container engines.
 pub fn run(codebox: Codebox) -> Ran {
     let codebox = codebox.env("DOCKER_HOST", "unix:///no/docker.sock").env("CONTAINER_HOST", "unix:///no/podman.sock");
     let ran = codebox.run().expect("the program starts");
@@ -51,7 +51,7 @@ pub fn run(codebox: Codebox) -> Ran {
     ran
 }
 
-/// Status, standard output and standard error in one text.
+/// Formats status, standard output and standard error as one text.
 pub fn shown(ran: &Ran, places: &[(&Path, &str)]) -> String {
     let mut text = format!("status {}\n", ran.code.unwrap_or(-1));
     for (name, output) in [("stdout", ran.stdout_text()), ("stderr", ran.stderr_text())] {
@@ -62,15 +62,15 @@ pub fn shown(ran: &Ran, places: &[(&Path, &str)]) -> String {
     text
 }
 
-/// The same for a run in `folder`.
+/// Runs a command line in `folder` and formats its result.
 pub fn shown_in(folder: &Path, args: &[&str]) -> String {
     let ran = run_in(folder, args);
     let canonical = folder.canonicalize().expect("the folder is there");
     shown(&ran, &[(&canonical, "FOLDER"), (folder, "FOLDER"), (kit().home(), "HOME")])
 }
 
-/// Checks that a failure is told in one line that names `named`, and one more that says what to do; before it only
-/// steps of a longer work may be told.
+/// Checks that a failure is reported in one line that contains `named` and one line with a fix. Only progress lines may
+/// precede them.
 #[track_caller]
 pub fn assert_one_line(ran: &Ran, status: i32, named: &str) {
     let said = ran.stderr_text();

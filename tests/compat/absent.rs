@@ -1,8 +1,8 @@
-//! Functions of Node that the JavaScript runtime does not have.
+//! Node functions that the JavaScript runtime lacks.
 //!
-//! `absent::every_function_of_node_has_a_name` holds the runtime against `node-22-functions.json`, the functions and classes of
-//! Node 22's modules. `absent::MODULE` uses all that the prelude's table lists for a module: each fails with the same error,
-//! and the report names it and tells how to get it.
+//! `absent::every_function_of_node_has_a_name` compares the runtime with `node-22-functions.json`, the functions and
+//! classes of Node 22's modules. `absent::MODULE` uses everything that the prelude's table lists for a module: each use
+//! fails with the same error, and the report names the function and gives a hint on how to get it.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use crate::{Shared, completed, without};
 
-/// A trial's check.
+/// Check of a trial.
 type Case = Box<dyn Fn(&Kit) -> Result<()> + Send>;
 
-/// The table of the prelude.
+/// Table of the prelude.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -30,7 +30,7 @@ struct Table {
 const TABLE: &str = include_str!("../../guest-runtimes/javascript/prelude/src/absent.json");
 const NODE: &str = include_str!("node-22-functions.json");
 
-/// What has no name in the runtime, and why.
+/// Functions without a name in the runtime, each with the reason.
 const WITHOUT_A_NAME: [(&str, &str); 2] = [
     ("assert/strict.Assert", "it is a second way to assert.Assert, which is in the table"),
     ("process.assert", "Node does not document it, and later versions do not have it"),
@@ -64,7 +64,7 @@ pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// Prints those functions of Node that are not there.
+/// Prints the functions of Node that the runtime lacks.
 fn every_function(kit: &Kit) -> Result<()> {
     let program = format!(
         "const node = {NODE};\nconst absent = [];\nfor (const module in node) {{\n  const exports = require(module);\n  for (const name of node[module]) if (typeof exports[name] !== 'function') absent.push(module + '.' + name);\n}}\nconsole.log(absent.join(' '));"
@@ -78,7 +78,7 @@ fn every_function(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// Calls or makes each, and lets the last failure end the program.
+/// Calls or constructs each function and lets the last failure end the program.
 fn uses(kit: &Kit, module: &str, names: &[String]) -> Result<()> {
     let list = serde_json::to_string(names)?;
     let program = format!(
@@ -107,7 +107,7 @@ fn hashes(kit: &Kit, names: &[String]) -> Result<()> {
     fails(kit, &program, &full)
 }
 
-/// Runs a program that prints nothing and fails, and compares what its report says was missing.
+/// Runs a program that prints nothing and fails, and compares the report's list of missing features.
 fn fails(kit: &Kit, program: &str, missing: &[String]) -> Result<()> {
     let ran = kit.run_json().args(["--lang", "js", "-c"]).arg(program).run()?;
     let report = ran.report()?;

@@ -1,4 +1,4 @@
-//! pyperformance's programs, run briefly and compared by digest.
+//! Programs of pyperformance, run briefly and compared by digest.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{Shared, completed, shared, wheel, without};
 
-/// The list of programs and the wheel that holds them.
+/// Reads the list of programs and of the wheel that contains them.
 fn list() -> Result<Value> {
     let text = fs::read(pyperformance_dir().join("benchmarks.json"))?;
     Ok(serde_json::from_slice(&text)?)
@@ -34,7 +34,7 @@ pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
     Ok(programs.into_iter().map(trial).collect())
 }
 
-/// Checks that the list did not shrink below what is promised.
+/// Checks that the list contains at least the promised number of programs.
 pub fn enough() -> Result<()> {
     let count = list()?["programs"].as_array().map_or(0, Vec::len);
     ensure!(count >= 20, "{count} programs are too few");

@@ -1,5 +1,5 @@
-//! Programs of the kind people and models write, each a folder with its main file and what the language's own
-//! interpreter prints: Node, and Lua's `lua`; for TypeScript, Node after npm's `typescript`.
+//! Programs of the kind that people and models write, each a folder with its main file and the output of the language's
+//! own interpreter: Node, and Lua's `lua`; for TypeScript, Node after npm's `typescript`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,14 +14,14 @@ use serde::Deserialize;
 use crate::programs::difference;
 use crate::{Shared, completed, without};
 
-/// A folder of programs.
+/// Folder of programs.
 struct Corpus {
     name: &'static str,
     /// Names of main files.
     mains: &'static [&'static str],
-    /// How many programs there are at least.
+    /// Minimum number of programs.
     least: usize,
-    /// Programs that print something else than under the language's own interpreter, and why.
+    /// Programs whose output differs from that of the language's own interpreter, each with the reason.
     unlike: &'static [(&'static str, &'static str)],
 }
 
@@ -36,7 +36,7 @@ const CORPORA: [Corpus; 3] = [
     Corpus { name: "lua", mains: &["main.lua"], least: 25, unlike: &[] },
 ];
 
-/// What a program is given.
+/// Arguments, input and environment of a program.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Given {
@@ -65,7 +65,7 @@ pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
 }
 
 impl Corpus {
-    /// The names of its programs.
+    /// Lists the names of the corpus's programs.
     fn programs(&self) -> Result<Vec<String>> {
         let folder = corpus_dir(self.name);
         let mut names = Vec::new();

@@ -1,13 +1,13 @@
-//! Real programs print in the guest what they print natively.
+//! Real programs whose output in the guest must equal their native output.
 //!
-//! `numbers::NAME` are integers of numpy and what is built on it, with their values on a 64-bit system. `programs::NAME`
-//! are the programs of `tests/fixtures/python/compat`, `javascript::NAME` and `lua::NAME`
-//! those of `tests/fixtures/javascript` and `lua`, with what Node and `lua` printed; `typescript::NAME` those of
-//! `tests/fixtures/typescript`, with what they print compiled by npm's `typescript` and run by Node; `absent::NAME` use what Node
-//! has and the JavaScript runtime does not; `quickjs::NAME` are QuickJS-NG's own tests, from the locked
-//! crate with its sources; `pyperformance::NAME` are benchmark programs of that package, which is fetched with pip when
-//! the tests run and checked against its pinned digest. Where something cannot be had its tests are ignored with the
-//! reason; `CODEBOX_REQUIRE=pyperformance,quickjs` makes that a failure.
+//! `numbers::NAME` are integers of numpy and of libraries based on it, with their values on a 64-bit system.
+//! `programs::NAME` are the programs of `tests/fixtures/python/compat`; `javascript::NAME` and `lua::NAME` are those of
+//! `tests/fixtures/javascript` and `lua`, with the output of Node and `lua`; `typescript::NAME` are those of
+//! `tests/fixtures/typescript`, with their output when compiled by npm's `typescript` and run by Node. `absent::NAME`
+//! use features of Node that the JavaScript runtime lacks. `quickjs::NAME` are QuickJS-NG's own tests, from the locked
+//! crate with its sources. `pyperformance::NAME` are benchmark programs of that package, which pip fetches when the
+//! tests run and whose pinned digest is checked. If something is unavailable, its tests are ignored with the reason;
+//! `CODEBOX_REQUIRE=pyperformance,quickjs` makes that a failure.
 
 mod absent;
 mod benchmarks;
@@ -22,14 +22,14 @@ use std::sync::{Arc, LazyLock};
 use codebox_testkit::{Kit, is_required};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-/// Something that the trials of this target share, had once and only when needed; or why it cannot be had.
+/// Lazily created value that the trials of this target share, or the reason why it is unavailable.
 type Shared<T> = Arc<LazyLock<Result<T, String>, Box<dyn FnOnce() -> Result<T, String> + Send>>>;
 
 fn shared<T>(make: impl FnOnce() -> anyhow::Result<T> + Send + 'static) -> Shared<T> {
     Arc::new(LazyLock::new(Box::new(move || make().map_err(|error| format!("{error:#}")))))
 }
 
-/// What a trial does when something it needs is not there.
+/// Returns the result of a trial whose precondition is missing.
 fn without(name: &str, reason: &str) -> Result<Completion, Failed> {
     if is_required(name) { Err(reason.to_owned().into()) } else { Ok(Completion::ignored_with(reason)) }
 }

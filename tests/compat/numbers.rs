@@ -1,4 +1,4 @@
-//! Integers of numpy, pandas, scipy and scikit-learn are what they are on 64-bit systems.
+//! Integers of numpy, pandas, scipy and scikit-learn, with the same values as on 64-bit systems.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,10 @@ use libtest_mimic::Trial;
 use crate::programs::difference;
 use crate::{Shared, completed, without};
 
-/// Far more than the longest of these programs takes.
+/// Deadline, far above the duration of the longest program.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// Fewest expressions that the fixture has to have.
+/// Minimum number of expressions in the fixture.
 const LEAST: usize = 900;
 
 pub fn trials(kit: &Kit, ready: &Shared<()>) -> Vec<Trial> {
@@ -51,7 +51,7 @@ fn lines(ran: &Ran) -> Result<Vec<String>> {
     Ok(String::from_utf8(ran.stdout.clone())?.lines().map(str::to_owned).collect())
 }
 
-/// Evaluates every expression of the fixture, and compares value and type.
+/// Evaluates every expression of the fixture and compares value and type.
 fn expressions(kit: &Kit) -> Result<()> {
     let read = |name: &str| Ok::<_, anyhow::Error>(fs::read_to_string(folder()?.join(name))?);
     let (table, narrow) = (read("expressions.tsv")?, read("narrow.txt")?);
@@ -66,7 +66,7 @@ fn expressions(kit: &Kit) -> Result<()> {
     for ((expression, value), line) in expected.iter().zip(&found) {
         let printed = line.split_once('\t').map_or("", |(_, value)| value);
         let is_right = match narrow.take(expression) {
-            // One that is no longer narrow has to leave the list.
+            // An expression that is no longer narrow must be removed from the list.
             Some(_) => printed != *value && widened(printed) == widened(value),
             None => printed == *value,
         };
@@ -79,12 +79,12 @@ fn expressions(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// A value as it would be if every integer type in it were 64 bits wide.
+/// Replaces every 32-bit integer type in a value by its 64-bit form.
 fn widened(value: &str) -> String {
     value.replace("int32", "int64").replace("<i4", "<i8").replace("<u4", "<u8")
 }
 
-/// Loads pickles and arrays that were written where default integers had 64 bits, and where they had 32.
+/// Loads pickles and arrays that were written with 64-bit and with 32-bit default integers.
 fn files(kit: &Kit) -> Result<()> {
     let expected = fs::read(folder()?.join("load.out"))?;
     let command = run(kit).grant(&folder()?.join("files"), "/files", "ro").arg(folder()?.join("load.py"));
@@ -94,7 +94,7 @@ fn files(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// Imports libraries in a program that shows no need for them, and so starts from an image without them.
+/// Imports libraries in a program whose text shows no need for them, so that it starts from an image without them.
 fn imported_late(kit: &Kit) -> Result<()> {
     let program = r#"
 import sys
@@ -113,7 +113,7 @@ print(frame.square[0])
     Ok(())
 }
 
-/// Ends a program by an error of a function that the prelude replaces.
+/// Ends a program with an error of a function that the prelude replaces.
 fn errors(kit: &Kit) -> Result<()> {
     let program = "import numpy as np, inspect\n\
         print(np.random.randint.__qualname__, inspect.signature(np.random.randint), np.bincount.__module__)\n\
@@ -130,7 +130,8 @@ fn errors(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// Multiplies positions, which are 32 bits wide: a product that does not fit is warned of once, and no other.
+/// Multiplies positions, which are 32 bits wide: an overflowing product causes one warning, and other products cause
+/// none.
 fn overflow(kit: &Kit) -> Result<()> {
     let program = r#"
 import warnings

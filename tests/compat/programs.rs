@@ -1,4 +1,4 @@
-//! The programs of the fixtures.
+//! Python programs of the fixtures.
 
 use std::fs;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
     Ok(names.into_iter().map(trial).collect())
 }
 
-/// Runs one program as its README says, in an empty directory, and compares output and status.
+/// Runs one program as its README describes, in an empty directory, and compares output and status.
 fn run(kit: &Kit, name: &str) -> Result<()> {
     let beside = |ending: &str| compat_dir().join(format!("{name}.{ending}"));
     let expected = fs::read(beside("out")).with_context(|| format!("{name} has no expected output"))?;
@@ -40,7 +40,7 @@ fn run(kit: &Kit, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The first line that differs.
+/// Describes the first line that differs.
 pub fn difference(expected: &[u8], found: &[u8]) -> String {
     let (expected, found) = (String::from_utf8_lossy(expected), String::from_utf8_lossy(found));
     let mut lines = expected.lines().zip(found.lines()).enumerate();

@@ -1,7 +1,8 @@
-//! QuickJS-NG's own tests, from the crate whose sources the JavaScript runtime is built of.
+//! QuickJS-NG's own tests, from the crate with the sources that the JavaScript runtime is built from.
 //!
-//! They are written for an engine's test runner, whose place `adapter.mjs` takes: it brings what that runner gives a
-//! test and starts the test as a script or as a module. A test whose head names an error has to end with it.
+//! The tests are written for the engine's test runner. `adapter.mjs` replaces the runner: it provides the runner's
+//! functions and starts each test as a script or as a module. A test whose head names an error must end with that
+//! error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,17 +15,17 @@ use crate::{Shared, completed, without};
 
 mod edits;
 
-/// The crate, and the folder of the engine's sources in it.
+/// Crate, and the folder of the engine's sources in it.
 const CRATE: (&str, &str) = ("rquickjs-sys", "quickjs");
 
-/// What stands beside the tests.
+/// Additional files beside the tests.
 const BESIDE: [(&str, &str); 3] = [
     ("adapter.mjs", include_str!("quickjs/adapter.mjs")),
     ("libc.mjs", include_str!("quickjs/libc.mjs")),
     ("package.json", r#"{"type": "module"}"#),
 ];
 
-/// Tests that fail, and why they may.
+/// Tests that fail, each with the reason.
 const FAILING: [(&str, &str); 5] = [
     ("import-attributes-identity", "imports text with `type: \"text\"`, which Node refuses too"),
     ("parse-error-column", "an error of syntax in text that is given to eval is told at the call, as in V8"),
@@ -33,13 +34,13 @@ const FAILING: [(&str, &str); 5] = [
     ("test_worker", "tests quickjs-libc's threads; a guest has none"),
 ];
 
-/// What the head of a test says that it ends with.
+/// Expected end of a test, according to its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End<'a> {
     Well,
-    /// An error of this name that nobody catches.
+    /// An uncaught error of this name.
     Error(&'a str),
-    /// A loop of hours: somebody from outside has to end it.
+    /// A loop of hours, which a time limit must end.
     Never,
 }
 
@@ -94,7 +95,7 @@ pub fn trials(kit: &Kit, ready: &Shared<()>) -> Result<Vec<Trial>> {
     Ok(names.into_iter().map(trial).collect())
 }
 
-/// A listed test has to fail: once it passes, the list is out of date.
+/// Judges a result. A listed test must fail: once it passes, the list is out of date.
 fn judged(name: &str, ran: Result<()>) -> Result<Completion, Failed> {
     match FAILING.iter().find(|(failing, _)| *failing == name) {
         None => completed(ran),
@@ -103,7 +104,7 @@ fn judged(name: &str, ran: Result<()>) -> Result<Completion, Failed> {
     }
 }
 
-/// The tests' paths below their folder, without ending, sorted.
+/// Lists the tests' paths below their folder, without extension, sorted.
 fn names(folder: &Path, prefix: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
@@ -119,7 +120,7 @@ fn names(folder: &Path, prefix: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// What QuickJS-NG's own settings exclude from its tests.
+/// Lists the files that QuickJS-NG's own settings exclude from its tests.
 fn no_tests(sources: &Path) -> Result<Vec<String>> {
     let settings = fs::read_to_string(sources.join("tests.conf")).context("read the settings of the tests")?;
     let (_, excluded) = settings.split_once("[exclude]").context("the settings of the tests exclude nothing")?;
@@ -127,7 +128,7 @@ fn no_tests(sources: &Path) -> Result<Vec<String>> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Runs one test in a copy of all of them.
+/// Runs one test in a copy of the whole test folder.
 fn run(kit: &Kit, tests: &Path, name: &str) -> Result<()> {
     let folder = kit.folder()?;
     copy(tests, &folder.path().join("tests"))?;
@@ -138,7 +139,7 @@ fn run(kit: &Kit, tests: &Path, name: &str) -> Result<()> {
     let text = edits::adapted(name, fs::read_to_string(folder.path().join(&file))?)?;
     fs::write(folder.path().join(&file), &text)?;
     let end = End::of(&text);
-    // Long enough that the test is in its loop, and no more.
+    // The timeout suffices for the test to enter its loop.
     let timeout: &[&str] = if end == End::Never { &["--timeout", "1s"] } else { &[] };
     let run = kit.run_json().args(timeout.iter().copied()).grant(folder.path(), "/work", "ro");
     let ran = run.arg(folder.path().join("adapter.mjs")).arg(&file).folder(folder.path()).run()?;

@@ -1,4 +1,4 @@
-//! The package that holds the benchmark programs: fetched once, checked, unpacked by native Python's own tools.
+//! Package of the benchmark programs: fetched once, verified, and unpacked by native Python's own tools.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use codebox_testkit::Kit;
 use serde_json::Value;
 
-/// The unpacked folder of programs, in the build's own directory.
+/// Returns the unpacked folder of programs in the build directory.
 pub fn unpacked(kit: &Kit, list: &Value) -> Result<PathBuf> {
     let text = |key: &str| list[key].as_str().with_context(|| format!("benchmarks.json has no {key}"));
     let (version, wheel) = (text("version")?, text("wheel")?);
@@ -24,7 +24,7 @@ pub fn unpacked(kit: &Kit, list: &Value) -> Result<PathBuf> {
     fs::write(&requirement, pinned)?;
     let downloads = fresh.path().display().to_string();
     let requirement = requirement.display().to_string();
-    // pip itself refuses a file whose digest is not the pinned one.
+    // pip itself rejects a file whose digest differs from the pinned one.
     let download =
         ["-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "--only-binary", ":all:", "-d", &downloads];
     python(download.iter().chain(&["-r", &requirement]))?;
@@ -33,7 +33,7 @@ pub fn unpacked(kit: &Kit, list: &Value) -> Result<PathBuf> {
     python(["-m", "zipfile", "-e", &archive, &out.display().to_string()].iter())?;
     ensure!(out.join(text("folder")?).is_dir(), "the package has no {}", text("folder")?);
     match fs::rename(&out, &place) {
-        // Another process was faster.
+        // Another process has renamed its folder first.
         Err(_) if programs.is_dir() => {}
         renamed => renamed.with_context(|| format!("put {} in place", place.display()))?,
     }

@@ -1,4 +1,4 @@
-//! The tiers that a case can run in.
+//! Backends that a case can run on.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use codebox_testkit::{BASE_IMAGE, Kit, engine_answers, is_required};
 use crate::language::Language;
 use crate::tier::Tier;
 
-/// A way to run a case.
+/// Backend of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     Wasm,
@@ -15,13 +15,13 @@ pub enum Backend {
     Docker,
 }
 
-/// Whether a backend can run a language, or why not, found out once and only when somebody asks.
+/// Lazily determined ability of a backend to run a language, or the reason why it cannot.
 pub type Ready = LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>;
 
 impl Backend {
     pub const ALL: [Self; 3] = [Self::Wasm, Self::Podman, Self::Docker];
 
-    /// The name that `CODEBOX_REQUIRE` and reports take.
+    /// Returns the name in `CODEBOX_REQUIRE` and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wasm => "wasm",
@@ -30,7 +30,7 @@ impl Backend {
         }
     }
 
-    /// What `codebox run` takes to run there and nowhere else.
+    /// Returns the options of `codebox run` that select exactly this backend.
     pub fn options(self) -> &'static [&'static str] {
         match self {
             Self::Wasm => &["--isolation", "wasm"],
@@ -46,12 +46,12 @@ impl Backend {
         }
     }
 
-    /// The languages that it is to run. Runtimes that a user adds are WebAssembly's alone.
+    /// Returns true if the backend is expected to run the language. Runtimes that a user adds run only in WebAssembly.
     pub fn runs(self, language: Language) -> bool {
         self == Self::Wasm || language != Language::Lua
     }
 
-    /// Whether its absence is a failure. A backend that is required is required to run every language.
+    /// Returns true if the absence of the backend is a failure. A required backend must run every language.
     pub fn is_required(self) -> bool {
         is_required(self.name())
     }

@@ -1,21 +1,21 @@
-//! A case as data: what a program is given and what has to come of it, said once, and the program in each language.
+//! Cases as data: the inputs of a program and its expected results, stated once, and the program in each language.
 //!
 //! ```text
-//! code("ends::exit_number")        how the program is given, and the case's name
-//!     .exits(7)                    what holds for every language
+//! code("ends::exit_number")        form of the program, and the case's name
+//!     .exits(7)                    expectation for every language
 //!     .python("import sys\nsys.exit(7)")
-//!     .scripts("process.exit(7)")  JavaScript, and TypeScript as it stands
+//!     .scripts("process.exit(7)")  JavaScript, and TypeScript unchanged
 //!     .lua(program("os.exit(7)").prints(""))
 //! ```
-//! A case of one language has only that one's program. What is so on one tier alone is said apart:
+//! A case for one language has only a program in that language. Expectations for one tier are separate:
 //!
 //! ```text
-//!     .wasm(expected().misses("thread"))     beside what holds everywhere, or instead
+//!     .wasm(expected().misses("thread"))     in addition to the general expectations, or instead
 //!     .containers(expected().prints("7\n"))
-//!     .only_in(Tier::Wasm, "why")            no trial elsewhere
+//!     .only_in(Tier::Wasm, "why")            no trial in other tiers
 //! ```
-//! and a program can have another text for containers. What a language says goes before what a case says, and what a tier
-//! says before both.
+//! A program can have another text for containers. An expectation of a language overrides that of the case, and an
+//! expectation of a tier overrides both.
 
 use codebox_testkit::Input;
 
@@ -24,30 +24,30 @@ use crate::language::Language;
 use crate::program::Program;
 use crate::tier::Tier;
 
-/// A case, in the languages that it has a program in.
+/// Case, with programs in one or more languages.
 pub struct Case {
     pub name: &'static str,
     pub given: Given,
     pub args: Vec<&'static str>,
     pub input: Input,
-    /// Further options of `codebox run`, limits among them.
+    /// Further options of `codebox run`, including limits.
     pub options: Vec<&'static str>,
     pub grants: Vec<Grant>,
-    /// Whether `--out` is given.
+    /// Presence of `--out`.
     pub out: Out,
-    /// Whether `PORT` in its programs and options is the port of a server.
+    /// True if `PORT` in the programs and options stands for the port of a server.
     pub served: bool,
     expect: Expects,
     only: Option<(Tier, &'static str)>,
     programs: Vec<(Language, Program)>,
 }
 
-/// How the program reaches codebox.
+/// Form in which codebox gets the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// In a file of this name and the language's ending.
+    /// In a file of this name with the language's extension.
     File(&'static str),
-    /// In a file of this very name.
+    /// In a file of exactly this name.
     Exactly(&'static str),
     /// With `-c`.
     Code,
@@ -55,7 +55,7 @@ pub enum Given {
     Stdin,
 }
 
-/// A directory of the host, made for the case: its name there, the place in the guest, access, and files in it.
+/// Host directory that is created for the case: its name, the guest path, the access and its files.
 pub struct Grant {
     pub host: &'static str,
     pub guest: &'static str,
@@ -85,27 +85,27 @@ fn new(name: &'static str, given: Given) -> Case {
     }
 }
 
-/// A case whose program is a file called `main`, with its language's ending.
+/// Creates a case whose program is a file `main` with its language's extension.
 pub fn file(name: &'static str) -> Case {
     named_file(name, "main")
 }
 
-/// A case whose program is a file of this name, and its language's ending.
+/// Creates a case whose program is a file of this name with its language's extension.
 pub fn named_file(name: &'static str, stem: &'static str) -> Case {
     new(name, Given::File(stem))
 }
 
-/// A case whose program is a file of this name, which has no ending.
+/// Creates a case whose program is a file of this name without an extension.
 pub fn bare_file(name: &'static str, file: &'static str) -> Case {
     new(name, Given::Exactly(file))
 }
 
-/// A case whose program is given with `-c`.
+/// Creates a case whose program is given with `-c`.
 pub fn code(name: &'static str) -> Case {
     new(name, Given::Code)
 }
 
-/// A case whose program comes from standard input.
+/// Creates a case whose program comes from standard input.
 pub fn piped(name: &'static str) -> Case {
     new(name, Given::Stdin)
 }
@@ -126,29 +126,29 @@ impl Expecting for Case {
     }
 }
 
-/// The tiers.
+/// Tiers.
 impl Case {
-    /// Why a tier leaves out the program in this language, if there is one and it does.
+    /// Returns the reason why a tier leaves out the program in this language, if the program exists and is left out.
     pub fn left_out(&self, language: Language, tier: Tier) -> Option<&'static str> {
         let only = self.only.or(self.program(language)?.only);
         only.and_then(|(own, reason)| (own != tier).then_some(reason))
     }
 
-    /// Whether there is a program in this language, for this tier.
+    /// Returns true if the case has a program in this language for this tier.
     pub fn runs(&self, language: Language, tier: Tier) -> bool {
         self.program(language).is_some() && self.left_out(language, tier).is_none()
     }
 
-    /// What this program has to come to on this tier.
+    /// Combines the expectations for this program on this tier.
     pub fn expected_of(&self, program: &Program, tier: Tier) -> Expect {
         let everywhere = self.expect.all.and(&program.expect.all);
         everywhere.and(self.expect.of(tier)).and(program.expect.of(tier))
     }
 }
 
-/// The programs.
+/// Programs.
 impl Case {
-    /// The program in this language, if the case has one.
+    /// Returns the program in this language, if the case has one.
     pub fn program(&self, language: Language) -> Option<&Program> {
         self.programs.iter().find_map(|(own, program)| (*own == language).then_some(program))
     }
@@ -171,7 +171,7 @@ impl Case {
         self.with_program(Language::TypeScript, program.into())
     }
 
-    /// A program in JavaScript that is as right in TypeScript.
+    /// Adds a program that is valid both in JavaScript and in TypeScript.
     pub fn scripts(self, program: impl Into<Program>) -> Self {
         let program = program.into();
         self.javascript(program.clone()).typescript(program)
@@ -182,7 +182,7 @@ impl Case {
     }
 }
 
-/// What the programs are given.
+/// Inputs of the programs.
 impl Case {
     pub fn args(mut self, args: &[&'static str]) -> Self {
         self.args.extend(args);

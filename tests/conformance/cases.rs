@@ -1,4 +1,4 @@
-//! The list.
+//! List of cases.
 
 mod asynchronous;
 mod devices;
@@ -25,7 +25,7 @@ mod wait;
 
 use crate::case::Case;
 
-/// Every case, in the order of the topics.
+/// Returns every case, ordered by topic.
 pub fn all() -> Vec<Case> {
     let topics = [
         program::cases(),

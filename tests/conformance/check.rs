@@ -1,4 +1,4 @@
-//! Runs a case in one language and compares.
+//! Running a case in one language, and comparison with its expectations.
 
 use std::borrow::Cow;
 use std::fs;
@@ -17,11 +17,11 @@ use crate::program::{Files, Program};
 use crate::server::at_port;
 use crate::tier::Tier;
 
-/// More than the steps in which the clock of files moves. What is written in the step in which a job begins looks to the
-/// report as if the job had written it, and some systems let no file tell when the next step has begun.
+/// Delay longer than the resolution of file timestamps. The report attributes files written in the same clock tick as
+/// the job's start to the job, and some systems have no file that shows when the next tick has begun.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Runs the program that `case` has in `language` in a directory of its own and checks everything it expects.
+/// Runs the program of `case` in `language` in a separate directory and checks all its expectations.
 pub fn run(kit: &Kit, backend: Backend, language: Language, case: &Case) -> Result<()> {
     let program = case.program(language).context("the case has no program in this language")?;
     let tier = backend.tier();
@@ -49,7 +49,7 @@ pub fn run(kit: &Kit, backend: Backend, language: Language, case: &Case) -> Resu
     Ok(())
 }
 
-/// Makes and grants the directories.
+/// Creates the directories and grants them.
 fn granted(mut run: Codebox, case: &Case, program: &Program, place: &Path) -> Result<Codebox> {
     for option in &case.options {
         run = if case.served { run.arg(at_port(option)?) } else { run.arg(option) };
@@ -78,7 +78,7 @@ fn write(place: &Path, (directory, files): &Files) -> Result<()> {
     Ok(())
 }
 
-/// Gives the program, its arguments and its input.
+/// Passes the program, its arguments and its input.
 fn given(
     run: Codebox,
     case: &Case,
@@ -104,7 +104,7 @@ fn given(
     Ok(run.args(case.args.iter().copied()).input(input))
 }
 
-/// How it ended and what came of it.
+/// Checks the end of the program and its effects.
 fn ended(expect: &Expect, ran: &Ran, report: &Report) -> Result<()> {
     let (kind, code) = expect.ending.unwrap_or(("ok", 0));
     ensure!(report.kind() == kind, "kind is {} and not {kind}", report.kind());
@@ -125,7 +125,7 @@ fn ended(expect: &Expect, ran: &Ran, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// What it wrote.
+/// Checks the program's output.
 fn said(expect: &Expect, (language, tier): (Language, Tier), report: &Report) -> Result<()> {
     if let Some(text) = expect.stdout {
         ensure!(report.stdout() == text, "stdout is {:?} and not {text:?}", report.stdout());
@@ -144,7 +144,7 @@ fn said(expect: &Expect, (language, tier): (Language, Tier), report: &Report) ->
     Ok(())
 }
 
-/// What a failure needs to be understood.
+/// Formats the details that explain a failure.
 fn told(report: &Report) -> String {
     let mut text = format!("outcome {}; missing {:?}", report.outcome(), report.missing());
     for (name, output) in [("stdout", report.stdout()), ("stderr", report.stderr())] {

@@ -1,19 +1,19 @@
-//! What has to come of a program.
+//! Expected results of a program.
 
 use codebox_testkit::Report;
 
 use crate::tier::Tier;
 
-/// What a host directory has to hold afterwards: directory, file, content.
+/// Expected content of a host directory after the run: directory, file and content.
 pub type Left = (&'static str, &'static str, &'static str);
 
-/// A further look at the report.
+/// Additional check of the report.
 pub type Look = fn(&Report) -> Result<(), String>;
 
-/// An expectation; what it does not name is not looked at, but that a program ends well and misses nothing.
+/// Expectation. By default, a program must succeed and miss no feature; other unset properties are not checked.
 #[derive(Debug, Clone, Default)]
 pub struct Expect {
-    /// The kind of the end and the exit status; `ok` and 0 without.
+    /// Kind of the end and exit status; `ok` and 0 by default.
     pub ending: Option<(&'static str, i32)>,
     pub stdout: Option<&'static str>,
     pub stdout_has: Vec<&'static str>,
@@ -27,7 +27,7 @@ pub struct Expect {
 }
 
 impl Expect {
-    /// This, and what `own` adds to it. What can only be one thing is what `own` says, where it says so.
+    /// Combines this expectation with `own`. A value of `own` takes precedence if only one value is possible.
     pub fn and(&self, own: &Self) -> Self {
         let Self { ending, stdout, stdout_has, stderr_has, stderr_lacks, missing, created, left, look } = own;
         Self {
@@ -44,7 +44,7 @@ impl Expect {
     }
 }
 
-/// An expectation, and what each tier adds to it or says instead.
+/// General expectation, and additions or replacements for each tier.
 #[derive(Debug, Clone, Default)]
 pub struct Expects {
     pub all: Expect,
@@ -53,7 +53,7 @@ pub struct Expects {
 }
 
 impl Expects {
-    /// What one tier says.
+    /// Returns the expectation of one tier.
     pub fn of(&self, tier: Tier) -> &Expect {
         match tier {
             Tier::Wasm => &self.wasm,
@@ -62,7 +62,7 @@ impl Expects {
     }
 }
 
-/// The expectation of one tier, to be built.
+/// Creates an empty expectation for one tier.
 pub fn expected() -> Expect {
     Expect::default()
 }
@@ -73,27 +73,27 @@ impl Expecting for Expect {
     }
 }
 
-/// Saying what is so on one tier alone: of a case or of one language's program.
+/// Builder of tier-specific expectations for a case or for one language's program.
 pub trait Tiered: Sized {
     fn expects(&mut self) -> &mut Expects;
 
-    /// The only tier, and why there is no other.
+    /// Returns the only tier, with the reason, if the item is restricted to one.
     fn only(&mut self) -> &mut Option<(Tier, &'static str)>;
 
-    /// On this tier alone, since elsewhere it cannot hold for this reason.
+    /// Restricts the item to this tier, with the reason why it cannot hold elsewhere.
     fn only_in(mut self, tier: Tier, reason: &'static str) -> Self {
         *self.only() = Some((tier, reason));
         self
     }
 
-    /// What is so in WebAssembly alone.
+    /// Adds an expectation for WebAssembly.
     fn wasm(mut self, expect: Expect) -> Self {
         let wasm = &mut self.expects().wasm;
         *wasm = wasm.and(&expect);
         self
     }
 
-    /// What is so in containers alone.
+    /// Adds an expectation for containers.
     fn containers(mut self, expect: Expect) -> Self {
         let container = &mut self.expects().container;
         *container = container.and(&expect);
@@ -101,17 +101,17 @@ pub trait Tiered: Sized {
     }
 }
 
-/// Building an expectation: of a case, which then holds for all its programs, of one language's program, or of a tier.
+/// Builder of expectations: of a case, for all its programs, of one language's program, or of a tier.
 pub trait Expecting: Sized {
     fn expectation(&mut self) -> &mut Expect;
 
-    /// Is ended, or fails, as this kind and with this status.
+    /// Expects this kind of end and this status.
     fn ends(mut self, kind: &'static str, code: i32) -> Self {
         self.expectation().ending = Some((kind, code));
         self
     }
 
-    /// Ends by itself with this status.
+    /// Expects the program to end by itself with this status.
     fn exits(self, code: i32) -> Self {
         self.ends(if code == 0 { "ok" } else { "guest_error" }, code)
     }
@@ -136,7 +136,7 @@ pub trait Expecting: Sized {
         self
     }
 
-    /// Misses something whose name has this in it.
+    /// Expects a missing feature whose name contains this text.
     fn misses(mut self, what: &'static str) -> Self {
         self.expectation().missing.push(what);
         self

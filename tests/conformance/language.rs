@@ -1,11 +1,11 @@
-//! The languages that the list is written in.
+//! Languages of the cases.
 
 use anyhow::{Context as _, Result};
 use codebox_testkit::Kit;
 
 use crate::tier::Tier;
 
-/// A language that a case can have a program in.
+/// Language of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     Python,
@@ -17,7 +17,7 @@ pub enum Language {
 impl Language {
     pub const ALL: [Self; 4] = [Self::Python, Self::JavaScript, Self::TypeScript, Self::Lua];
 
-    /// The name that `--lang` takes.
+    /// Returns the name that `--lang` accepts.
     pub fn name(self) -> &'static str {
         match self {
             Self::Python => "python",
@@ -27,7 +27,7 @@ impl Language {
         }
     }
 
-    /// How the names of its files end.
+    /// Returns the extension of the language's files.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Python => "py",
@@ -37,8 +37,8 @@ impl Language {
         }
     }
 
-    /// What only our own code is called, and what no program may therefore find on its standard error. An image's
-    /// interpreter is not ours, and shows what it likes of itself.
+    /// Returns names that occur only in codebox's own code and that must therefore not appear on a program's standard
+    /// error. An image's interpreter is not codebox's and may show its own internals.
     pub fn internals(self, tier: Tier) -> &'static [&'static str] {
         match self {
             _ if tier == Tier::Container => &["/.codebox"],
@@ -48,7 +48,7 @@ impl Language {
         }
     }
 
-    /// An expected text as the tier's interpreter words it: Node has other names than ours for a program without a file.
+    /// Adapts an expected text to the tier's interpreter: Node has other names for a program without a file.
     pub fn worded(self, tier: Tier, text: &str) -> String {
         match (self, tier) {
             (Self::JavaScript | Self::TypeScript, Tier::Container) => {
@@ -58,7 +58,7 @@ impl Language {
         }
     }
 
-    /// Makes the home of `kit` ready to run it.
+    /// Prepares the home of `kit` for this language.
     pub fn prepare(self, kit: &Kit) -> Result<()> {
         match self {
             Self::Python => kit.prepare_language(self.name(), "pass"),

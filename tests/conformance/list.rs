@@ -1,4 +1,4 @@
-//! The list looks at itself, so that it cannot be hollowed out unseen.
+//! Checks of the case list itself, so that it cannot shrink unnoticed.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use crate::cases;
 use crate::language::Language;
 use crate::tier::Tier;
 
-/// How many programs of the list a tier leaves out, each with the reason that its case gives. A number that changes is a
-/// decision: a case that can hold on both tiers belongs in both.
+/// Number of programs that each tier leaves out, each with the reason in its case. A change of a number needs a
+/// decision: a case that can hold on both tiers must run on both.
 const LEFT_OUT: [(Tier, Language, usize); 7] = [
     (Tier::Wasm, Language::Python, 3),
     (Tier::Wasm, Language::JavaScript, 3),

@@ -1,9 +1,8 @@
-//! One list of cases, run by every backend and for every language: what a program may rely on, whichever tier it runs
-//! in and whatever it is written in.
+//! Guarantees for programs, as one list of cases that every backend runs for every language.
 //!
-//! Trials are named `BACKEND::LANGUAGE::TOPIC::CASE`. Where a backend cannot run a language on this machine, the
-//! language's trials are ignored with the reason; if `CODEBOX_REQUIRE` names the backend, they fail. A case that is not for
-//! a backend's tier has no trial there, and `list::` counts those.
+//! Trials are named `BACKEND::LANGUAGE::TOPIC::CASE`. If a backend cannot run a language on this machine, the
+//! language's trials are ignored with the reason; if `CODEBOX_REQUIRE` names the backend, they fail. A case that is not
+//! for a backend's tier has no trial there, and `list::` counts those cases.
 
 mod backend;
 mod case;

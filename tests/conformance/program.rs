@@ -3,45 +3,45 @@
 use crate::expect::{Expect, Expecting, Expects, Tiered};
 use crate::tier::Tier;
 
-/// A text, and what is so for this language alone.
+/// Program text, and expectations for this language alone.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Bytes, since not every text is UTF-8.
+    /// Text in bytes, because it may be invalid UTF-8.
     pub text: &'static [u8],
-    /// The text that takes its place in containers.
+    /// Replacement text for containers.
     container_text: Option<&'static [u8]>,
-    /// The name of its file, where the case's does not serve.
+    /// File name, if the case's name does not suit.
     pub name: Option<&'static str>,
-    /// Files beside the case's own: the host directory, and names and contents in it.
+    /// Files in addition to the case's own: the host directory, and its file names and contents.
     pub files: Vec<Files>,
-    /// What it is expected to do beyond what the case expects, or instead.
+    /// Expectations in addition to those of the case, or instead of them.
     pub expect: Expects,
-    /// The only tier it is for, and why.
+    /// Only tier of the program, with the reason.
     pub only: Option<(Tier, &'static str)>,
 }
 
 /// Files of a host directory.
 pub type Files = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// A program with something of its own; a text alone serves where there is nothing.
+/// Creates a program with further settings; a plain text suffices otherwise.
 pub fn program(text: impl Into<Program>) -> Program {
     text.into()
 }
 
 impl Program {
-    /// In a file of this name.
+    /// Sets the file name.
     pub fn named(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// In containers, where programs can do more, this one takes its place.
+    /// Sets another text for containers, in which programs can do more.
     pub fn in_containers(mut self, text: &'static str) -> Self {
         self.container_text = Some(text.as_bytes());
         self
     }
 
-    /// The text that a tier runs.
+    /// Returns the text for a tier.
     pub fn text_in(&self, tier: Tier) -> &'static [u8] {
         match tier {
             Tier::Wasm => self.text,
@@ -49,7 +49,7 @@ impl Program {
         }
     }
 
-    /// With these files in a host directory that the case grants.
+    /// Adds these files to a host directory that the case grants.
     pub fn beside(mut self, directory: &'static str, files: &'static [(&'static str, &'static str)]) -> Self {
         self.files.push((directory, files));
         self

@@ -1,4 +1,4 @@
-//! A server on loopback for the cases that are served: every trial asks the same one.
+//! Loopback server that all trials with a served case share.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,10 +7,10 @@ use std::thread;
 
 use anyhow::{Result, anyhow};
 
-/// In the text and options of a served case this stands for the server's port.
+/// Placeholder for the server's port in the text and options of a served case.
 const PORT: &str = "PORT";
 
-/// Bytes of the large answer.
+/// Size of the large response in bytes.
 const LARGE: usize = 1 << 20;
 
 static SERVER: LazyLock<io::Result<u16>> = LazyLock::new(|| {
@@ -18,20 +18,21 @@ static SERVER: LazyLock<io::Result<u16>> = LazyLock::new(|| {
     let port = listener.local_addr()?.port();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client may leave at any time.
+            // A client may disconnect at any time.
             thread::spawn(move || drop(answer(stream)));
         }
     });
     Ok(port)
 });
 
-/// A text of a served case, with the port in it.
+/// Replaces the port's placeholder in a text of a served case.
 pub fn at_port(text: &str) -> Result<String> {
     let port = SERVER.as_ref().map_err(|error| anyhow!("the server has no port: {error}"))?;
     Ok(text.replace(PORT, &port.to_string()))
 }
 
-/// Answers one request and hangs up: `/large` with many bytes, `/away` with a redirect to another host, all else with a word.
+/// Answers one request and disconnects: `/large` with many bytes, `/away` with a redirect to another host, all else
+/// with a word.
 fn answer(mut stream: TcpStream) -> io::Result<()> {
     let mut head = Vec::new();
     let mut lines = BufReader::new(stream.try_clone()?).lines();

@@ -1,11 +1,11 @@
-//! What a program runs on: a runtime of ours in WebAssembly, or an operating system in a container.
+//! Environment of a program: a codebox runtime in WebAssembly, or an operating system in a container.
 
-/// What backends of one kind have in common, and what expectations can therefore depend on.
+/// Kind of backends with common properties, on which expectations can depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// Our own builds of the interpreters. No threads, processes and sockets; each limit is held exactly.
+    /// codebox's own builds of the interpreters. No threads, processes and sockets; each limit is enforced exactly.
     Wasm,
-    /// An image's interpreters on a kernel. What the kernel gives works; some limits are looked after and not held.
+    /// An image's interpreters on a kernel. Features of the kernel work; some limits are only approximate.
     Container,
 }
 
@@ -13,6 +13,6 @@ impl Tier {
     pub const ALL: [Self; 2] = [Self::Wasm, Self::Container];
 }
 
-/// Why places in TypeScript given with `-c`, or from standard input, are WebAssembly's alone.
+/// Reason why positions in TypeScript from `-c` or standard input are tested only in WebAssembly.
 pub const UNMAPPED: &str =
     "Node maps no place in a text without a file to where it was before its types were taken out";

@@ -1,4 +1,4 @@
-//! O10: codebox is asked to end. It ends its job, tells how that went, and leaves nothing.
+//! O10: termination signals to codebox. codebox ends its job, reports the outcome and leaves nothing behind.
 
 use std::io::Read as _;
 use std::process::{Command, ExitStatus};
@@ -20,7 +20,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// A job of ten minutes that hears no `SIGINT` and has printed something.
+/// Returns a job of ten minutes that ignores `SIGINT` and has printed a line.
 fn stubborn() -> String {
     let heard = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)";
     format!("{heard}\nprint('partial', flush=True)\n{WAITING}")
@@ -32,7 +32,7 @@ fn signal(process: u32, signal: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for codebox, and reads its report.
+/// Waits for codebox and reads its report.
 fn ended(mut started: Started) -> Result<(ExitStatus, Report)> {
     let mut out = String::new();
     started.child.stdout.take().context("its output is not kept")?.read_to_string(&mut out)?;
@@ -53,7 +53,7 @@ fn ends_its_job(ground: &Ground, signals: &[&str]) -> Result<()> {
     ground.check_nothing_left()
 }
 
-/// As `nohup` starts a command.
+/// With `SIGHUP` ignored, as `nohup` starts a command, codebox keeps running.
 fn hang_up_ignored(ground: &Ground) -> Result<()> {
     let job = ground.run_granted().args(["--timeout", "600s", "--lang", "python", "-c", WAITING]);
     let started = Started::ignoring(ground, &job, "HUP")?;

@@ -1,4 +1,5 @@
-//! C20: the agent's own socket, which a job can reach and misuse: it harms itself alone, and not for long.
+//! C20: the agent's own socket, which a job can reach and misuse. A misusing job harms only itself, and only for a
+//! limited time.
 
 use std::fs;
 
@@ -15,8 +16,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// Questions that are never ended stand open while a module with types is loaded, which takes a question, and output and
-/// time go on.
+/// Unfinished requests do not block the request that loading a typed module makes, nor output, nor the time limit.
 fn endless_question(ground: &Ground) -> Result<()> {
     let program = "import { connect } from 'node:net'
 const open = Array.from({ length: 5 }, () => connect({ path: '\\0codebox-ask' }).on('error', () => {}))
@@ -28,7 +28,7 @@ process.exit(0)
     asked(ground, program)
 }
 
-/// More questions at one time than are passed on, of every kind, keep nobody from an answer in the end.
+/// Two hundred concurrent requests, more than the agent forwards at a time, valid and invalid, all end.
 fn flood_of_questions(ground: &Ground) -> Result<()> {
     let program = "import { connect } from 'node:net'
 let over = 0
@@ -44,7 +44,7 @@ console.log(answer)
     asked(ground, program)
 }
 
-/// Modules with types that are hostile to whoever parses them fail to load, and the next one loads.
+/// Typed modules that are hostile to the parser fail to load, and the next module still loads.
 fn hostile_types(ground: &Ground) -> Result<()> {
     let program = "import { writeFileSync } from 'node:fs'
 const texts: string[] = ['export{' + 'a,'.repeat(65537) + '}', '({a=b as '.repeat(60) + 'c' + ':0)=>0}:0)=>0'.repeat(60)]

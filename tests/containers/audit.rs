@@ -1,4 +1,4 @@
-//! C3, C6 and C9: what an escape would need is not there. One table for both engines, told by a job from inside.
+//! C3, C6 and C9: the means of an escape are missing. One table for both engines, filled by a job from inside.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::ground::{Ground, program};
 use crate::row::{Row, row};
 
-/// Every fact that a job tells and that has one right value.
+/// Facts that a job reports and that have exactly one right value.
 const FACTS: &str = r#"{
     "CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapBnd": 0, "CapAmb": 0, "NoNewPrivs": 1, "Seccomp": 2,
     "root ids": [], "groups below 1000": [],
@@ -50,7 +50,7 @@ fn powers(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Every place that can be written to is one that a limit holds: files by the disk limit, shared memory by the memory's.
+/// Limits cover every writable place: the disk limit covers files, the memory limit covers shared memory.
 fn writable_places(ground: &Ground) -> Result<()> {
     let report = ground.ends("ok", 0, ground.run().arg(program("c3_places.py")))?;
     let places = report.lines().first().map(|line| line["writable"].clone());
@@ -59,7 +59,7 @@ fn writable_places(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// The job has its three streams, each a pipe of the agent's, and nothing of codebox's or an engine's.
+/// The job has only its three standard streams, each a pipe of the agent, and no descriptor of codebox or an engine.
 fn descriptors(ground: &Ground) -> Result<()> {
     let own = "import os, json\nfound = {}\nfor name in os.listdir('/proc/self/fd'):\n    try:\n        found[int(name)] = os.readlink('/proc/self/fd/' + name).split(':')[0]\n    except OSError:\n        pass\nprint(json.dumps(found))";
     let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", own]))?;
@@ -68,13 +68,13 @@ fn descriptors(ground: &Ground) -> Result<()> {
     let held =
         ["--", "/bin/bash", "-c", "for fd in {3..255}; do [ -e /proc/$$/fd/$fd ] && readlink /proc/$$/fd/$fd; done; :"];
     let report = ground.ends("ok", 0, ground.run().args(held))?;
-    // The shell keeps one of its own, at 255, for its script's terminal or input.
+    // The shell keeps a descriptor of its own, at 255, for the terminal or input of its script.
     let others = report.stdout().lines().filter(|line| !line.starts_with("/dev/") && !line.starts_with("pipe:"));
     ensure!(others.count() == 0, "a shell was given {}", report.stdout());
     Ok(())
 }
 
-/// What the kernel tells of its machine: nothing of what is masked, and no power meters.
+/// The kernel exposes no masked file and no power meters.
 fn kernel(ground: &Ground) -> Result<()> {
     let report = ground.ends("ok", 0, ground.run().arg(program("c9_kernel.py")))?;
     let told = report.lines();

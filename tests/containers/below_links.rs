@@ -1,4 +1,4 @@
-//! P2: links above a place that is not there yet, where files are to come out or a directory is granted.
+//! P2: links above a missing directory that is an output directory or a grant.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,14 +19,14 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// What a job leaves there, below each link and in its place.
+/// Program that writes output below each link and in place of each link.
 const LEAVING: &str = "import os
 for name in ('absolute', 'relative', 'chain', 'dangling'):
     os.makedirs(name + '/new')
     for path in (name + '/new.txt', name + '/new/new.txt'): open(path, 'w').write('mine')
 for name in ('leaf', 'nowhere', 'plain'): open(name, 'w').write('mine')";
 
-/// Links in the directory that files come out to lead none of them anywhere, there or not.
+/// Links in the output directory do not redirect output files, with or without an existing target.
 fn out_with_links_in_it(ground: &Ground) -> Result<()> {
     let folder = ground.kit.folder()?;
     let (out, outside) = (folder.path().join("out"), folder.path().join("outside"));
@@ -59,7 +59,7 @@ fn out_with_links_in_it(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A job that was granted what is above the directory puts a link there while it runs.
+/// A running job that was granted the parent of the output directory replaces the directory by a link.
 fn out_becomes_a_link(ground: &Ground) -> Result<()> {
     for (out, turned) in [("out", "out"), ("above/out", "above")] {
         let grant = ground.canaries.grant();
@@ -81,7 +81,7 @@ open('new.txt', 'w').write('mine')";
     Ok(())
 }
 
-/// Where a link leads is what is judged, and one that leads nowhere is not made somewhere.
+/// Admission checks the target of a link, and the missing target of a link is not created.
 fn out_below_a_link(ground: &Ground) -> Result<()> {
     let grant = ground.canaries.grant();
     plant(ground)?;
@@ -106,7 +106,7 @@ fn grant_below_a_link(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Links that one job leaves for the next.
+/// Plants the links that one job leaves for the next.
 fn plant(ground: &Ground) -> Result<()> {
     let links = "import os, sys
 for name, target in zip(('nowhere', 'own', 'proc'), sys.argv[1:]): os.symlink(target, '/data/' + name)";

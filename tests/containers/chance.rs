@@ -1,24 +1,24 @@
-//! Numbers that nobody chose, from a seed that a failure tells.
+//! Pseudorandom numbers from a seed that failures report.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A row of numbers that follows from its seed.
+/// Reproducible sequence of numbers from a seed.
 #[derive(Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// A row that nobody has seen.
+    /// Creates a sequence from a fresh seed.
     pub fn new() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(u64::from(now.subsec_nanos()) ^ now.as_secs() << 30 ^ u64::from(std::process::id()) << 50)
     }
 
-    /// The seed of what comes next.
+    /// Returns the seed of the numbers that follow.
     pub fn seed(&self) -> u64 {
         self.0
     }
 
-    /// The next number below `bound`.
+    /// Returns the next number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         // splitmix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -28,7 +28,7 @@ impl Chance {
         (mixed ^ mixed >> 31) % bound.max(1)
     }
 
-    /// One of some values.
+    /// Picks one of the values.
     pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::try_from(self.below(of.len() as u64)).unwrap_or(0)]
     }

@@ -1,4 +1,4 @@
-//! P8: files that are not what they seem while they are collected.
+//! P8: special and changing files during collection.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -16,8 +16,8 @@ pub fn rows() -> Vec<Row> {
     vec![row("P8::odd_files", odd_files), row("P8::changing_size", changing_size)]
 }
 
-/// Sparse far beyond the disk, unreadable, a FIFO that nobody writes to, and longer than allowed: none is waited for or
-/// blown up, and each is told of.
+/// Files that are sparse and far larger than the disk, unreadable, FIFOs without a writer, or larger than allowed
+/// neither block nor inflate the collection, and the report names each.
 fn odd_files(ground: &Ground) -> Result<()> {
     let folder = ground.kit.folder()?;
     let out = folder.path().join("out");
@@ -39,7 +39,7 @@ open('plain', 'w').write('mine')";
     ensure!(fs::metadata(out.join("holes"))?.len() == (2 << 20) + 1, "the holes came out otherwise");
     ensure!(fs::read(out.join("plain"))? == b"mine", "the plain file did not come out");
     for name in ["closed", "closed-folder/in"] {
-        // Whoever may read everything reads it, and else it is told of.
+        // A caller that may read all files reads it; otherwise the report names it.
         let came = fs::read(out.join(name)).is_ok_and(|text| text == b"mine");
         ensure!(
             came || told(&report, name.split('/').next().unwrap_or(name), "cannot be"),
@@ -49,7 +49,7 @@ open('plain', 'w').write('mine')";
     Ok(())
 }
 
-/// A file that somebody else changes meanwhile comes out as it was at one moment, or is named.
+/// A file that another process changes during collection comes out in one consistent state or is named.
 fn changing_size(ground: &Ground) -> Result<()> {
     let shared = ground.canaries.grant();
     let file = shared.join("changing");
@@ -70,7 +70,7 @@ fn changing_size(ground: &Ground) -> Result<()> {
                     came += 1;
                     ensure!(is_one_state(&text), "round {round}: {} bytes of several states came out", text.len());
                 }
-                // On a busy machine it may not have been written to between the job's start and its end.
+                // On a busy machine the file may not have been written between the job's start and its end.
                 Err(_) if report.file("/work/changing").is_none() && !told(&report, "changing", "") => {}
                 Err(_) => {
                     refused += 1;
@@ -88,7 +88,7 @@ fn changing_size(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Grows the file and empties it again, as fast as can be; tells how often it was emptied.
+/// Grows the file and truncates it again as fast as possible; returns the number of truncations.
 fn change(path: &Path, over: &AtomicBool) -> Result<u64> {
     let mut file = OpenOptions::new().append(true).open(path)?;
     for generation in 0.. {
@@ -103,17 +103,17 @@ fn change(path: &Path, over: &AtomicBool) -> Result<u64> {
     bail!("there are no more numbers")
 }
 
-/// The longest that the file gets: four MiB.
+/// Maximum size of the file in blocks: four MiB.
 const BLOCKS: u64 = 64;
 const LINES: u64 = 4096;
 
-/// A block of lines that tell when and where they were written.
+/// Returns a block of lines, each with its generation and its line number.
 fn content(generation: u64, block: u64) -> Vec<u8> {
     let lines = (block * LINES..(block + 1) * LINES).map(|line| format!("{generation:07} {line:07}\n"));
     lines.collect::<String>().into_bytes()
 }
 
-/// Whether it is a beginning of what one generation wrote.
+/// Returns true if the text is a prefix of one generation.
 fn is_one_state(text: &[u8]) -> bool {
     let first = text.get(..7).and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
     let whole = |generation| (0..BLOCKS).flat_map(move |block| content(generation, block));

@@ -1,6 +1,6 @@
-//! L5: many jobs, one after the other: none fails, and the machine is as it was.
+//! L5: many consecutive jobs. None fails, and the machine's state afterwards is as before.
 //!
-//! Several processes of codebox run side by side, each of them one job after the other.
+//! Several codebox processes run side by side, each with one job after another.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub fn rows() -> Vec<Row> {
 
 const SIDE_BY_SIDE: usize = 3;
 
-/// What jobs of both languages and of none print.
+/// Returns a job in Python, in JavaScript or without a language, and its output.
 fn job(number: usize) -> ([String; 4], String) {
     let (option, language, text) = match number % 3 {
         0 => ("--lang", "python", format!("print({number}); open('/work/out', 'w').write('x' * {number})")),
@@ -46,7 +46,7 @@ fn consecutive(ground: &Ground) -> Result<()> {
     settle(|| Ok(kept(ground.engine)?.difference(&before).cloned().collect()))
 }
 
-/// Networks and volumes that the engine keeps. They bear no label, but no other test makes any.
+/// Lists networks and volumes of the engine. They have no label, but no other test creates any.
 fn kept(engine: Engine) -> Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     for what in ["network", "volume"] {

@@ -1,4 +1,4 @@
-//! L6: many containers at one time. Each job ends, and those that have a deadline end at it.
+//! L6: many concurrent containers. Each job ends, and jobs with a deadline end at it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,17 +14,17 @@ pub fn rows() -> Vec<Row> {
     vec![row("L6::many_at_once", many_at_once)]
 }
 
-/// Only one that hangs meets it: so many containers take their time to come up.
+/// Deadline that only a hanging run reaches: this many containers need time to start.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 const WALL: Duration = Duration::from_secs(3);
 
-/// One engine's crowd at a time: it is as many as the machine is to bear.
+/// Lock that keeps the engines' crowds apart, because one crowd is as large as the machine can bear.
 static CROWD: Mutex<()> = Mutex::new(());
 
 fn many_at_once(ground: &Ground) -> Result<()> {
     let _alone = CROWD.lock().unwrap_or_else(PoisonError::into_inner);
-    // An engine takes a moment of the processor's to say what it is, which is asked once an hour.
+    // Fills the cache of the engine's description, which is queried once an hour and costs the engine CPU time.
     ground.ends("ok", 0, ground.run().args(["--", "/bin/true"]))?;
     let numbers: Vec<usize> = (0..soak().of(30, 100)).collect();
     let latenesses =
@@ -42,7 +42,7 @@ fn many_at_once(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Every other job has a deadline and would go on for ever; how late that one was.
+/// Runs one job. Jobs with an odd number run forever and have a deadline; the result is the delay after the deadline.
 fn one(ground: &Ground, number: usize) -> Result<Option<Duration>> {
     let job = ground.run().deadline(PATIENCE);
     if number.is_multiple_of(2) {
@@ -52,7 +52,7 @@ fn one(ground: &Ground, number: usize) -> Result<Option<Duration>> {
         return Ok(None);
     }
     let timeout = format!("{}s", WALL.as_secs());
-    // Its output so far is kept, if it came so far before its time was over.
+    // Output before the deadline is kept; a slow start may leave none.
     let forever = format!("echo {number}; exec sleep 600");
     let report =
         ground.ends("timeout_wall", 124, job.args(["--timeout", &timeout, "--", "/bin/sh", "-c", &forever]))?;

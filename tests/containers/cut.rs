@@ -1,4 +1,4 @@
-//! O6: a container's stream that breaks off at any byte, and jobs so short that they are over before one looks.
+//! O6: a container stream that breaks off at any byte, and jobs that end almost immediately.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub fn rows() -> Vec<Row> {
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A stream that is cut is no success, what came before is kept, and nothing is added to it.
+/// A cut stream is never a success; output before the cut is kept, and nothing is added to it.
 fn cut_at_each_byte(ground: &Ground) -> Result<()> {
     let spots: Vec<usize> = (0..64).step_by(soak().of(8, 1)).chain((64..600).step_by(soak().of(67, 11))).collect();
     many(3, &spots, |at| cut_at(ground, *at).with_context(|| format!("cut before byte {at}")))?;
@@ -43,7 +43,7 @@ fn cut_at(ground: &Ground, at: usize) -> Result<()> {
     Ok(())
 }
 
-/// Nothing of a job is lost that ends at once, with whatever it says last.
+/// Output of a job that ends immediately is complete.
 fn short_jobs(ground: &Ground) -> Result<()> {
     let numbers: Vec<usize> = (0..soak().of(20, 1000)).collect();
     many(2, &numbers, |number| {

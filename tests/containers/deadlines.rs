@@ -1,4 +1,4 @@
-//! L7: whatever a job does, it ends at its deadline, several at a time, and nothing of it stays.
+//! L7: every job ends at its deadline, several at a time, and leaves nothing behind.
 
 use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::{Codebox, Input, soak};
@@ -39,12 +39,12 @@ fn hold(ground: &Ground) -> Result<()> {
     ground.check_nothing_left()
 }
 
-/// The clock is the agent's and the host's; here it counts that the deadline is what ended the job.
+/// Checks that the deadline ended the job. The clocks of the agent and the host differ, so the time is not compared.
 fn ends(ground: &Ground, name: &str, job: Codebox) -> Result<()> {
     let report = ground.judge(&job.args(["--timeout", "1s"]).run()?)?;
     let limit = match report.kind() {
         "timeout_wall" => "wall",
-        // It prints more than it may within its second.
+        // The job may exceed its output limit before its deadline.
         "output_limit" if name == "flood" => "output",
         other => anyhow::bail!("it ended as {other}: {:.600}", report.json().to_string()),
     };

@@ -1,4 +1,4 @@
-//! L10 and L11: codebox is killed again and again with jobs under way, and started again, or never.
+//! L10 and L11: codebox is repeatedly killed while jobs run, with or without a restart.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -21,18 +21,18 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// Jobs of a round, of which each one's codebox but the last is killed.
+/// Number of jobs of a round; codebox is killed for all but the last.
 const JOBS: usize = 3;
 
-/// Says that it ran by a line of its own, works for a while, and says that it is done.
+/// Program that logs its start in a separate line, works for a while and prints that it is done.
 const TELLING: &str = "import os, sys, time\n\
     log = os.open('/data/log', os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)\n\
     os.write(log, f'{sys.argv[1]}\\n'.encode())\n\
     time.sleep(0.3)\n\
     print('done', sys.argv[1])";
 
-/// After the next start no container, mount or directory of the dead is there, no job was run twice, and what was told
-/// as done was done.
+/// After the next start, no container, mount or directory of the killed process exists, no job ran twice, and every job
+/// that was reported as done had run.
 fn killed_at_any_moment(ground: &Ground) -> Result<()> {
     let mut chance = Chance::new();
     let seed = chance.seed();
@@ -50,12 +50,12 @@ fn killed_at_any_moment(ground: &Ground) -> Result<()> {
     for job in &done {
         ensure!(ran.contains(&job.as_str()), "{job} was told as done and did not run (seed {seed})");
     }
-    // The last of each round was left to its end.
+    // The last job of each round runs to its end.
     ensure!(done.len() >= rounds, "{} jobs were told as done (seed {seed})", done.len());
     Ok(())
 }
 
-/// The jobs of a round that were told as done.
+/// Runs a round and returns the jobs that were reported as done.
 fn killing(ground: &Ground, round: usize, chance: &mut Chance) -> Result<Vec<String>> {
     let mut running = Vec::new();
     for number in 0..JOBS {
@@ -78,12 +78,12 @@ fn killing(ground: &Ground, round: usize, chance: &mut Chance) -> Result<Vec<Str
     Ok(done)
 }
 
-/// A child that does not outlive the test.
+/// Child process that does not outlive the test.
 struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may be over already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -94,7 +94,7 @@ fn spawn(job: &Codebox) -> Result<Child> {
     Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
 }
 
-/// Whether codebox came to its end; then its report is whole.
+/// Returns true if codebox ended by itself; its report must then be complete.
 fn finished(name: &str, mut child: Killed) -> Result<bool> {
     let mut told = String::new();
     std::io::Read::read_to_string(&mut child.0.stdout.take().context("it has no output")?, &mut told)?;
@@ -107,7 +107,7 @@ fn finished(name: &str, mut child: Killed) -> Result<bool> {
     Ok(true)
 }
 
-/// Nobody starts codebox again, and the jobs are gone all the same, whatever they did to stay.
+/// Jobs of a killed codebox end without a restart, even if they resist termination.
 fn killed_and_left_alone(ground: &Ground) -> Result<()> {
     let stay = [
         "",
@@ -121,7 +121,7 @@ fn killed_and_left_alone(ground: &Ground) -> Result<()> {
         let job = ground.run_granted().args(["--timeout", "600s", "--lang", "python", "-c", &program]);
         let mut started = Started::new(ground, &job)?;
         started.kill()?;
-        // Far before the deadline, as the line's end ends it.
+        // Long before the deadline, because the agent ends with its connection.
         settle(|| Ok(processes_of(&started.id)))?;
     }
     let filter = format!("label={}", ground.label()?);

@@ -1,4 +1,4 @@
-//! The engines that rows run on, and their own tools, which tell what codebox made of them.
+//! Container engines of the rows, and their own CLIs, which report the containers as created.
 
 use std::sync::LazyLock;
 
@@ -6,20 +6,20 @@ use anyhow::{Context as _, Result};
 use codebox_testkit::{Kit, engine_answers, engine_says, is_required};
 use serde_json::Value;
 
-/// An engine of containers.
+/// Container engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     Podman,
     Docker,
 }
 
-/// Whether an engine can be used, or why not, found out once and only when somebody asks.
+/// Lazily determined availability of an engine, or the reason why it is unavailable.
 pub type Ready = LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>;
 
 impl Engine {
     pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
 
-    /// Its name, which is its tool's and what `CODEBOX_REQUIRE` takes, too.
+    /// Returns the name of the engine, its CLI and its entry in `CODEBOX_REQUIRE`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Podman => "podman",
@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// Whether its absence is a failure.
+    /// Returns true if the absence of the engine is a failure.
     pub fn is_required(self) -> bool {
         is_required(self.name())
     }
@@ -36,19 +36,19 @@ impl Engine {
         LazyLock::new(Box::new(move || engine_answers(&kit, self.name()).map_err(|error| format!("{error:#}"))))
     }
 
-    /// What its own tool prints.
+    /// Runs the engine's own CLI and returns its output.
     pub fn says(self, args: &[&str]) -> Result<String> {
         engine_says(self.name(), args)
     }
 
-    /// The containers with this label, running or not.
+    /// Lists the containers with this label, running or not.
     pub fn containers(self, label: &str) -> Result<Vec<String>> {
         let filter = format!("label={label}");
         let told = self.says(&["ps", "--all", "--no-trunc", "--quiet", "--filter", &filter])?;
         Ok(told.lines().map(str::to_owned).collect())
     }
 
-    /// All that it knows of a container.
+    /// Returns the engine's full description of a container.
     pub fn inspect(self, id: &str) -> Result<Value> {
         let told: Value = serde_json::from_str(&self.says(&["container", "inspect", id])?)?;
         told.get(0).cloned().with_context(|| format!("{} knows no container {id}", self.name()))

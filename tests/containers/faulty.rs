@@ -1,4 +1,4 @@
-//! L12: an engine's socket that breaks off, falls silent or lies, at each call that a job takes.
+//! L12: an engine's socket that disconnects, stalls or sends corrupt data, at each call of a job.
 
 use std::thread;
 use std::time::Duration;
@@ -17,13 +17,13 @@ pub fn rows() -> Vec<Row> {
     vec![row("L12::each_call", each_call), row("L12::any_byte", any_byte), row("L12::frozen", frozen)]
 }
 
-/// Far beyond what codebox waits for an engine: only one that hangs meets it.
+/// Deadline far above codebox's timeouts for an engine: only a hanging run reaches it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Those that wait for an engine that says nothing, which cost nothing meanwhile.
+/// Concurrency of runs that wait for a stalled engine, which cost nothing while they wait.
 const WAITING: usize = 12;
 
-/// The others. Each meets its engine for the first time, and one engine works for a second to say what it is.
+/// Concurrency of other runs. Each queries its engine for the first time, which costs one engine a second of CPU time.
 const WORKING: usize = 2;
 
 const CALLS: [EngineCall; 10] = [
@@ -45,12 +45,12 @@ fn printed() -> String {
     (0..50).map(|n| format!("line {n}\n")).collect()
 }
 
-/// A byte of an answer that matters: of its content, where it has any.
+/// Returns a fault in a significant byte of a response: in its body, if it has one.
 fn corrupt(call: EngineCall) -> Fault {
     match call {
-        // The first letter of the status. These answer nothing but their status.
+        // First digit of the status code. These responses have only a status.
         EngineCall::Ping | EngineCall::Start | EngineCall::Remove => Fault::Corrupt(Spot::Answer(9), 1),
-        // The kind of the agent's first word.
+        // Kind of the agent's first message.
         EngineCall::Attach => Fault::Corrupt(Spot::Body(8), 1),
         _ => Fault::Corrupt(Spot::Body(12), 1),
     }
@@ -68,7 +68,7 @@ fn each_call(ground: &Ground) -> Result<()> {
     reconciled(ground)
 }
 
-/// Tries the silent ones beside the others.
+/// Tries the stalling faults alongside the others.
 fn side_by_side(
     cases: Vec<(EngineCall, Fault)>,
     tried: impl Fn(&(EngineCall, Fault)) -> Result<()> + Sync,
@@ -82,13 +82,13 @@ fn side_by_side(
     })
 }
 
-/// An engine that falls silent for good while a job runs: what became of that is not known, so it is not told as the end of
-/// its time, and what it had printed is there.
+/// An engine that stalls for good during a job: the outcome of the job is unknown, so the report is not a timeout, and
+/// it contains the output so far.
 fn frozen(ground: &Ground) -> Result<()> {
     let proxy = proxy(ground.engine)?;
     let run = || through(&proxy, ground.engine, ground.run()).deadline(PATIENCE);
     let job = |timeout| run().args(["--timeout", timeout, "--lang", "python", "-c", FROZEN]);
-    // An engine that is known is asked for nothing else.
+    // An engine that was probed before receives no further queries.
     let first = run().args(["--lang", "python", "-c", "print(1)"]).run()?;
     ensure!(first.code == Some(0), "without a fault: {} {}", first.stdout_text(), first.stderr_text());
     let silent = Fault::Stall(Spot::Answer(0));
@@ -107,8 +107,8 @@ fn frozen(ground: &Ground) -> Result<()> {
 const FROZEN: &str =
     "import time\nfor n in range(99):\n    print('line', n, flush=True)\n    time.sleep(0.005)\ntime.sleep(600)";
 
-/// Any fault at any byte; of the attached stream the first bytes alone, which are marks of the engine's and of the agent's:
-/// nobody could tell a changed letter of a job's output.
+/// Any fault at any byte. In the attached stream only the first bytes count, which are framing of the engine and the
+/// agent; a changed letter of a job's output is not detectable.
 fn any_byte(ground: &Ground) -> Result<()> {
     let mut chance = Chance::new();
     let seed = chance.seed();
@@ -118,15 +118,15 @@ fn any_byte(ground: &Ground) -> Result<()> {
         let far = if call == EngineCall::Attach { 31 } else { 120 };
         let at = usize::try_from(chance.below(far))?;
         let spot = if chance.below(3) > 0 { Spot::Body(at) } else { Spot::Answer(at) };
-        // With its highest bit it is no letter any more, wherever it is.
+        // With its highest bit set, no byte is an ASCII character.
         let bits = u8::try_from(chance.below(128))? | 128;
         let all = [Fault::CutBefore, Fault::Cut(spot), Fault::Corrupt(spot, bits), Fault::Stall(spot)];
-        // A stall takes most of a minute, and each call's is tried above.
+        // A stall takes most of a minute, and `each_call` tries a stall of each call.
         let fault = chance.one(if soak() == Soak::Long { &all } else { &all[..3] });
         cases.push((call, fault));
     }
     let tried = |(call, fault): &(EngineCall, Fault)| match tried(ground, *call, *fault) {
-        // An answer that is shorter than that.
+        // The response is shorter than the position of the fault.
         Err(error) if error.is::<NeverStruck>() => Ok(()),
         other => other,
     };
@@ -134,7 +134,7 @@ fn any_byte(ground: &Ground) -> Result<()> {
     reconciled(ground)
 }
 
-/// The fault did not happen.
+/// Error of a trial whose fault was not injected.
 #[derive(Debug)]
 struct NeverStruck;
 
@@ -146,18 +146,18 @@ impl std::fmt::Display for NeverStruck {
 
 impl std::error::Error for NeverStruck {}
 
-/// Runs a job with a fault: it is told for what it is, or the result is right all the same, and codebox ends.
+/// Runs a job with a fault. codebox ends and either reports the fault or gives a correct result.
 fn tried(ground: &Ground, call: EngineCall, fault: Fault) -> Result<()> {
     let what = || format!("{call:?} {fault:?}");
     let proxy = proxy(ground.engine)?;
     let run = || through(&proxy, ground.engine, ground.run()).deadline(PATIENCE);
     let job = || run().args(["--timeout", "10s", "--lang", "python", "-c", PROGRAM]);
     if call == EngineCall::Ping {
-        // Only an engine that is known is asked no more than that.
+        // Only an engine that was probed before receives nothing but a ping.
         let first = job().run()?;
         ensure!(first.code == Some(0), "without a fault: {} {}", first.stdout_text(), first.stderr_text());
     }
-    // A container is looked at when its line breaks off.
+    // A broken connection makes codebox inspect the container.
     let cause = (call == EngineCall::Inspect).then_some((EngineCall::Attach, Fault::Cut(Spot::Body(40))));
     proxy.fail(&cause.into_iter().chain([(call, fault)]).collect::<Vec<_>>());
     let ran = job().run().with_context(what)?;
@@ -183,7 +183,7 @@ fn told(report: &Report, code: Option<i32>, engine: Engine, (call, fault): (Engi
             let by = report.at("/provenance/backend").as_str().unwrap_or_default();
             ensure!(by == engine.name(), "it ran with {by:?}");
         }
-        // A job that nothing is heard of, or half a frame, may take the time that it has.
+        // A silent job or half a frame may use up the whole time limit.
         "timeout_wall" if call == EngineCall::Attach && matches!(fault, Fault::Stall(_) | Fault::Corrupt(..)) => {
             ensure!(code == Some(124) && printed().starts_with(report.stdout()), "it had another end: {}", json());
         }

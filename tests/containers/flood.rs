@@ -1,4 +1,4 @@
-//! C11: output without end. It ends as a limit, the host keeps little of it, and the engine nothing.
+//! C11: endless output. It ends at a limit; the host keeps a small part of it, and the engine keeps none.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::Codebox;
@@ -6,7 +6,7 @@ use codebox_testkit::Codebox;
 use crate::ground::Ground;
 use crate::row::{Row, row};
 
-/// Far beyond what codebox itself takes, and far below what the floods are.
+/// Memory bound in bytes, far above codebox's own use and far below the size of the floods.
 const MEMORY: u64 = 64 << 20;
 
 pub fn rows() -> Vec<Row> {
@@ -33,7 +33,7 @@ fn flood(ground: &Ground, script: &str) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that look like an engine's own marks between streams, or like the agent's words, are a job's output.
+/// Bytes that imitate an engine's stream headers or the agent's frames are plain output of the job.
 fn forged(ground: &Ground) -> Result<()> {
     let forge = "import os\n\
                  os.write(1, bytes([2, 0, 0, 0, 255, 255, 255, 255]) + b'frame\\n')\n\

@@ -1,5 +1,5 @@
-//! O7: no room left where codebox keeps its things. It is told in one line, what was there stays whole, and all is well
-//! once there is room.
+//! O7: a full disk below codebox's directories. The error is one line, existing files stay intact, and runs succeed
+//! again once space is free.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -25,17 +25,17 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// A small file system; taken away when dropped.
+/// Small file system; unmounted when dropped.
 struct Tiny {
     place: PathBuf,
 }
 
-/// What fills a file system.
+/// Resource that is used up in a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// No byte more has room.
+    /// Space: not one more byte fits.
     Nothing,
-    /// No file more has room.
+    /// Inodes: no more files can be created.
     NoNames,
 }
 
@@ -54,7 +54,7 @@ impl Tiny {
         let full = match with {
             Then::Nothing => {
                 let mut file = File::create(folder.join("0"))?;
-                // Byte by byte at the end, so that no room is left at all.
+                // Single bytes at the end leave no space at all.
                 let mut full = std::io::copy(&mut std::io::repeat(1), &mut file).err();
                 while file.write_all(&[1]).is_ok() {
                     full = None;
@@ -89,7 +89,7 @@ fn well(ground: &Ground, job: Codebox) -> Result<Report> {
     Ok(report)
 }
 
-/// A failure that is told in one line, with nothing made.
+/// A full disk causes a failure with a one-line message, and no container is created.
 fn kept_whole(ground: &Ground, place: &Path, kinds: &[&str], job: Codebox, with: Then) -> Result<()> {
     let tiny = Tiny::mount(place, "8m")?;
     well(ground, job.clone())?;
@@ -110,7 +110,7 @@ fn kept_whole(ground: &Ground, place: &Path, kinds: &[&str], job: Codebox, with:
     Ok(())
 }
 
-/// Every file below, with what it holds.
+/// Returns every file below a directory, with its content.
 fn files(place: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let (mut found, mut folders) = (Vec::new(), vec![place.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -127,7 +127,7 @@ fn files(place: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     Ok(found)
 }
 
-/// A job that fills the place is told that there is no room, as any program is, and its report is whole.
+/// A job that fills the disk gets `ENOSPC` like any program, and its report is complete.
 fn while_it_writes(ground: &Ground) -> Result<()> {
     let _tiny = Tiny::mount(&ground.home().join("cache"), "8m")?;
     let fill = "import errno\n\
@@ -138,12 +138,12 @@ fn while_it_writes(ground: &Ground) -> Result<()> {
         \x20   print(errno.errorcode[error.errno])";
     let report = ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", fill]))?;
     ensure!(report.stdout() == "ENOSPC\n", "it printed {:?}", report.stdout());
-    // What it wrote is gone with it.
+    // The files of the job are removed with it.
     well(ground, ground.run())?;
     Ok(())
 }
 
-/// Results that have no room are named as not brought out; none stands there in part.
+/// Results that do not fit are named as not copied, and no partial file remains.
 fn out(ground: &Ground) -> Result<()> {
     let folder = ground.kit.folder()?;
     let tiny = Tiny::mount(&folder.path().join("tiny"), "1m")?;

@@ -1,4 +1,4 @@
-//! P9 and P10: the directory that was granted is what the job sees, whatever it and its place are called.
+//! P9 and P10: the job sees exactly the granted directory, regardless of its name and the guest path.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -11,7 +11,7 @@ use crate::ground::Ground;
 use crate::row::{Row, row};
 use crate::watched::{WAITING, during};
 
-/// Names that mean something to an engine's options, a shell or a terminal.
+/// Names with a meaning for an engine's options, a shell or a terminal.
 const NAMES: [&str; 20] = [
     "a b",
     "a:b",
@@ -35,7 +35,7 @@ const NAMES: [&str; 20] = [
     "a,U=true",
 ];
 
-/// Options of a mount that lead elsewhere; `OUTSIDE` is what was not granted.
+/// Mount options that would redirect the mount; `OUTSIDE` stands for a directory that is not granted.
 const OPTIONS: [&str; 7] = [
     ",src=OUTSIDE,U=true",
     ",src=OUTSIDE",
@@ -57,7 +57,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// Every directory on the way from codebox's own to what an engine mounts is the caller's alone and no link.
+/// Every directory from codebox's own down to a mount source belongs to the caller alone and is not a link.
 fn sources(ground: &Ground) -> Result<()> {
     let job = ground.run_granted().args(["--lang", "python", "-c", WAITING]);
     let (ran, found) = during(ground, job, |id| {
@@ -84,7 +84,7 @@ fn closed(path: &Path, home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What was granted is the directory, not its name: a link that takes the name's place leads the job nowhere.
+/// A grant refers to the directory, not to its name: a link that replaces the name does not redirect the job.
 fn swapped_while_running(ground: &Ground) -> Result<()> {
     let folder = ground.kit.folder()?;
     let (given, moved) = (folder.path().join("given"), folder.path().join("moved"));
@@ -117,13 +117,13 @@ fn names_in_the_guest(ground: &Ground) -> Result<()> {
     })
 }
 
-/// A name that has more in it than a name mounts what was granted, at a place of that name, or nothing.
+/// A guest path that contains mount options is mounted literally or refused.
 fn options_in_names(ground: &Ground) -> Result<()> {
     let outside = ground.canaries.grant().with_file_name("grant-evil").display().to_string();
     OPTIONS.iter().try_for_each(|options| {
         let folder = ground.kit.folder()?;
         let place = format!("/data{}", options.replace("OUTSIDE", &outside));
-        // Where the option is taken for one, its source is there instead.
+        // If the option took effect, its source would be mounted at `/data` instead.
         let look = "cat /data/* /data*/* 2>/dev/null; :";
         let ran = ground.run().grant(folder.path(), &place, "ro").args(["--", "/bin/bash", "-c", look]).run()?;
         ground.canaries.check(&ran).with_context(|| place.clone())?;
@@ -131,7 +131,7 @@ fn options_in_names(ground: &Ground) -> Result<()> {
     })
 }
 
-/// The job sees the file that is in the granted directory and leaves one there, or the request is refused as one.
+/// The job sees the file in the granted directory and creates one there, or the request is refused.
 fn works_or_refused(ground: &Ground, given: &Path, place: &str) -> Result<()> {
     fs::write(given.join("in"), "mine")?;
     let program = "import sys, os\nprint(open(sys.argv[1] + '/in').read(), end='')\nopen(sys.argv[1] + '/out', 'w').write('mine')";
@@ -148,16 +148,16 @@ fn works_or_refused(ground: &Ground, given: &Path, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where codebox keeps its own is mounted, too.
+/// Codebox's own directories are mounted too, so their names matter.
 fn home_of_an_odd_name(ground: &Ground) -> Result<()> {
     ["a b", "a,src=OUTSIDE", "a\"b", "a:b"].iter().try_for_each(|name| {
         let outside = ground.canaries.grant().with_file_name("grant-evil").display().to_string();
-        // A path cannot be one component; the name is cut short where the option's value begins.
+        // A directory name cannot contain a slash, so the path in the option's value adds further components.
         let home = ground.home().join(name.replace("OUTSIDE", outside.trim_start_matches('/')));
         fs::create_dir_all(&home)?;
         let program = "import os\nprint(os.listdir('/tmp'))\nopen('/work/x', 'w').write('mine')";
         let ran = ground.run().home(&home).args(["--lang", "python", "-c", program]).run()?;
-        // Nobody else tidies there.
+        // No other process sweeps this home.
         let swept = ground.codebox().home(&home).arg("gc").run()?;
         ground.canaries.check(&ran)?;
         ensure!(swept.code == Some(0), "{name:?}: {}", swept.stderr_text());

@@ -1,4 +1,4 @@
-//! The ground that a row is tried on: a home of codebox's of its own, canaries around it, and a look at what is left.
+//! Test environment of a row: a separate home of codebox, canaries around it, and a check for remains.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use tempfile::TempDir;
 use crate::engine::Engine;
 use crate::residue;
 
-/// One engine, and a codebox that nobody else uses.
+/// One engine, and a codebox that no other test uses.
 pub struct Ground {
     pub engine: Engine,
     pub kit: Kit,
     pub canaries: Canaries,
     home: TempDir,
-    /// The containers that reports named.
+    /// Containers that reports named.
     seen: Mutex<Vec<String>>,
 }
 
@@ -28,12 +28,12 @@ impl Ground {
         Ok(Self { engine, kit: kit.clone(), canaries, home, seen: Mutex::default() })
     }
 
-    /// The home of this ground's codebox.
+    /// Returns the home of this environment's codebox.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// The label that every container of this ground has: the digest of where its codebox keeps private directories.
+    /// Returns the label of all containers of this environment: the digest of the path of the private directories.
     pub fn label(&self) -> Result<String> {
         let place = self.home().canonicalize()?.join("cache/scratch");
         let digest = Sha256::digest(place.as_os_str().as_encoded_bytes());
@@ -41,38 +41,38 @@ impl Ground {
         Ok(format!("codebox.home={name}"))
     }
 
-    /// The containers that are there now.
+    /// Lists the containers that exist now.
     pub fn containers(&self) -> Result<Vec<String>> {
         self.engine.containers(&self.label()?)
     }
 
-    /// A command of this ground's codebox, with a secret in its environment.
+    /// Returns a codebox command with a secret in its environment.
     pub fn codebox(&self) -> Codebox {
         self.canaries.around(self.kit.codebox().home(self.home()))
     }
 
-    /// `codebox run --json` with this image on this engine.
+    /// Returns a `codebox run --json` command with this image on this engine.
     pub fn run_image(&self, image: &str) -> Codebox {
         let place = ["run", "--json", "--isolation", "container", "--engine", self.engine.name(), "--image", image];
         self.codebox().args(place)
     }
 
-    /// The same with the image that tests have.
+    /// Returns a `codebox run --json` command with the test image.
     pub fn run(&self) -> Codebox {
         self.run_image(BASE_IMAGE)
     }
 
-    /// The same with the hostile image.
+    /// Returns a `codebox run --json` command with the hostile image.
     pub fn run_hostile(&self) -> Codebox {
         self.run_image(HOSTILE_IMAGE)
     }
 
-    /// The same with the canaries' directory, writable, as `/data`.
+    /// Returns a `codebox run --json` command with the test image and the canaries' directory, writable, as `/data`.
     pub fn run_granted(&self) -> Codebox {
         self.run().grant(&self.canaries.grant(), "/data", "rw")
     }
 
-    /// What holds of every run, whatever the job does: codebox ends by itself, is not at fault, and no canary shows.
+    /// Checks the properties of every run: codebox ends by itself, does not fail, and no canary shows.
     pub fn judge(&self, ran: &Ran) -> Result<Report> {
         ensure!(!ran.hung, "it hung");
         ensure!(ran.signal.is_none(), "codebox was ended by signal {:?}: {}", ran.signal, ran.stderr_text());
@@ -88,7 +88,7 @@ impl Ground {
         Ok(report)
     }
 
-    /// Runs a job that has to end so.
+    /// Runs a job and checks its kind and exit status.
     pub fn ends(&self, kind: &str, status: i64, job: Codebox) -> Result<Report> {
         let report = self.judge(&job.run()?)?;
         let ended = (report.kind(), report.exit_code());
@@ -104,24 +104,24 @@ impl Ground {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a container that no report tells of.
+    /// Records a container that no report names.
     pub fn saw(&self, id: &str) {
         self.seen().push(id.to_owned());
     }
 
-    /// Checks that nothing of any run is left.
+    /// Checks that no run left anything behind.
     pub fn check_nothing_left(&self) -> Result<()> {
         let seen = self.seen().clone();
         residue::settle(|| residue::of(self, &seen))
     }
 }
 
-/// A program of this target.
+/// Returns the path of a program of this test target.
 pub fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/containers/programs").join(name)
 }
 
-/// The end of a text.
+/// Returns the end of a text.
 pub fn tail(text: &str) -> String {
     let skipped = text.chars().count().saturating_sub(900);
     text.chars().skip(skipped).collect()

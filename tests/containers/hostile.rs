@@ -1,4 +1,4 @@
-//! C5, C13 and C14: an image whose every part is an attack starts like any other.
+//! C5, C13 and C14: an image that is hostile in every part starts like any other.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// What the image's programs leave a mark in whenever they run.
+/// Checks for the mark that the image's programs leave whenever they run.
 fn unmarked() -> Result<()> {
     ensure!(fs::symlink_metadata("/canary").is_err(), "the image wrote to /canary of the host");
     Ok(())
@@ -31,9 +31,10 @@ fn bash(ground: &Ground, script: &str) -> Result<codebox_testkit::Report> {
     Ok(report)
 }
 
-/// Neither entry point nor health check nor preloaded library runs, and the job is nobody: whatever the image says.
+/// Entry point, health check and preloaded library do not run, and the job is unprivileged, whatever the image
+/// declares.
 fn nothing_of_it_runs(ground: &Ground) -> Result<()> {
-    // Longer than the image's own health check waits.
+    // The sleep exceeds the interval of the image's own health check.
     let look = "sleep 2; ls /canary; id -u; tr '\\0' ' ' </proc/1/cmdline; grep -c evil /proc/self/maps; :";
     let report = bash(ground, look)?;
     ensure!(!report.stderr().contains("codebox-hostile"), "something of the image ran: {}", report.stderr());
@@ -43,7 +44,7 @@ fn nothing_of_it_runs(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A place that an image declares as a volume is nothing that can be filled.
+/// A volume that the image declares is not writable.
 fn volume(ground: &Ground) -> Result<()> {
     let report =
         bash(ground, "touch /vol/x && echo written; ls -A /vol; grep ' /vol ' /proc/self/mountinfo | cut -d' ' -f6")?;
@@ -54,7 +55,7 @@ fn volume(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Files go in and come out without any of the image's archivers, on the host or in the container.
+/// Files are copied in and out without any archiver of the image, on the host or in the container.
 fn tools(ground: &Ground) -> Result<()> {
     let out = ground.kit.folder()?;
     let program = out.path().join("in.py");
@@ -70,18 +71,18 @@ fn tools(ground: &Ground) -> Result<()> {
     unmarked()
 }
 
-/// The image's working directory is a link to open descriptors; a job starts in its own, whoever leads there.
+/// The image's working directory is a link to open descriptors; a job still starts in its own working directory.
 fn working_directory(ground: &Ground) -> Result<()> {
     let report = bash(ground, "pwd; readlink /proc/self/cwd; cat /proc/self/fd/*/etc/hostname 2>/dev/null; :")?;
     ensure!(report.stdout() == "/work\n/work\n", "it starts in {}", report.stdout());
-    // Every descriptor that an engine's runtime could have left open, from inside.
+    // All descriptors that an engine's runtime may have left open are tried from inside.
     let sweep = "for fd in {3..40}; do cd /proc/1/fd/$fd 2>/dev/null && pwd -P; cd /proc/self/fd/$fd/.. 2>/dev/null && pwd -P; done; :";
     let report = bash(ground, sweep)?;
     ensure!(report.stdout().is_empty(), "a descriptor leads to {}", report.stdout());
     Ok(())
 }
 
-/// A grant's place that the image leads elsewhere with a link is refused, and the grant stays as it is.
+/// A guest path that a link in the image redirects is refused, and the granted directory stays unchanged.
 fn grant_below_a_link(ground: &Ground) -> Result<()> {
     for place in ["/fds", "/fds/7", "/fds/7/x"] {
         unusable(ground, place)?;
@@ -89,7 +90,7 @@ fn grant_below_a_link(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A grant's place that is a file of the image is refused.
+/// A guest path that is a file of the image is refused.
 fn grant_over_a_file(ground: &Ground) -> Result<()> {
     unusable(ground, "/hostile")
 }
@@ -101,7 +102,7 @@ fn unusable(ground: &Ground, place: &str) -> Result<()> {
     let report = ran.report()?;
     let refused = matches!(report.kind(), "path_rejected" | "image_error" | "invalid_request");
     ensure!(refused, "{place}: it ended as {:.900}", report.json().to_string());
-    // A container that could not start is removed before codebox ends.
+    // A container that failed to start is removed before codebox ends.
     ensure!(ground.containers()?.is_empty(), "{place}: a container was left");
     ensure!(fs::read_dir(ground.canaries.grant())?.next().is_none(), "{place}: the grant is empty no more");
     ensure!(!Path::new("/canary").exists(), "{place}: the image ran");

@@ -1,4 +1,4 @@
-//! C3: a container as its engine made it, whatever codebox asked for.
+//! C3: containers as their engine created them, independent of codebox's request.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use crate::ground::Ground;
 use crate::row::{Row, row};
 use crate::watched::{WAITING, during};
 
-/// What the job may have, so that the numbers are none of anybody's defaults.
+/// Limits of the job, all different from any default.
 const LIMITS: [&str; 8] = ["--memory", "128M", "--max-processes", "24", "--max-open-files", "128", "--max-disk", "32M"];
 
-/// Everything that has one right value on both engines.
+/// Returns the settings that have exactly one right value on both engines.
 fn expected() -> Vec<(&'static str, Value)> {
     let memory = 128 << 20;
     vec![
@@ -34,7 +34,7 @@ fn expected() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Lists that have to be empty, or not there.
+/// Lists that must be empty or absent.
 const EMPTY: [&str; 12] = [
     "/HostConfig/CapAdd",
     "/HostConfig/Devices",
@@ -62,7 +62,7 @@ fn as_made(ground: &Ground) -> Result<()> {
     check(ground.engine, &found, &["/data", "/tmp", "/work"])
 }
 
-/// An image that asks for a volume, root, a health check and an entry point gets none of them.
+/// A volume, root user, health check and entry point that an image declares have no effect.
 fn hostile_as_made(ground: &Ground) -> Result<()> {
     let job = ground.run_hostile().grant(&ground.canaries.grant(), "/data", "rw").args(LIMITS);
     let (ran, found) = during(ground, job.args(["--lang", "python", "-c", WAITING]), |id| ground.engine.inspect(id))?;
@@ -88,8 +88,8 @@ fn check(engine: Engine, found: &Value, writable: &[&str]) -> Result<()> {
             wrong.push(format!("{pointer} is {is} and not empty"));
         }
     }
-    // Podman tells of its private messages as shareable, and has no word for control groups over this interface before
-    // its version 5: what a job sees of them is its own group, for reading.
+    // Podman reports its private message queues as shareable, and its API has no setting for control group namespaces
+    // before version 5; the job sees only its own group, read-only.
     for pointer in ["PidMode", "UTSMode", "UsernsMode", "CgroupnsMode", "IpcMode"] {
         let is = at(&format!("/HostConfig/{pointer}"));
         if is.as_str().is_some_and(|mode| mode == "host" || mode.starts_with("container:")) {
@@ -100,7 +100,7 @@ fn check(engine: Engine, found: &Value, writable: &[&str]) -> Result<()> {
         wrong.push("no power is taken away".to_owned());
     }
     if engine == Engine::Docker {
-        // Podman tells each power by its name, and that none is left in lists of their own.
+        // Podman lists each dropped capability by name and has separate lists for those that are kept.
         for (pointer, value) in [("CapDrop", json!(["ALL"])), ("IpcMode", json!("private"))] {
             let is = at(&format!("/HostConfig/{pointer}"));
             if is != value {
@@ -141,8 +141,8 @@ fn limits(ulimits: &Value) -> Vec<String> {
     wrong.map(|(name, most)| format!("{name} is not {most}: {ulimits}")).collect()
 }
 
-/// What the job's own directories are mounted with: no mount below them, and where the engine takes it, no set-user-id
-/// programs and no devices.
+/// The job's own directories are mounted without submounts and, as far as the engine supports it, without set-user-id
+/// programs and devices.
 fn own_directories(ground: &Ground) -> Result<()> {
     let code = format!("print(open('/proc/self/mountinfo').read(), flush=True)\n{WAITING}");
     let job = ground.run_granted().args(["--lang", "python", "-c", &code]);
@@ -173,7 +173,7 @@ fn own_directories(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Binds alone, private each, and writable only what is to be.
+/// Returns a message for each mount that is not a private bind mount and for each unexpected writable one.
 fn mounts(mounts: &Value, writable: &[&str]) -> Vec<String> {
     let all = mounts.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut wrong: Vec<String> = all

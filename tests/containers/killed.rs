@@ -1,4 +1,4 @@
-//! O1, O2 and O3: codebox dies without a word. What it ran ends by itself, what it left is removed, and nothing else is.
+//! O1, O2 and O3: codebox is killed. Its job ends by itself, its remains are removed, and nothing else is removed.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +26,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// A job of ten minutes that leaves what stays when it is killed at once.
+/// Starts a job of ten minutes that leaves remains when it is killed immediately.
 fn start(ground: &Ground) -> Result<Started> {
     let _ = std::fs::remove_file(ground.canaries.grant().join("ready"));
     let stay = format!("import os\nopen('/work/left', 'w').close()\nos.fork()\n{WAITING}");
@@ -43,7 +43,7 @@ fn gc(ground: &Ground, options: &[&str]) -> Result<String> {
     Ok(ran.stdout_text())
 }
 
-/// What is left is named first and removed then: the container, the mount and the private directory.
+/// `gc --dry-run` names the remains and `gc` removes them: the container, the mount and the private directory.
 fn by_gc(ground: &Ground) -> Result<()> {
     let mut started = start(ground)?;
     started.kill()?;
@@ -63,7 +63,7 @@ fn by_next_run(ground: &Ground) -> Result<()> {
     ground.check_nothing_left()
 }
 
-/// Every accepted job has one end, and none is run again: the one whose codebox was killed is interrupted.
+/// Every accepted job has exactly one end and does not run again: the job of the killed codebox is interrupted.
 fn journal(ground: &Ground) -> Result<()> {
     let states = || -> Result<Vec<(String, String)>> {
         let ran = ground.codebox().args(["jobs", "--json"]).run()?;
@@ -87,7 +87,7 @@ fn journal(ground: &Ground) -> Result<()> {
     gc(ground, &[]).map(drop)
 }
 
-/// Killed at any moment of making, starting and attaching, nothing is left for long.
+/// After a kill during creation, start or attachment of a container, all remains are soon removed.
 fn before_the_job(ground: &Ground) -> Result<()> {
     for step in 0..8 {
         let mut command = ground.run_granted().args(["--timeout", "600s", "--", "/bin/sleep", "600"]).command();
@@ -96,7 +96,7 @@ fn before_the_job(ground: &Ground) -> Result<()> {
         child.kill()?;
         child.wait()?;
     }
-    // A container that its engine was still making comes to be after its owner is dead, and nobody can tell when.
+    // The engine may finish the creation of a container after its owner's death, at an unpredictable time.
     for _ in 0..30 {
         gc(ground, &[])?;
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -107,7 +107,7 @@ fn before_the_job(ground: &Ground) -> Result<()> {
     })
 }
 
-/// Nobody starts codebox again: the agent notices that its line ended.
+/// Without a restart of codebox, the agent notices the end of its connection.
 fn job_ends_alone(ground: &Ground) -> Result<()> {
     let mut started = start(ground)?;
     started.kill()?;
@@ -115,13 +115,13 @@ fn job_ends_alone(ground: &Ground) -> Result<()> {
     gc(ground, &[]).map(drop)
 }
 
-/// A host that stands still does not prolong a job: its agent knows the time.
+/// A stopped host process does not prolong a job, because the agent keeps the time.
 fn stopped_host(ground: &Ground) -> Result<()> {
     let job = ground.run_granted().args(["--timeout", "2s", "--lang", "python", "-c", WAITING]);
     let mut started = Started::new(ground, &job)?;
     let pid = started.child.id().to_string();
     signal("-STOP", &pid)?;
-    // The agent stays, as its host may wake; what it ran is gone.
+    // The agent stays, because its host may continue; the job's process is gone.
     let job_gone =
         settle(|| Ok(processes_of(&started.id).into_iter().filter(|line| line.contains("python")).collect()));
     signal("-CONT", &pid)?;
@@ -137,7 +137,7 @@ fn signal(name: &str, pid: &str) -> Result<()> {
     Ok(())
 }
 
-/// A container of somebody else's; removed when dropped.
+/// Container of another owner; removed when dropped.
 struct Decoy {
     engine: Engine,
     id: String,
@@ -162,7 +162,8 @@ impl Drop for Decoy {
     }
 }
 
-/// Neither a name like ours, nor another home's label, nor our own on what no owner of ours can have made is enough.
+/// A name like ours, another home's label, or our own label on a container that none of our owners created is not
+/// enough for removal.
 fn others_stay(ground: &Ground) -> Result<()> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let unique = || format!("{:08x}", std::process::id() << 8 | COUNT.fetch_add(1, Ordering::Relaxed));
@@ -191,7 +192,7 @@ fn others_stay(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// An image, removed when dropped.
+/// Image, removed when dropped.
 struct Image {
     engine: Engine,
     name: String,
@@ -203,14 +204,14 @@ impl Drop for Image {
     }
 }
 
-/// Containers that have all of our labels are not ours: they took them over from an image that was made of a container of
-/// ours, or somebody copied them. The container itself is removed.
+/// Containers that carry all our labels but inherited them from a committed image or were given copies are not ours and
+/// stay. The original container is removed.
 fn labels_are_not_enough(ground: &Ground) -> Result<()> {
     let engine = ground.engine;
     let mut started = start(ground)?;
     let found = engine.inspect(&started.id)?;
     let name = found["Name"].as_str().context("it has no name")?.trim_start_matches('/').to_owned();
-    // Names of images have no capital letters.
+    // Image names have no capital letters.
     let image = Image { engine, name: format!("localhost/{}:committed", name.to_lowercase()) };
     engine.says(&["commit", "--pause=false", &started.id, &image.name])?;
     let labels = found["Config"]["Labels"].as_object().context("it has no labels")?;
@@ -237,7 +238,7 @@ fn labels_are_not_enough(ground: &Ground) -> Result<()> {
     ];
     started.kill()?;
     gone(&started.id)?;
-    // The name is free again: all but the labels' being its own is as codebox makes it.
+    // The name is free again. The next container equals one of codebox's except that its labels come from the image.
     settle(|| {
         gc(ground, &[])?;
         Ok(engine.inspect(&started.id).is_ok().then(|| format!("container {}", started.id)).into_iter().collect())
@@ -251,7 +252,7 @@ fn labels_are_not_enough(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A job that runs is its owner's, and others of the same home leave it alone.
+/// A running job belongs to its owner, and other processes of the same home do not touch it.
 fn living_owner(ground: &Ground) -> Result<()> {
     let mut started = start(ground)?;
     let did = gc(ground, &[])?;

@@ -1,4 +1,4 @@
-//! C10, P3 and P4: what a job leaves behind for the host to trip over, in its own directory and in a granted one.
+//! C10, P3 and P4: remains of a job that are hostile to the host, in its own directory and in a granted one.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,7 +10,7 @@ use codebox_testkit::{Codebox, Report};
 use crate::ground::{Ground, program};
 use crate::row::{Row, row};
 
-/// What these jobs may write.
+/// Disk limit of these jobs in bytes.
 const DISK: u64 = 32 << 20;
 
 pub fn rows() -> Vec<Row> {
@@ -32,7 +32,7 @@ fn leaving(ground: &Ground, job: Codebox, place: &str, deep: u32) -> Result<Repo
     Ok(report)
 }
 
-/// What cannot be brought out is named, and all of it is gone afterwards, however deep.
+/// The report names files that cannot be copied out, and all of them are removed afterwards, however deep.
 fn private(ground: &Ground) -> Result<()> {
     let out = ground.kit.folder()?;
     let place = out.path().join("out");
@@ -41,7 +41,8 @@ fn private(ground: &Ground) -> Result<()> {
     harmless(&place, ground)
 }
 
-/// A tree that is deeper than is looked at is told of where that ends, and all of it is gone afterwards.
+/// For a tree deeper than the maximum depth, the report names the place where the listing ends; the whole tree is
+/// removed afterwards.
 fn deep(ground: &Ground) -> Result<()> {
     let out = ground.kit.folder()?;
     let program = "import os\nfor level in range(10000):\n    if level in (60, 70): open('file', 'w').write('x')\n    os.mkdir('d'); os.chdir('d')";
@@ -57,7 +58,7 @@ fn deep(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A granted directory is the user's own: what was left there stays, but nothing of it has power on the host.
+/// A granted directory belongs to the user: remains of the job stay there but have no privileges on the host.
 fn granted(ground: &Ground) -> Result<()> {
     leaving(ground, ground.run_granted(), "/data", 100)?;
     let result = powerless(&ground.canaries.grant());
@@ -73,7 +74,7 @@ fn granted_as_work(ground: &Ground) -> Result<()> {
     result
 }
 
-/// Names that lead to a secret of the host's are told of, and never followed.
+/// Names that lead to a secret of the host are reported and never followed.
 fn outputs(ground: &Ground) -> Result<()> {
     let out = ground.kit.folder()?;
     let place = out.path().join("out");
@@ -86,7 +87,7 @@ fn outputs(ground: &Ground) -> Result<()> {
     harmless(&place, ground)
 }
 
-/// A link that a job leaves where the next job's program has its name changes nothing, and is not written through.
+/// A link that a job leaves at the path of the next job's program has no effect and is not written through.
 fn planted_input(ground: &Ground) -> Result<()> {
     let grant = ground.canaries.grant();
     let plant = "import os, sys\nos.symlink(sys.argv[1], 'in.py')\nos.symlink(sys.argv[1], '.codebox')";
@@ -101,21 +102,22 @@ fn planted_input(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Everything odd is told of, as skipped or as what it is.
+/// The report names every special file, as skipped or with its kind.
 fn named(report: &Report) -> Result<()> {
     let skipped = report.at("/files/skipped").as_array().cloned().unwrap_or_default();
     let tells = |name: &str| skipped.iter().any(|one| one["name"].as_str().is_some_and(|is| is.ends_with(name)));
-    // A set-user-id bit cannot be set, which is looked at where it would be.
+    // A set-user-id bit cannot be set; `harmless` and `powerless` check for it.
     for name in ["/fifo", "/socket"] {
         ensure!(tells(name), "{name} is not told of: {skipped:?}");
     }
-    // The base64 form of what is not UTF-8.
+    // Names that are not UTF-8 are reported in base64.
     ensure!(skipped.iter().any(|one| one["name_base64"].is_string()), "the name that is no text is not told of");
     ensure!(skipped.len() < 1000, "{} are told of", skipped.len());
     Ok(())
 }
 
-/// Only regular files and folders came out: without setuid and setgid bits, the caller's, and no more than was allowed.
+/// Only regular files and folders are copied out: without setuid and setgid bits, owned by the caller, and within the
+/// disk limit.
 fn harmless(out: &Path, ground: &Ground) -> Result<()> {
     let (caller, mut room) = (fs::metadata(ground.home())?.uid(), 0);
     let mut folders = vec![out.to_owned()];
@@ -144,7 +146,7 @@ fn harmless(out: &Path, ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Nothing in there can be run as somebody else, or is a device.
+/// Checks that the directory contains no set-user-id files of others and no devices.
 fn powerless(dir: &Path) -> Result<()> {
     use std::os::unix::fs::FileTypeExt as _;
     for entry in fs::read_dir(dir)? {
@@ -158,7 +160,7 @@ fn powerless(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes away what would make the place around the grant unreadable to the next look.
+/// Removes entries that would make the grant's surroundings unreadable for the next check.
 fn tidy(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();

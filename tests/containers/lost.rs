@@ -1,5 +1,5 @@
-//! O4 and O5: an engine that dies or stands still. The machine's own engines serve others too, so it is a second server
-//! of Podman's, on a socket of its own, that is killed and stopped.
+//! O4 and O5: an engine that dies or stalls. The machine's engines serve other processes too, so the tests kill and
+//! stop a second Podman server on a separate socket.
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::ground::Ground;
 use crate::row::{Row, row};
 use crate::watched::{WAITING, during};
 
-/// Why Docker's rows are not tried.
+/// Reason why Docker's rows are ignored.
 const SHARED: &str = "a Docker server of its own would need networks and storage of its own; Podman's is tried";
 
 pub fn rows() -> Vec<Row> {
@@ -31,10 +31,10 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// How long codebox may try to reach an engine that stands still. Only one that hangs meets it.
+/// Deadline for runs with a stalled engine; only a hanging run reaches it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A server of Podman's; killed when dropped.
+/// Podman server; killed when dropped.
 struct Server {
     child: Child,
     socket: PathBuf,
@@ -43,12 +43,12 @@ struct Server {
 
 impl Server {
     fn start() -> Result<Self> {
-        // Below the system's own, as the path of a socket is short.
+        // The system's temporary directory is used because a socket path has a short maximum length.
         let folder = tempfile::Builder::new().prefix("codebox-test-").tempdir()?;
         let socket = folder.path().join("podman.sock");
         let mut command = Command::new("podman");
         command.args(["system", "service", "--time=0"]).arg(format!("unix://{}", socket.display()));
-        // The monitor of a container leaves files in its server's working directory.
+        // A container's monitor leaves files in the working directory of its server.
         command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Self { child: command.spawn()?, socket, _folder: folder };
         let until = Instant::now() + Duration::from_secs(60);
@@ -59,7 +59,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Leads codebox there.
+    /// Points codebox at this server.
     fn used_by(&self, job: Codebox) -> Codebox {
         job.env("CONTAINER_HOST", format!("unix://{}", self.socket.display())).deadline(PATIENCE)
     }
@@ -78,7 +78,7 @@ impl Drop for Server {
     }
 }
 
-/// A dead engine is told of as one, by a codebox that ends; what it left is removed through the engine that is there.
+/// A dead engine is reported as such and codebox ends; the remains are removed through the machine's engine.
 fn killed_while_it_runs(ground: &Ground) -> Result<()> {
     let server = Server::start()?;
     let job = server.used_by(ground.run_granted()).args(["--timeout", "600s", "--lang", "python", "-c"]);
@@ -93,13 +93,13 @@ fn killed_while_it_runs(ground: &Ground) -> Result<()> {
     tidied(ground)
 }
 
-/// A program that says something, and is up long after it has been heard.
+/// Returns a program that prints, and keeps running long after its output has arrived.
 fn telling() -> String {
     let forever = WAITING.replace("/data/go", "/data/never");
     format!("import sys, time\nprint('so far')\nprint('as well', file=sys.stderr)\ntime.sleep(2)\n{forever}")
 }
 
-/// A container that somebody removes takes its job with it, as if that had been killed; what it wrote is kept.
+/// A container that another process removes ends its job as if it had been killed; its output is kept.
 fn removed_while_it_runs(ground: &Ground) -> Result<()> {
     let job = ground.run_granted().args(["--timeout", "600s", "--lang", "python", "-c"]);
     let (ran, ()) = during(ground, job.arg(telling()), |id| ground.engine.says(&["rm", "--force", id]).map(drop))?;
@@ -113,7 +113,7 @@ fn removed_while_it_runs(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// An engine that is not there is told of before anything is made.
+/// A missing engine is reported before anything is created.
 fn dead_before(ground: &Ground) -> Result<()> {
     let server = Server::start()?;
     server.signal("-KILL")?;
@@ -121,13 +121,13 @@ fn dead_before(ground: &Ground) -> Result<()> {
     drop(server);
     let ran = named.args(["--lang", "python", "-c", "print('it ran')"]).run()?;
     ensure!(!ran.hung, "it hung");
-    // The engine that was named is dead; another that is found by habit may serve, or none.
+    // The named engine is dead; codebox may find another one at a default address.
     let report = ran.report()?;
     ensure!(matches!(report.kind(), "ok" | "engine_unavailable"), "it ended as {:.600}", report.json().to_string());
     Ok(())
 }
 
-/// An engine that takes a connection and says nothing is not waited for without end.
+/// The wait for an engine that accepts a connection and does not respond is limited.
 fn stalled_before(ground: &Ground) -> Result<()> {
     let server = Server::start()?;
     server.signal("-STOP")?;
@@ -141,7 +141,7 @@ fn stalled_before(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A job's time is over whether its engine listens or not.
+/// A job's time limit holds even if its engine stalls.
 fn stalled_while_it_runs(ground: &Ground) -> Result<()> {
     let server = Server::start()?;
     let job = server.used_by(ground.run_granted()).args(["--timeout", "5s", "--lang", "python", "-c"]);
@@ -155,7 +155,7 @@ fn stalled_while_it_runs(ground: &Ground) -> Result<()> {
     tidied(ground)
 }
 
-/// Removes what was left through the machine's own engine.
+/// Removes the remains through the machine's own engine.
 fn tidied(ground: &Ground) -> Result<()> {
     crate::residue::settle(|| {
         let ran = ground.codebox().arg("gc").run()?;

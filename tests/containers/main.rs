@@ -1,9 +1,9 @@
-//! Hostile jobs, images and requests in containers, and engines and hosts that die: the rows of the table of threats
-//! that are of the first order, on each engine, through the program itself.
+//! Hostile jobs, images and requests in containers, and engines and hosts that die: the first-order rows of the threat
+//! table, on each engine, through the program itself.
 //!
-//! Trials are named `ENGINE::ROW`. Each row has a home of its own, so that everything that bears its label is its own;
-//! whatever it did, afterwards no container, mount, process, control group or private directory of it is left. Where an
-//! engine cannot be used, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
+//! Trials are named `ENGINE::ROW`. Each row has a separate home, so that its label identifies its containers;
+//! afterwards no container, mount, process, control group or private directory of the row may remain. The trials of an
+//! unavailable engine are ignored with the reason; if `CODEBOX_REQUIRE` names the engine, they fail.
 
 mod asked_to_end;
 mod asking;
@@ -115,7 +115,7 @@ fn trial(kit: &Kit, engine: Engine, row: Row, ready: &Arc<Ready>) -> Trial {
 fn tried(kit: &Kit, engine: Engine, row: &Row) -> Result<()> {
     let ground = Ground::new(kit, engine)?;
     if let Err(error) = (row.run)(&ground) {
-        // What a failure leaves is not the next one's.
+        // The remains of a failed row must not affect the next row.
         let _ = ground.codebox().arg("gc").run();
         return Err(error);
     }

@@ -1,12 +1,12 @@
-//! Many things at a time.
+//! Concurrent work on many items.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Result, anyhow};
 
-/// Does `work` with each of the items, so many at a time, and answers in their order. After the first failure no more
-/// are begun.
+/// Calls `work` on each item, at most `at_a_time` concurrently, and returns the results in order. Starts no more items
+/// after the first failure.
 pub fn many<T: Sync, R: Send>(at_a_time: usize, items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let (next, last) = (AtomicUsize::new(0), items.len());
     let worker = || -> Result<Vec<(usize, R)>> {
@@ -25,7 +25,7 @@ pub fn many<T: Sync, R: Send>(at_a_time: usize, items: &[T], work: impl Fn(&T) -
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..at_a_time.min(last)).map(|_| scope.spawn(worker)).collect();
-        // All of them are waited for before the first failure is told.
+        // All workers are joined before the first failure is returned.
         let ended: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
         let mut done = Vec::new();
         for worker in ended {

@@ -1,4 +1,4 @@
-//! C2: memory, taken by the job, by a child of its, and through files that are memory.
+//! C2: memory taken by the job, by its child process, and by files in memory.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::Report;
@@ -6,7 +6,7 @@ use codebox_testkit::Report;
 use crate::ground::{Ground, program};
 use crate::row::{Row, row};
 
-/// What each of these jobs may have.
+/// Memory limit of each job in bytes.
 const MOST: u64 = 96 << 20;
 
 pub fn rows() -> Vec<Row> {
@@ -27,26 +27,26 @@ fn taking(ground: &Ground, what: &str, kind: &str, status: i64) -> Result<Report
     Ok(report)
 }
 
-/// Both engines' own mark of this is wrong somewhere: one does not set it, the other sets it too often.
+/// Both engines' own OOM flag is unreliable: one does not set it, the other sets it too often.
 fn itself(ground: &Ground) -> Result<()> {
     taking(ground, "self", "memory_limit", 137).map(drop)
 }
 
-/// Who loses a child for want of memory and goes on has ended well.
+/// A job that loses a child to the memory limit and continues ends successfully.
 fn child_alone(ground: &Ground) -> Result<()> {
     let report = taking(ground, "child", "ok", 0)?;
     ensure!(report.stdout() == "the child ended by signal 9\n", "it printed {:?}", report.stdout());
     Ok(())
 }
 
-/// Files that are full are an error in the job, which it may survive.
+/// Full file systems cause an error in the job, which the job may survive.
 fn full(ground: &Ground, place: &str) -> Result<()> {
     let report = taking(ground, place, "ok", 0)?;
     ensure!(report.stdout().starts_with("full: "), "it printed {:?}", report.stdout());
     Ok(())
 }
 
-/// Shared memory is memory: there is never more of it.
+/// Shared memory counts as memory and never exceeds the limit.
 fn beyond(ground: &Ground) -> Result<()> {
     let job = ground.run().args(["--memory", "32M", "--timeout", "60s"]).arg(program("c2_memory.py")).arg("/dev/shm");
     let report = ground.judge(&job.run()?)?;

@@ -1,6 +1,6 @@
-//! C7: what is granted is reached, and nothing else; what was tried is in the report.
+//! C7: granted hosts are reachable, and no others; attempts are in the report.
 //!
-//! Servers are this process's, on the loopback of this machine or of a namespace of its own.
+//! The servers run in this process, on the machine's loopback or in a separate namespace.
 
 mod allowed;
 mod ended;

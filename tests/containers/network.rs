@@ -1,5 +1,5 @@
-//! C7: no network. Nothing here calls anybody beyond this machine's loopback and an address that is nobody's: what a
-//! job could reach is told by what it has, an interface and its routes.
+//! C7: no network. The tests contact only this machine's loopback and an unassigned address: the interface and routes
+//! of a job show what it could reach.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn fact(facts: &[Value], what: &str) -> Value {
     found.map_or(Value::Null, |fact| fact["value"].clone())
 }
 
-/// The job has the loopback of its own, no way out of it, and no names; the listener of the canaries hears nothing.
+/// The job has its own loopback, no route out and no names; the canaries' listener receives no connection.
 fn reach(ground: &Ground) -> Result<()> {
     let facts = facts(ground)?;
     ensure!(fact(&facts, "interfaces") == serde_json::json!(["lo"]), "it has {}", fact(&facts, "interfaces"));
@@ -35,7 +35,7 @@ fn reach(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Sockets that no network namespace holds, and those that need powers: none can be made.
+/// Socket families that no network namespace contains, and those that need capabilities, are unavailable.
 fn families(ground: &Ground) -> Result<()> {
     let facts = facts(ground)?;
     for what in ["socket raw", "socket AF_PACKET", "socket AF_ALG", "socket AF_VSOCK"] {
@@ -44,7 +44,7 @@ fn families(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Neither abstract sockets of the host's nor an engine's are seen.
+/// Abstract sockets of the host and sockets of an engine are not visible.
 fn host_services(ground: &Ground) -> Result<()> {
     let facts = facts(ground)?;
     ensure!(

@@ -1,4 +1,4 @@
-//! C1 and C12: processes, as many and as stubborn as a job can make them.
+//! C1 and C12: processes, as many and as stubborn as a job can create.
 
 use anyhow::{Result, ensure};
 
@@ -17,19 +17,19 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// A bomb goes on until its time is over, and the machine has no more processes than it may have.
+/// A fork bomb runs until its deadline, and the machine never has more of its processes than the limit.
 fn bomb(ground: &Ground) -> Result<()> {
     let job = ground.run().args(["--timeout", "3s", "--max-processes", "32"]).arg(program("c1_bomb.py"));
     ground.ends("timeout_wall", 124, job).map(drop)
 }
 
-/// A job that dies of the limit has reached the limit.
+/// A job that the process limit kills is reported as having reached the limit.
 fn refused(ground: &Ground, what: &str) -> Result<()> {
     let job = ground.run().args(["--timeout", "60s", "--max-processes", "16"]).arg(program("c1_refused.py"));
     ground.ends("process_limit", 122, job.arg(what)).map(drop)
 }
 
-/// What others leave dead does not add up.
+/// Dead processes that other processes leave behind do not accumulate.
 fn orphans(ground: &Ground) -> Result<()> {
     let job = ground.run().args(["--max-processes", "16"]).arg(program("c1_orphans.py"));
     let report = ground.ends("ok", 0, job)?;
@@ -37,7 +37,7 @@ fn orphans(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Time ends what ignores every signal, left its session and its parent, and holds the job's output open.
+/// The deadline ends processes that ignore every signal, left their session and parent, and hold the job's output open.
 fn stubborn(ground: &Ground) -> Result<()> {
     let job = ground.run().args(["--timeout", "2s"]).arg(program("c12_stubborn.py")).arg("stay");
     let report = ground.ends("timeout_wall", 124, job)?;
@@ -45,7 +45,7 @@ fn stubborn(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// The end of a job's first process is the end of what it started.
+/// The end of a job's first process ends the processes that it started.
 fn left_running(ground: &Ground) -> Result<()> {
     let job = ground.run().args(["--timeout", "60s"]).arg(program("c12_stubborn.py")).arg("leave");
     let report = ground.ends("ok", 0, job)?;

@@ -1,4 +1,4 @@
-//! A codebox that reaches its engine through a proxy, and what it leaves.
+//! codebox with a proxy in front of its engine, and removal of its remains.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::ground::Ground;
 use crate::residue::{self, settle};
 
-/// A proxy of the machine's own engine.
+/// Starts a proxy of the machine's own engine.
 pub fn proxy(engine: Engine) -> Result<FaultProxy> {
     FaultProxy::to(Path::new(match engine {
         Engine::Podman => "/run/podman/podman.sock",
@@ -17,7 +17,7 @@ pub fn proxy(engine: Engine) -> Result<FaultProxy> {
     }))
 }
 
-/// Leads codebox through the proxy.
+/// Points codebox at the proxy.
 pub fn through(proxy: &FaultProxy, engine: Engine, job: Codebox) -> Codebox {
     let variable = match engine {
         Engine::Podman => "CONTAINER_HOST",
@@ -26,9 +26,9 @@ pub fn through(proxy: &FaultProxy, engine: Engine, job: Codebox) -> Codebox {
     job.env(variable, proxy.address())
 }
 
-/// What is left is removed by `codebox gc` over the engine's own socket.
+/// Checks that `codebox gc`, over the engine's own socket, removes all remains.
 pub fn reconciled(ground: &Ground) -> Result<()> {
-    // A container that its engine was still making comes to be after its owner is dead, and nobody can tell when.
+    // The engine may finish the creation of a container after its owner's death, at an unpredictable time.
     settle(|| {
         let ran = ground.codebox().arg("gc").run()?;
         ensure!(ran.code == Some(0), "gc: {} {}", ran.stdout_text(), ran.stderr_text());

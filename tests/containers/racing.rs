@@ -1,4 +1,4 @@
-//! C15 and P6: directories that turn into links, and back, while they are collected from and removed.
+//! C15 and P6: directories that become links and back during collection and removal.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn swapping(ground: &Ground, job: Codebox, places: &[&str]) -> Codebox {
     job.args(places.iter().copied())
 }
 
-/// A swapper that outlives its job's first process, as far as the container goes, and the time of the job.
+/// A swapper that outlives its job's first process, limited by the container and the job's time limit.
 fn own_swapper(ground: &Ground) -> Result<()> {
     for _ in 0..5 {
         let out = ground.kit.folder()?;
@@ -35,7 +35,7 @@ fn own_swapper(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// One job swaps while the files of others, which share its directory, are collected.
+/// One job swaps while the files of other jobs, which share its directory, are collected.
 fn other_jobs_swapper(ground: &Ground) -> Result<()> {
     let grant = ground.canaries.grant();
     let job = swapping(ground, ground.run_granted(), &["/data"]);
@@ -44,7 +44,7 @@ fn other_jobs_swapper(ground: &Ground) -> Result<()> {
         let out = ground.kit.folder()?;
         let job = ground.run().grant(&grant, "/work", "rw").arg("--out").arg(out.path().join("out"));
         let write = "import os\nfor n in range(20):\n    for d in ('.', 'swap'):\n        try: open(f'{d}/new{n}', 'w').write('mine')\n        except OSError: pass";
-        // The host's own look at the directory would follow the links that are swapped there just now.
+        // The host's own check of the directory would follow the links that are being swapped.
         let ran = job.args(["--lang", "python", "-c", write]).run()?;
         ensure!(ran.report()?.kind() == "ok", "it ended as {}", ran.stdout_text());
         came_out(ground, out.path())?;
@@ -55,7 +55,7 @@ fn other_jobs_swapper(ground: &Ground) -> Result<()> {
     settle(|| Ok(processes_of(&swapper.id)))
 }
 
-/// Codebox dies, and what it left is removed while its job may still be at it.
+/// codebox is killed, and its remains are removed while its job may still be swapping.
 fn removed_while_swapping(ground: &Ground) -> Result<()> {
     for _ in 0..3 {
         let _ = fs::remove_file(ground.canaries.grant().join("ready"));
@@ -67,7 +67,7 @@ fn removed_while_swapping(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Sweeps until nothing is left: an engine may be at removing it by itself just then.
+/// Sweeps until all remains are gone, because an engine may be removing them concurrently.
 fn swept(ground: &Ground) -> Result<()> {
     settle(|| {
         let ran = ground.codebox().arg("gc").run()?;
@@ -77,13 +77,13 @@ fn swept(ground: &Ground) -> Result<()> {
     })
 }
 
-/// Nothing that came out holds the secret, or is a link; and nothing else of the host's was changed.
+/// Checks that no collected file holds the secret or is a link, and that nothing else on the host was changed.
 fn unread(ground: &Ground, out: &std::path::Path) -> Result<()> {
     came_out(ground, out)?;
     ground.canaries.check_host()
 }
 
-/// Nothing that came out holds the secret, or is a link.
+/// Checks that no collected file holds the secret or is a link.
 fn came_out(ground: &Ground, out: &std::path::Path) -> Result<()> {
     let mut folders = vec![out.to_owned()];
     while let Some(folder) = folders.pop() {

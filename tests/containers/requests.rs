@@ -1,4 +1,4 @@
-//! C4: no option, grant, image name or key of a configuration asks for more than a container of codebox's may have.
+//! C4: no option, grant, image name or configuration key gives a container more than codebox's containers may have.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use codebox_testkit::Codebox;
 use crate::ground::Ground;
 use crate::row::{Row, row};
 
-/// Options of the engines' own tools.
+/// Options of the engines' own CLIs.
 const OPTIONS: [&[&str]; 15] = [
     &["--privileged"],
     &["--cap-add", "ALL"],
@@ -27,7 +27,7 @@ const OPTIONS: [&[&str]; 15] = [
     &["--volumes-from", "other"],
 ];
 
-/// Directories of the host's that nobody may have, or not there. `GRANT` is one that may be had.
+/// Host directories that are forbidden or missing. `GRANT` stands for a directory that may be granted.
 const GRANTS: [&str; 27] = [
     "/:/host",
     "/proc:/data",
@@ -58,7 +58,7 @@ const GRANTS: [&str; 27] = [
     "GRANT:/data:Z",
 ];
 
-/// Keys that no configuration has, and values that are none.
+/// Unknown configuration keys and invalid values.
 const KEYS: [&str; 8] = [
     "privileged = true",
     "[containers]\nprivileged = true",
@@ -70,7 +70,7 @@ const KEYS: [&str; 8] = [
     "[policy]\nseccomp = \"unconfined\"",
 ];
 
-/// What is no image's name.
+/// Invalid image names.
 const IMAGES: [&str; 8] = [
     "-v",
     "--privileged",
@@ -93,7 +93,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// Refused before anything is made, and as a request: it is nobody's failure.
+/// Checks that a job is refused as an invalid request before anything is created.
 pub fn refused(ground: &Ground, job: Codebox, what: &str) -> Result<()> {
     let ran = job.args(["--lang", "python", "-c", "print('it ran')"]).run()?;
     ensure!(!ran.hung && ran.signal.is_none(), "{what}: it hung or died");
@@ -134,7 +134,7 @@ fn configuration(ground: &Ground) -> Result<()> {
     })
 }
 
-/// A project's file, which comes with what is run, asks for no more.
+/// A project file, which comes with the program, cannot request more either.
 fn project(ground: &Ground) -> Result<()> {
     let folder = ground.kit.folder()?;
     KEYS.iter().try_for_each(|text| {
@@ -147,7 +147,7 @@ fn image_names(ground: &Ground) -> Result<()> {
     IMAGES.iter().try_for_each(|name| refused(ground, ground.run_image(name), name))
 }
 
-/// A tag does not stand in for the digest that was asked for.
+/// A tag does not satisfy a request for a digest.
 fn foreign_digest(ground: &Ground) -> Result<()> {
     let name = format!("{}@sha256:{}", codebox_testkit::BASE_IMAGE, "0".repeat(64));
     let ran = ground.run_image(&name).args(["--lang", "python", "-c", "print('it ran')"]).run()?;

@@ -1,4 +1,4 @@
-//! What a run may leave on this machine: nothing.
+//! Remains of a run on this machine, which must not exist.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use anyhow::{Result, ensure};
 
 use crate::ground::Ground;
 
-/// How long an engine may take to clear away behind a container. Only what stays meets it.
+/// Timeout for an engine to clean up after a container; only permanent remains reach it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks until nothing is left.
+/// Repeats the check until it finds no remains.
 pub fn settle(look: impl Fn() -> Result<Vec<String>>) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -25,7 +25,7 @@ pub fn settle(look: impl Fn() -> Result<Vec<String>>) -> Result<()> {
     }
 }
 
-/// Everything of a ground's that is there: its containers and their processes, mounts and private directories.
+/// Lists the remains of an environment: its containers and their processes, mounts and private directories.
 pub fn of(ground: &Ground, ids: &[String]) -> Result<Vec<String>> {
     let mut left: Vec<String> = ground.containers()?.into_iter().map(|id| format!("container {id}")).collect();
     let home = ground.home().display().to_string();
@@ -42,7 +42,7 @@ pub fn of(ground: &Ground, ids: &[String]) -> Result<Vec<String>> {
     Ok(left)
 }
 
-/// Processes in a container's control group, and those that name it: its monitor, its shim.
+/// Lists the processes in a container's control group and those that name the container, such as its monitor and shim.
 pub fn processes_of(id: &str) -> Vec<String> {
     let of = |pid: &str| {
         let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(id));
@@ -54,7 +54,7 @@ pub fn processes_of(id: &str) -> Vec<String> {
     pids.filter_map(|pid| of(&pid)).collect()
 }
 
-/// A container's control groups, in either layout of the kernel's and where either engine makes them.
+/// Lists a container's control groups, in either layout of the kernel and below either engine's parent.
 fn control_groups(id: &str) -> Vec<String> {
     let root = Path::new("/sys/fs/cgroup");
     let layouts = names(root).into_iter().map(|name| root.join(name)).chain([root.to_owned()]);
@@ -65,7 +65,7 @@ fn control_groups(id: &str) -> Vec<String> {
     places.filter(|place| place.exists()).map(|place| format!("control group {}", place.display())).collect()
 }
 
-/// Where the engines keep what they know of a container and what it said: its settings, its log, its exit.
+/// Directories of the engines' data about a container: settings, log and exit status.
 const KEPT: [&str; 4] = [
     "/var/lib/docker/containers",
     "/var/lib/containers/storage/overlay-containers",

@@ -1,4 +1,4 @@
-//! A row of the table of threats, as a trial on each engine.
+//! Rows of the threat table, each a trial on each engine.
 
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use anyhow::Result;
 use crate::engine::Engine;
 use crate::ground::Ground;
 
-/// What is tried, and looked at.
+/// Body of a trial.
 pub type Try = fn(&Ground) -> Result<()>;
 
-/// One row.
+/// Row of the threat table.
 pub struct Row {
     pub name: &'static str,
     pub run: Try,
@@ -18,25 +18,25 @@ pub struct Row {
     tool: Option<&'static str>,
 }
 
-/// A row that both engines have.
+/// Creates a row for both engines.
 pub fn row(name: &'static str, run: Try) -> Row {
     Row { name, run, impossible: None, tool: None }
 }
 
 impl Row {
-    /// On this engine it cannot be tried, for this reason.
+    /// Excludes an engine, with the reason.
     pub fn except(mut self, engine: Engine, why: &'static str) -> Self {
         self.impossible = Some((engine, why));
         self
     }
 
-    /// It takes this program of the machine's, which may not be there.
+    /// Declares a program of the machine that the row needs and that may be missing.
     pub fn with_tool(mut self, tool: &'static str) -> Self {
         self.tool = Some(tool);
         self
     }
 
-    /// Why it cannot be tried on an engine, if it cannot.
+    /// Returns the reason why the row cannot run on an engine, if there is one.
     pub fn impossible_on(&self, engine: Engine) -> Option<String> {
         let here = self.impossible.and_then(|(one, why)| (one == engine).then(|| why.to_owned()));
         let is_there = |tool: &&str| Command::new(tool).arg("-V").output().is_ok();

@@ -1,4 +1,4 @@
-//! C8: what is secret on the host, or in an image, is not in the job.
+//! C8: secrets of the host or of an image do not appear in the job.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use codebox_testkit::Codebox;
 use crate::ground::Ground;
 use crate::row::{Row, row};
 
-/// Variables of a user's that engines' tools and programs pass on.
+/// User variables that engines' CLIs and programs pass on.
 const PASSED_ON: [&str; 12] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -33,13 +33,13 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// `job` in an environment that is full of the secret.
+/// Sets all these variables of `job` to the secret.
 fn surrounded(ground: &Ground, job: Codebox) -> Codebox {
     let secret = ground.canaries.secret();
     PASSED_ON.iter().fold(job, |job, name| job.env(name, format!("http://user:{secret}@127.0.0.1:9")))
 }
 
-/// A job's environment is what everybody's is.
+/// Checks that a job's environment has only the default variables.
 fn environment(ground: &Ground, job: Codebox) -> Result<()> {
     let report = ground.ends("ok", 0, surrounded(ground, job).args(["--", "/usr/bin/env", "-0"]))?;
     let names: BTreeSet<&str> = report.stdout().split('\0').filter_map(|line| Some(line.split_once('=')?.0)).collect();
@@ -48,7 +48,7 @@ fn environment(ground: &Ground, job: Codebox) -> Result<()> {
     Ok(())
 }
 
-/// Places where tools keep secrets are not there, or empty.
+/// Places where tools keep secrets are missing or empty.
 fn files(ground: &Ground) -> Result<()> {
     let look = "for place in /run/secrets /var/run/secrets /root/.docker /work/.docker /work/.netrc /run/containers /kaniko; do \
                 [ -e $place ] && find $place -type f; done; :";
@@ -57,7 +57,7 @@ fn files(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// The agent, which an engine gives the image's environment, shows it to nobody and passes none of it on.
+/// The agent, which gets the image's environment from the engine, neither exposes it nor passes it on.
 fn first_process(ground: &Ground) -> Result<()> {
     let look = "cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'";
     let report =

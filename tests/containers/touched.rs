@@ -1,4 +1,4 @@
-//! P5: owner, mode and times of what a job can swap are changed through handles alone.
+//! P5: codebox changes owner, mode and times of files that a job can swap only through handles.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -15,11 +15,11 @@ pub fn rows() -> Vec<Row> {
     vec![row("P5::calls", calls).with_tool("strace"), row("P5::swapped", swapped)]
 }
 
-/// The calls that change what a file is and not what it holds; those that a kernel may not know have a mark.
+/// System calls that change a file's metadata; a question mark marks calls that a kernel may lack.
 const CALLS: &str = "chmod,fchmod,fchmodat,?fchmodat2,chown,lchown,fchown,fchownat,utime,utimes,utimensat,futimesat,\
                      setxattr,lsetxattr,fsetxattr,?setxattrat,removexattr,lremovexattr,fremovexattr";
 
-/// What a job leaves that takes such calls: files put in for it, closed directories, links, set times.
+/// Program whose remains require such calls: copied-in files, closed directories, links and set times.
 const LEAVING: &str = "import os
 os.makedirs('a/b'); open('a/b/run', 'w').write('x'); os.chmod('a/b/run', 0o755); os.utime('a/b/run', (1, 1))
 os.symlink('/data', 'link')
@@ -27,7 +27,8 @@ for name in ('closed', 'closed/closed'): os.makedirs(name)
 for name in ('closed/closed', 'closed'): os.chmod(name, 0)
 os.chmod('/tmp', 0)";
 
-/// No such call of codebox's names a file by a path: each goes by a handle, or by one name in one with no link followed.
+/// No such call of codebox names a file by a path: each uses a handle, or a single name relative to a handle without
+/// following links.
 fn calls(ground: &Ground) -> Result<()> {
     let folder = ground.kit.folder()?;
     let (trace, program) = (folder.path().join("trace"), folder.path().join("job.py"));
@@ -49,7 +50,7 @@ fn calls(ground: &Ground) -> Result<()> {
     lines.into_iter().try_for_each(|line| by_handle(line).with_context(|| line.to_owned()))
 }
 
-/// Whether a traced call goes by a handle.
+/// Checks that a traced call uses a handle.
 fn by_handle(line: &str) -> Result<()> {
     let (before, arguments) = line.split_once('(').context("it is no call")?;
     let call = before.split_whitespace().last().unwrap_or_default();
@@ -72,14 +73,14 @@ fn by_handle(line: &str) -> Result<()> {
     Ok(())
 }
 
-/// A directory that a job swaps for a link, while what it left is measured and removed, is not touched in any way: its
-/// time of change, which nobody can set, stays.
+/// A directory that a job swaps for a link while its remains are measured and removed is not touched in any way: its
+/// change time, which cannot be set, stays the same.
 fn swapped(ground: &Ground) -> Result<()> {
     let outside = ground.kit.folder()?;
     let bait = outside.path().join("bait");
     fs::create_dir(&bait)?;
     fs::write(outside.path().join("file"), "theirs")?;
-    // Closed to who has to go by its mode, so that whatever gets here changes that.
+    // The mode denies access, so that any process that needs access must change the mode.
     fs::set_permissions(&bait, fs::Permissions::from_mode(0o100))?;
     let look = || -> Result<Vec<(i64, i64, u32, u32)>> {
         let places = [outside.path().to_owned(), bait.clone(), outside.path().join("file")];

@@ -1,4 +1,4 @@
-//! Containers that are kept ready: each serves one run, of its own shape; whoever dies, nothing stays.
+//! Warm containers: each serves one run of its own shape, and no remains stay after any process dies.
 
 use std::process::{Child, Command, Stdio};
 
@@ -22,7 +22,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// Ends the keeper, whatever became of the row: it would wait for ten minutes.
+/// Runs the row and stops the pool daemon in any case; the daemon would otherwise wait for ten minutes.
 fn with_keeper(ground: &Ground, row: fn(&Ground) -> Result<()>) -> Result<()> {
     let done = row(ground);
     let ended = ground.run().args(["--warm", "0", "--", "/bin/true"]).run()?;
@@ -36,21 +36,21 @@ fn warm(ground: &Ground) -> Codebox {
     ground.run().args(["--warm", "2", "--lang", "python"])
 }
 
-/// A run, and the container that it had.
+/// Runs a job and returns its container and its output.
 fn run(ground: &Ground, job: Codebox) -> Result<(String, String)> {
     let report = ground.ends("ok", 0, job)?;
     let id = report.at("/provenance/container_id").as_str().context("no container is named")?;
     Ok((id.to_owned(), report.stdout().to_owned()))
 }
 
-/// The containers that wait, once there are this many.
+/// Waits for this many ready containers and returns them.
 fn ready(ground: &Ground, count: usize) -> Result<Vec<String>> {
     settle(|| {
         let found = ground.containers()?;
         let running = found.iter().filter(|id| is_running(ground, id)).count();
         Ok(if found.len() == count && running == count { Vec::new() } else { vec![format!("{found:?}")] })
     })?;
-    // The keeper hears from an agent a moment after its container runs, and nobody hears that from the keeper.
+    // The daemon learns of an agent a moment after its container runs, and does not announce it.
     std::thread::sleep(std::time::Duration::from_secs(1));
     let found = ground.containers()?;
     found.iter().for_each(|id| ground.saw(id));
@@ -61,7 +61,7 @@ fn is_running(ground: &Ground, id: &str) -> bool {
     ground.engine.inspect(id).is_ok_and(|told| told["State"]["Running"] == true)
 }
 
-/// A run whose job is up, and [waits](WAITING).
+/// Starts a run whose job is up and [waits](WAITING).
 fn up(ground: &Ground, job: &Codebox) -> Result<Child> {
     let mut command = job.command();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
@@ -71,7 +71,7 @@ fn up(ground: &Ground, job: &Codebox) -> Result<Child> {
     Ok(child)
 }
 
-/// The processes that keep containers ready for this ground.
+/// Lists the daemon processes that keep containers ready for this environment.
 fn keepers(ground: &Ground) -> Vec<String> {
     let home = format!("CODEBOX_HOME={}", ground.home().display());
     let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -84,7 +84,7 @@ fn keepers(ground: &Ground) -> Vec<String> {
     .collect()
 }
 
-/// The first run is as ever; the next ones have containers that were there before, each its own, with nothing of another's.
+/// The first run is a cold start; each later run has a different ready container without remains of another run.
 fn serves(ground: &Ground) -> Result<()> {
     with_keeper(ground, |ground| {
         let job = "import os\nprint(sorted(os.listdir('/work') + os.listdir('/tmp')), input())\n\
@@ -107,7 +107,7 @@ fn serves(ground: &Ground) -> Result<()> {
     })
 }
 
-/// A run that would have had a container made otherwise gets none of those that wait.
+/// A run whose container would be created with other settings does not get a ready container.
 fn same_shape_only(ground: &Ground) -> Result<()> {
     with_keeper(ground, |ground| {
         run(ground, warm(ground).args(["-c", "0"]))?;
@@ -123,14 +123,14 @@ fn same_shape_only(ground: &Ground) -> Result<()> {
             let id = report.at("/provenance/container_id").as_str().context("no container is named")?.to_owned();
             ensure!(!waiting.contains(&id), "it had one of those that wait: {}", report.json());
         }
-        // Time is a job's own matter.
+        // The time limit is not part of a container's shape.
         let (id, _) = run(ground, warm(ground).args(["--timeout", "77s", "-c", "0"]))?;
         ensure!(waiting.contains(&id), "it had {id}, and {waiting:?} were waiting");
         Ok(())
     })
 }
 
-/// A granted directory is part of a shape, and what is written there is the caller's.
+/// A granted directory is part of the shape, and files written there belong to the caller.
 fn granted(ground: &Ground) -> Result<()> {
     with_keeper(ground, |ground| {
         let job = |name: &str| {
@@ -152,8 +152,8 @@ fn granted(ground: &Ground) -> Result<()> {
     })
 }
 
-/// A lock that the caller holds is free once the run is over, though the keeper lives; and the keeper finds a home that was
-/// named from where the run was started.
+/// A lock that the caller holds is released at the end of the run although the daemon lives; and the daemon finds a
+/// home that was given relative to the run's working directory.
 fn inherits_nothing(ground: &Ground) -> Result<()> {
     with_keeper(ground, |ground| {
         let lock = ground.canaries.grant().join("lock");
@@ -179,7 +179,7 @@ fn inherits_nothing(ground: &Ground) -> Result<()> {
     })
 }
 
-/// One that somebody removed while it waited is not given to anybody.
+/// A ready container that another process removed is not used.
 fn removed_meanwhile(ground: &Ground) -> Result<()> {
     with_keeper(ground, |ground| {
         run(ground, warm(ground).args(["-c", "0"]))?;
@@ -192,7 +192,7 @@ fn removed_meanwhile(ground: &Ground) -> Result<()> {
     })
 }
 
-/// A run that is killed takes its container with it, and no other.
+/// A killed run ends its own container and no other.
 fn killed_run(ground: &Ground) -> Result<()> {
     with_keeper(ground, |ground| {
         let job = ground.run_granted().args(["--warm", "1", "--timeout", "600s", "--lang", "python", "-c"]);
@@ -206,7 +206,7 @@ fn killed_run(ground: &Ground) -> Result<()> {
     })
 }
 
-/// A keeper that is killed takes all with it, the job that has one of its containers too, which is told so.
+/// A killed daemon ends all its containers, including that of a running job, which is reported as failed.
 fn killed_keeper(ground: &Ground) -> Result<()> {
     with_keeper(ground, |ground| {
         let job = ground.run_granted().args(["--warm", "1", "--timeout", "600s", "--lang", "python", "-c"]);
@@ -218,7 +218,7 @@ fn killed_keeper(ground: &Ground) -> Result<()> {
         ensure!(keepers.len() == 1 && killed.success(), "kill {keepers:?}: {killed}");
         let status = child.wait()?;
         ensure!(!status.success(), "the job ended well");
-        // What it leaves, the next run removes.
+        // The next run removes the remains.
         let (_, printed) = run(ground, ground.run().args(["--lang", "python", "-c", "print('next')"]))?;
         ensure!(printed == "next\n", "it printed {printed:?}");
         settle(|| ground.containers())

@@ -1,4 +1,4 @@
-//! A job that is looked at while it runs.
+//! Jobs that are observed while they run.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -10,13 +10,13 @@ use codebox_testkit::{Codebox, Ran};
 
 use crate::ground::Ground;
 
-/// How long a job may take to come up. Only one that never does meets it.
+/// Timeout for the start of a job; only a job that never starts reaches it.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// A program that says that it is up, by a file, and waits to be told to end.
+/// Program that creates a file when it is up and waits for another file to end.
 pub const WAITING: &str = "import os, time\nopen('/data/ready', 'w').close()\nwhile not os.path.exists('/data/go'): time.sleep(0.05)\nprint('told')";
 
-/// Runs a job that [waits](WAITING), and looks at its container.
+/// Runs a job that [waits](WAITING) and calls `look` with its container.
 pub fn during<T>(ground: &Ground, job: Codebox, look: impl FnOnce(&str) -> Result<T>) -> Result<(Ran, T)> {
     let before = ground.containers()?;
     thread::scope(|scope| {
@@ -29,7 +29,7 @@ pub fn during<T>(ground: &Ground, job: Codebox, look: impl FnOnce(&str) -> Resul
     })
 }
 
-/// The container of a job that is up.
+/// Waits until a job is up and returns its container.
 fn up(ground: &Ground, before: &[String], mut is_over: impl FnMut() -> bool) -> Result<String> {
     let ready = ground.canaries.grant().join("ready");
     let until = Instant::now() + PATIENCE;
@@ -50,10 +50,10 @@ fn up(ground: &Ground, before: &[String], mut is_over: impl FnMut() -> bool) -> 
     }
 }
 
-/// A codebox whose job is up, to be done away with; killed when dropped.
+/// Running codebox with a job that is up; killed when dropped.
 pub struct Started {
     pub child: Child,
-    /// The container.
+    /// Id of the container.
     pub id: String,
 }
 
@@ -63,7 +63,7 @@ impl Started {
         Self::with(ground, job.command())
     }
 
-    /// The same with a signal ignored, as a shell's `trap` leaves it.
+    /// Starts a job that [waits](WAITING) with a signal ignored, as a shell's `trap` leaves it.
     pub fn ignoring(ground: &Ground, job: &Codebox, signal: &str) -> Result<Self> {
         let job = job.command();
         let mut shell = Command::new("sh");
@@ -82,7 +82,7 @@ impl Started {
         Ok(started)
     }
 
-    /// Kills codebox, and nothing else.
+    /// Kills only the codebox process.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -92,7 +92,7 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // It may be over already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

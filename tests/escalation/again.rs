@@ -1,4 +1,4 @@
-//! Runs that die in WebAssembly and are made once more in a container.
+//! Runs that fail in WebAssembly and are repeated in a container.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ pub fn cases() -> Cases {
     cases
 }
 
-/// Checks that a report is of a second run.
+/// Checks that a report describes a second run.
 pub fn is_second(ground: &Ground, report: &Report, lacks: &str) -> Result<()> {
     let from = report.at("/provenance/escalated_from");
     ensure!(from["backend"] == "wasm" && from["isolation"] == "wasm", "it is no second run: {}", report.json());
@@ -48,7 +48,8 @@ pub fn is_second(ground: &Ground, report: &Report, lacks: &str) -> Result<()> {
     Ok(())
 }
 
-/// As a stream and as a document: printed once, the status of the second, nothing of the first one's death.
+/// As a stream and as a document, output appears once, with the status of the second run and without the first run's
+/// error.
 fn both_ways(ground: &Ground, needy: &Needy) -> Result<()> {
     let words = ["--lang", needy.language, "-c", needy.code];
     let ran = ground.codebox().arg("run").args(words).run()?;
@@ -64,7 +65,7 @@ fn both_ways(ground: &Ground, needy: &Needy) -> Result<()> {
     Ok(())
 }
 
-/// The same file, name and arguments, whatever they look like.
+/// The second run has the same file, name and arguments, even if these look like options.
 fn file_and_arguments(ground: &Ground) -> Result<()> {
     let code = format!("import sys\n{DIES}print(sys.argv, __file__)\n");
     ground.put("needy.py", &code)?;
@@ -85,7 +86,7 @@ fn program_on_stdin(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// What the first run read, and what it took beyond that, the second reads as well.
+/// The second run reads the first run's input again, including input that was only buffered.
 fn input_is_read_again(ground: &Ground) -> Result<()> {
     let code = format!(
         "one = input()\nprint(one, flush=True)\n{DIES}print(input())\nimport sys\nprint(sys.stdin.read(), end='')\n"
@@ -98,7 +99,7 @@ fn input_is_read_again(ground: &Ground) -> Result<()> {
     let report = ground.report(ground.run(&["--lang", "python", "-c", &code]).input(bytes(input)))?;
     is_second(ground, &report, "threads")?;
     ensure!(report.stdout() == input, "it printed {:?}", report.stdout());
-    // More than one piece of input, all of it remembered.
+    // All pieces of a longer input are kept.
     let code = format!("import sys\nread = sys.stdin.read()\n{DIES}print(len(read), read[-4:])\n");
     let long = format!("{}last", "x".repeat(600_000));
     let report = ground.report(ground.run(&["--lang", "python", "-c", &code]).input(bytes(long)))?;
@@ -121,7 +122,7 @@ process.stdin.on('end', () => {
     Ok(())
 }
 
-/// Output that was passed on long before, on both streams, is not printed again; only last words are held back.
+/// Output that was already forwarded, on either stream, is not repeated; only the last output is held back.
 fn output_long_ago(ground: &Ground) -> Result<()> {
     let code = format!("import sys, time\nprint('out', flush=True)\ntime.sleep(1.5)\n{DIES}print('end')\n");
     let ran = ground.codebox().args(["run", "--lang", "python", "-c"]).arg(code).run()?;
@@ -130,7 +131,7 @@ fn output_long_ago(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A line that was not ended goes on where it stood.
+/// An unfinished line continues at its end.
 fn output_without_end(ground: &Ground) -> Result<()> {
     let code = format!("print('half', end='', flush=True)\n{DIES}print(' whole \\u00e9')\n");
     let ran = ground.codebox().args(["run", "--lang", "python", "-c"]).arg(code).run()?;
@@ -138,7 +139,7 @@ fn output_without_end(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// What the first run left in its private directories is not there in the second.
+/// Files of the first run's private directories do not exist in the second run.
 fn private_files_are_fresh(ground: &Ground) -> Result<()> {
     let code = format!(
         "import os\nprint(os.listdir('/work'), os.listdir('/tmp'))\nopen('/work/a', 'w').close()\nopen('/tmp/b', 'w').close()\n{DIES}"
@@ -150,12 +151,12 @@ fn private_files_are_fresh(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// The second run fails for want of the same; that is its end.
+/// A second run that fails with the same error is not repeated.
 fn not_a_third_time(ground: &Ground) -> Result<()> {
     let code = format!(
         "import resource\n{DIES}open('/data/runs', 'a').write('x')\nraise RuntimeError(\"can't start new thread\")\n"
     );
-    // The module is no need of its own here: what is imported is not there in WebAssembly.
+    // The import is removed, because the module is missing in WebAssembly and would be a separate need.
     let code = code.replace("import resource\n", "");
     let run = ground.run(&[]).grant(&ground.granted(), "/data", "rw").args(["--lang", "python", "-c"]).arg(code);
     let report = ground.report(run)?;
@@ -166,7 +167,7 @@ fn not_a_third_time(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A memory image that was named is WebAssembly's, and says nothing of a container's.
+/// A requested memory image applies to WebAssembly and does not affect the container.
 fn image_of_wasm(ground: &Ground) -> Result<()> {
     let report = ground.report(ground.run(&["--image", "python-data", "--lang", "python", "-c", THREAD.code]))?;
     is_second(ground, &report, "threads")?;
@@ -174,7 +175,7 @@ fn image_of_wasm(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A program that met the lack, and ends with a failure of its own for it, gets what it lacked.
+/// A program that catches the error and exits with a failure is repeated with the missing feature.
 fn caught_and_given_up(ground: &Ground) -> Result<()> {
     let code = format!("try:\n    {DIES}except RuntimeError:\n    raise SystemExit('no threads')\nprint('fine')\n");
     let report = ground.report(ground.run(&["--lang", "python", "-c", &code]))?;

@@ -1,4 +1,4 @@
-//! `codebox explain` tells what `codebox run` does.
+//! Agreement of `codebox explain` with `codebox run`.
 
 use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::Codebox;
@@ -17,7 +17,7 @@ pub fn cases() -> Cases {
     ]
 }
 
-/// Programs that are chosen for by their text, with what they are given.
+/// Arguments of programs whose text determines the tier.
 const SHOWN: [&[&str]; 7] = [
     &["--lang", "python", "-c", "print(1)"],
     &["--lang", "python", "-c", "import numpy\nprint(numpy.arange(3).sum())"],
@@ -33,7 +33,7 @@ fn explained(command: Codebox) -> Result<Value> {
     serde_json::from_slice(&ran.stdout).with_context(|| format!("{} {}", ran.stdout_text(), ran.stderr_text()))
 }
 
-/// Where it ran at first, and why, is what was explained.
+/// Checks that the tier of the first run and its reason equal the explained ones.
 fn agree(explained: &Value, ran: &Value) -> Result<()> {
     let provenance = &ran["provenance"];
     let first = &provenance["escalated_from"];

@@ -27,7 +27,7 @@ pub fn cases() -> Cases {
     ]
 }
 
-/// How long a job may take to come up. Only one that never does meets it.
+/// Timeout for the start of a job; only a job that never starts reaches it.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,11 +36,11 @@ enum Whom {
     Group,
 }
 
-/// A run whose process group is its own; killed when dropped.
+/// Run in a separate process group; killed when dropped.
 struct Run(Child);
 
 impl Run {
-    /// Starts a program that has a granted directory.
+    /// Starts a program with a granted directory.
     fn start(ground: &Ground, code: &str) -> Result<Self> {
         let run = ground.codebox().arg("run").grant(&ground.granted(), "/data", "rw");
         let mut command = run.args(["--timeout", "600s", "--lang", "python", "-c", code]).command();
@@ -48,7 +48,7 @@ impl Run {
         Ok(Self(command.spawn()?))
     }
 
-    /// The same, until the second run is up.
+    /// Starts a program and waits until its second run is up.
     fn second(ground: &Ground) -> Result<Self> {
         let code = format!(
             "print('first', flush=True)\n{DIES}import time\nprint('second', flush=True)\nopen('/data/ready', 'w').close()\ntime.sleep(600)\n"
@@ -86,7 +86,7 @@ impl Run {
         }
     }
 
-    /// All that it printed, of one that has ended.
+    /// Returns all output of a run that has ended.
     fn said(&mut self) -> Result<String> {
         let mut text = String::new();
         if let Some(mut stdout) = self.0.stdout.take() {
@@ -101,13 +101,13 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // It may be over already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The only container, which runs.
+/// Returns the id of the only container, which must be running.
 fn container(ground: &Ground) -> Result<String> {
     let ids = ground.containers()?;
     let [id] = ids.as_slice() else { bail!("there is not one container but {}", ids.len()) };
@@ -116,7 +116,7 @@ fn container(ground: &Ground) -> Result<String> {
     Ok(id.clone())
 }
 
-/// Ctrl-C and its like reach the second run, whether a terminal sends them to all or somebody to the first process alone.
+/// Ctrl-C and similar signals reach the second run, whether sent to the process group or to the first process alone.
 fn interrupted(ground: &Ground, (signal, whom): (&str, Whom)) -> Result<()> {
     let mut run = Run::second(ground)?;
     container(ground)?;
@@ -129,7 +129,7 @@ fn interrupted(ground: &Ground, (signal, whom): (&str, Whom)) -> Result<()> {
     Ok(())
 }
 
-/// Whoever kills the process that was started ends all of it: nothing goes on unseen.
+/// Killing the started process ends everything: no process continues unnoticed.
 fn killed_in_the_second(ground: &Ground) -> Result<()> {
     let mut run = Run::second(ground)?;
     container(ground)?;
@@ -147,7 +147,7 @@ fn killed_in_the_first(ground: &Ground) -> Result<()> {
         ensure!(Instant::now() < until, "it does not come up");
         thread::sleep(Duration::from_millis(20));
     }
-    // Itself, and the process that stands by.
+    // The process itself, and the standby process.
     ensure!(ground.processes().len() == 2, "there are {} processes", ground.processes().len());
     run.signal("-KILL", Whom::First)?;
     run.end()?;
@@ -156,14 +156,14 @@ fn killed_in_the_first(ground: &Ground) -> Result<()> {
     gc(ground)
 }
 
-/// Removes the private directory of a process that was killed.
+/// Removes the private directory of a killed process.
 fn gc(ground: &Ground) -> Result<()> {
     let ran = ground.codebox().arg("gc").run()?;
     ensure!(ran.code == Some(0), "gc: {} {}", ran.stdout_text(), ran.stderr_text());
     Ok(())
 }
 
-/// Between the two runs as well.
+/// A kill between the two runs ends everything too.
 fn killed_at_any_time(ground: &Ground) -> Result<()> {
     let code = format!("{DIES}import time\ntime.sleep(600)\n");
     for step in 0..10 {
@@ -178,7 +178,7 @@ fn killed_at_any_time(ground: &Ground) -> Result<()> {
     })
 }
 
-/// A second process that dies in the midst of the run is a failure of codebox's, told as such, and not a third run.
+/// The death of the second process during its run is reported as a codebox error and does not lead to a third run.
 fn second_is_killed(ground: &Ground) -> Result<()> {
     let mut run = Run::second(ground)?;
     let first = run.0.id().to_string();
@@ -195,7 +195,7 @@ fn second_is_killed(ground: &Ground) -> Result<()> {
     })
 }
 
-/// The limits hold in the second run, which has them for itself.
+/// The second run has the full limits for itself.
 fn limited(ground: &Ground) -> Result<()> {
     let code = format!("print('first', flush=True)\n{DIES}print('second', flush=True)\nwhile True: pass\n");
     let report = ground.report(ground.run(&["--timeout", "3s", "--lang", "python", "-c", &code]))?;
@@ -205,7 +205,7 @@ fn limited(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A reader that goes away ends the second run.
+/// The second run ends when the reader of its output disconnects.
 fn nobody_reads(ground: &Ground) -> Result<()> {
     let code = format!("{DIES}import time\nwhile True:\n    print('x' * 1000, flush=True)\n    time.sleep(0.01)\n");
     let mut run = Run::start(ground, &code)?;

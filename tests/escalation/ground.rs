@@ -1,4 +1,4 @@
-//! The ground that a case is tried on: a home of codebox's of its own, with the runtimes of the shared one.
+//! Test environment of a case: a separate home of codebox with the runtimes of the shared one.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::engine::Engine;
 use crate::residue;
 
-/// One engine, and a codebox that nobody else uses.
+/// One engine, and a codebox that no other test uses.
 pub struct Ground {
     pub engine: Engine,
     kit: Kit,
@@ -30,48 +30,48 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Writes the configuration, which begins so.
+    /// Writes the configuration, which starts with these settings.
     pub fn configure(&self, settings: &str) -> Result<()> {
         self.kit.home_with_engine(self.home(), self.engine.name(), settings)
     }
 
-    /// The home of this ground's codebox.
+    /// Returns the home of this environment's codebox.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// The directory that commands are started in.
+    /// Returns the working directory of commands.
     pub fn place(&self) -> &Path {
         self.place.path()
     }
 
-    /// A directory to grant.
+    /// Returns a directory to grant.
     pub fn granted(&self) -> PathBuf {
         self.place().join("granted")
     }
 
-    /// Puts a file into the place.
+    /// Writes a file into the working directory.
     pub fn put(&self, name: &str, text: &str) -> Result<()> {
         Ok(fs::write(self.place().join(name), text)?)
     }
 
-    /// A command of this ground's codebox.
+    /// Returns a codebox command.
     pub fn codebox(&self) -> Codebox {
         self.kit.codebox().home(self.home()).folder(self.place())
     }
 
-    /// `codebox run --json` with these words.
+    /// Returns a `codebox run --json` command with these arguments.
     pub fn run(&self, words: &[&str]) -> Codebox {
         self.codebox().args(["run", "--json"]).args(words.iter().copied())
     }
 
-    /// The same on a machine whose engines do not answer.
+    /// Returns a `codebox run --json` command with these arguments and unreachable engines.
     pub fn run_without_engines(&self, words: &[&str]) -> Codebox {
         let run = self.run(words).env("DOCKER_HOST", "unix:///no/docker.sock");
         run.env("CONTAINER_HOST", "unix:///no/podman.sock")
     }
 
-    /// The report of a command that came to its end.
+    /// Runs a command to its end and returns its report.
     pub fn report(&self, command: Codebox) -> Result<Report> {
         let ran = command.run()?;
         sound(&ran)?;
@@ -80,7 +80,7 @@ impl Ground {
         Ok(report)
     }
 
-    /// Runs a command line as a user would who pasted it into a shell.
+    /// Runs a command line as if a user had pasted it into a shell.
     pub fn paste(&self, line: &str, input: &[u8]) -> Result<Ran> {
         let bin = self.place().join("bin");
         fs::create_dir_all(&bin)?;
@@ -104,7 +104,7 @@ impl Ground {
         })
     }
 
-    /// The containers that are there now.
+    /// Lists the containers that exist now.
     pub fn containers(&self) -> Result<Vec<String>> {
         let place = self.home().canonicalize()?.join("cache/scratch");
         let digest = Sha256::digest(place.as_os_str().as_encoded_bytes());
@@ -112,12 +112,12 @@ impl Ground {
         self.engine.containers(&format!("codebox.home={name}"))
     }
 
-    /// Whether any engine was ever looked for from this home: what they say of themselves is kept.
+    /// Returns true if this home has ever queried an engine: the description of an engine is cached.
     pub fn has_asked_engines(&self) -> bool {
         self.home().join("cache/containers/engines").exists()
     }
 
-    /// The processes of this ground's codebox, standing by or running.
+    /// Lists the processes of this environment's codebox, on standby or running.
     pub fn processes(&self) -> Vec<String> {
         let home = format!("CODEBOX_HOME={}", self.home().display());
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -129,7 +129,7 @@ impl Ground {
         pids.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(of_home).collect()
     }
 
-    /// Checks that nothing of any run is left.
+    /// Checks that no run left anything behind.
     pub fn check_nothing_left(&self) -> Result<()> {
         residue::settle(|| {
             let mut left = residue::of(self, &[])?;
@@ -139,7 +139,7 @@ impl Ground {
     }
 }
 
-/// What holds of every run, whatever the program does: codebox ends by itself and is not at fault.
+/// Checks the properties of every run, whatever the program does: codebox ends by itself and does not fail.
 pub fn sound(ran: &Ran) -> Result<()> {
     ensure!(!ran.hung, "it hung: {}", ran.stderr_text());
     ensure!(ran.signal.is_none(), "codebox was ended by signal {:?}: {}", ran.signal, ran.stderr_text());
@@ -147,7 +147,7 @@ pub fn sound(ran: &Ran) -> Result<()> {
     Ok(())
 }
 
-/// Bytes on a program's standard input.
+/// Returns bytes as standard input.
 pub fn bytes(text: impl Into<Vec<u8>>) -> Input {
     Input::Bytes(text.into())
 }

@@ -1,4 +1,4 @@
-//! The library's runner: both tiers in one process, with the same guarantees.
+//! Runner of the library: both tiers in one process, with the same guarantees.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +43,7 @@ fn job(language: &str, code: &str) -> Result<Job> {
     Ok(Job::new(Source::Inline(code.to_owned()), language))
 }
 
-/// Keeps what it is given, piece by piece.
+/// Output sink that keeps all data.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<u8>>>);
 
@@ -60,7 +60,7 @@ impl Heard {
     }
 }
 
-/// Streams, and what is heard of them.
+/// Creates streams, and the sinks of their output.
 fn streams(input: impl Read + Send + 'static) -> (ExecIo, Heard, Heard) {
     let (out, err) = (Heard::default(), Heard::default());
     let io = ExecIo {
@@ -81,7 +81,7 @@ fn is_second(ground: &Ground, report: &RunReport, lacks: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a run stayed in WebAssembly for this reason, and that its remedy helps.
+/// Checks that a run stayed in WebAssembly for this reason and that its remedy helps.
 fn needs(report: &RunReport, why: &str) -> Result<()> {
     let needs = report.needs_escalation.as_ref().with_context(|| format!("nothing is needed: {report:?}"))?;
     ensure!(report.provenance.isolation == Isolation::Wasm && report.outcome == Outcome::Exited(1), "{report:?}");
@@ -90,7 +90,7 @@ fn needs(report: &RunReport, why: &str) -> Result<()> {
     Ok(())
 }
 
-/// Every language and power, blocking and async, also where the caller's executor has nothing but a clock.
+/// Every language and feature works, blocking and async, including with a caller's executor that only has a clock.
 fn runs_again(ground: &Ground) -> Result<()> {
     let runner = runner(ground)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -106,7 +106,7 @@ fn runs_again(ground: &Ground) -> Result<()> {
     ground.check_nothing_left()
 }
 
-/// Output comes once, input twice, and nothing is said of the first death.
+/// Output appears once, input is read in both runs, and the first run's error is not shown.
 fn streams_go_on(ground: &Ground) -> Result<()> {
     let runner = runner(ground)?;
     let code = format!(
@@ -119,12 +119,12 @@ fn streams_go_on(ground: &Ground) -> Result<()> {
     ensure!(out.text() == "out one\ntwo\nthree\n", "it was heard to print {:?}", out.text());
     ensure!(report.stdout.to_text_lossy() == out.text(), "the report has {:?}", report.stdout);
     ensure!(err.text() == "err\n", "it was heard to say {:?}", err.text());
-    // A run that stands has said everything when it is over.
+    // A run that is not repeated has forwarded all output at its end.
     let (mut io, out, err) = streams(io::empty());
     let report = runner.run_with(&Job::python("import sys\nprint('a')\nprint('b', file=sys.stderr)"), &mut io)?;
     ensure!(report.provenance.isolation == Isolation::Wasm, "{report:?}");
     ensure!((out.text(), err.text()) == ("a\n".to_owned(), "b\n".to_owned()), "{:?} {:?}", out.text(), err.text());
-    // Bytes are given to both runs whole.
+    // Input bytes are passed to both runs in full.
     let job =
         Job { stdin: Stdin::Bytes(b"given".to_vec()), ..Job::python(format!("word = input()\n{DIES}print(word)")) };
     let report = runner.run(job)?;
@@ -151,7 +151,7 @@ fn goes_straight(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// No engine is looked for before a job needs one.
+/// Engines are not queried before a job needs one.
 fn touches_no_engine(ground: &Ground) -> Result<()> {
     let runner = runner(ground)?;
     for (language, code) in [("python", "print(1)"), ("python", "import threading\nprint(1)"), ("js", "console.log(1)")]
@@ -233,7 +233,7 @@ fn too_much_input(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Many at a time, from threads that each have an executor of their own, over and over.
+/// Runs many jobs concurrently and repeatedly, from threads with separate executors.
 fn side_by_side(ground: &Ground) -> Result<()> {
     let runner = runner(ground)?;
     let ran: Vec<Result<()>> = thread::scope(|scope| {
@@ -256,7 +256,7 @@ fn side_by_side(ground: &Ground) -> Result<()> {
     ran.into_iter().collect::<Result<Vec<()>>>().map(drop)
 }
 
-/// Waits until something is heard.
+/// Waits until the output contains a word.
 fn heard(out: &Heard, word: &str) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(100);
     while !out.text().contains(word) {
@@ -285,7 +285,7 @@ fn cancelled(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Dropping the future stops the job, in whichever run it is, and its container goes.
+/// Dropping the future stops the job, in either run, and removes its container.
 fn dropped(ground: &Ground) -> Result<()> {
     let runner = runner(ground)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -309,12 +309,12 @@ fn dropped(ground: &Ground) -> Result<()> {
         ensure!(out.text().contains("up"), "it does not come up");
         settle(|| ground.containers())?;
     }
-    // Also where the runner goes with it.
+    // Dropping the runner at the same time works too.
     executor.block_on(async { drop(runner) });
     ground.check_nothing_left()
 }
 
-/// Nothing stays of a job that is given up while its container is looked for, made, started or removed.
+/// A job that is dropped while its container is queried, created, started or removed leaves no remains.
 fn dropped_while_made(ground: &Ground) -> Result<()> {
     let runner = runner(ground)?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -329,13 +329,14 @@ fn dropped_while_made(ground: &Ground) -> Result<()> {
         given_up += usize::from(ended.is_err());
     }
     ensure!(given_up >= 5, "only {given_up} of 24 jobs were given up");
-    // The runner lives on, so what is gone is gone because the jobs were.
+    // The runner is still alive, so the containers must have been removed with their jobs.
     settle(|| ground.containers())?;
     drop(runner);
     ground.check_nothing_left()
 }
 
-/// With `warm` in the configuration the runner keeps containers of its own, one for each job, and takes them with it.
+/// With `warm` in the configuration, the runner keeps its own containers ready, one for each job, and removes them at
+/// its end.
 fn keeps_ready(ground: &Ground) -> Result<()> {
     ground.configure("warm = 1\n")?;
     let runner = runner(ground)?;
@@ -356,7 +357,7 @@ fn keeps_ready(ground: &Ground) -> Result<()> {
     for _ in 0..10 {
         settle(one_runs)?;
         let waiting = ground.containers()?;
-        // For a moment after it runs it is not known to be ready yet; who asks then gets another.
+        // A container is not known to be ready until a moment after its start; a run before then gets another one.
         served += usize::from(waiting == [run()?]);
         if served == 2 {
             break;

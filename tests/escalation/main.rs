@@ -1,9 +1,9 @@
-//! From WebAssembly to a container: programs that are chosen for one by what they need, and programs that die in WebAssembly
-//! for want of it and are run again, on each engine, through the program and through the library.
+//! Escalation from WebAssembly to a container: programs whose text leads to a container, and programs that fail in
+//! WebAssembly and are run again, on each engine, through the program and through the library.
 //!
-//! Trials are named `ENGINE::TOPIC::CASE`. Each case has a home of its own, with the runtimes of the shared one. Whatever a
-//! case did, afterwards no container, mount, private directory or process of its home is left. Where an engine or a
-//! runtime cannot be used, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
+//! Trials are named `ENGINE::TOPIC::CASE`. Each case has a separate home with the runtimes of the shared one.
+//! Afterwards, no container, mount, private directory or process of its home may remain. If an engine or a runtime is
+//! unavailable, its trials are ignored with the reason; if `CODEBOX_REQUIRE` names it, they fail.
 
 mod again;
 mod agreement;
@@ -27,10 +27,10 @@ use libtest_mimic::{Arguments, Completion, Trial};
 use engine::{Engine, Ready};
 use ground::Ground;
 
-/// What is tried, and looked at.
+/// Body of a trial.
 type Try = fn(&Ground) -> Result<()>;
 
-/// A topic's cases by their names.
+/// Cases of a topic by name.
 type Cases = Vec<(String, Try)>;
 
 fn main() {
@@ -45,7 +45,7 @@ fn main() {
     libtest_mimic::run(&args, trials).exit();
 }
 
-/// Whether both languages run in WebAssembly.
+/// Determines whether both languages run in WebAssembly.
 fn runtimes(kit: Kit) -> Ready {
     LazyLock::new(Box::new(move || {
         let python = kit.prepare_language("python", "pass");
@@ -59,7 +59,7 @@ fn cases() -> Cases {
     topics.into_iter().flatten().collect()
 }
 
-/// A case under its name.
+/// Creates a case of a topic.
 fn case(topic: &str, name: &str, run: Try) -> (String, Try) {
     (format!("{topic}::{name}"), run)
 }

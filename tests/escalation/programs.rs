@@ -1,14 +1,14 @@
-//! Programs whose need shows only when they run: no parser can tell.
+//! Programs whose needs appear only at run time and not in their text.
 
-/// A program that dies in WebAssembly, and what it does in a container.
+/// Program that fails in WebAssembly, and its result in a container.
 #[derive(Debug, Clone, Copy)]
 pub struct Needy {
     pub name: &'static str,
     pub language: &'static str,
-    /// What it lacks, as reports say it.
+    /// Missing feature, as named in reports.
     pub lacks: &'static str,
     pub code: &'static str,
-    /// All that it prints in a container.
+    /// Complete output in a container.
     pub prints: &'static str,
 }
 
@@ -117,8 +117,9 @@ made.on('message', (said: Said) => { console.log(said.word); process.exit(7); })
     prints: "before\nin a thread\n",
 };
 
-/// Every language and every power.
+/// Programs of every language and feature.
 pub const ALL: [Needy; 8] = [THREAD, PROCESS, SOCKET, MODULE, JS_PROCESS, JS_THREAD, TS_PROCESS, TS_THREAD];
 
-/// Starts a thread in a way that no parser sees, and does nothing where there are threads.
+/// Code that starts a thread in a form that the analysis does not recognise, and has no effect if threads are
+/// available.
 pub const DIES: &str = "getattr(__import__('thr' + 'eading'), 'Thread')(target=int).start()\n";

@@ -1,4 +1,5 @@
-//! Runs that die in WebAssembly and stay there: the report says what they lacked, and the command that it names works.
+//! Runs that fail in WebAssembly and are not repeated: the report names the missing feature, and its suggested command
+//! works.
 
 use std::fs;
 use std::io::Write as _;
@@ -38,7 +39,7 @@ pub fn cases() -> Cases {
     ]
 }
 
-/// Checks that a run stayed where it was for this reason; answers the command that would help.
+/// Checks that a run was not repeated, for this reason, and returns the suggested command.
 fn needs(report: &Report, why: &str) -> Result<String> {
     stayed(report)?;
     let needs = report.at("/needs_escalation");
@@ -56,7 +57,7 @@ fn stayed(report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// Pastes the command into a shell, where it has to run in a container.
+/// Pastes the command into a shell and checks that it runs in a container.
 fn works(ground: &Ground, command: &str, input: &[u8]) -> Result<Report> {
     let ran = ground.paste(command, input)?;
     sound(&ran)?;
@@ -77,7 +78,7 @@ fn wrote_to_a_grant(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// What was brought out is seen from outside.
+/// Files that were copied out are visible outside, so the run is not repeated.
 fn brought_files_out(ground: &Ground) -> Result<()> {
     let code = format!("open('left', 'w').write('x')\n{DIES}");
     let report = ground.report(ground.run(&["--out", "out", "--lang", "python", "-c", &code]))?;
@@ -86,7 +87,7 @@ fn brought_files_out(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A directory that could have been written and was only read is no obstacle.
+/// A writable directory that was only read does not prevent a second run.
 fn granted_but_untouched(ground: &Ground) -> Result<()> {
     fs::write(ground.granted().join("word"), "read")?;
     let code = format!("word = open('/data/word').read()\n{DIES}open('/data/word', 'w').write(word * 2)\n");
@@ -96,7 +97,7 @@ fn granted_but_untouched(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A host that was reached has seen the run: it does not see it twice unless somebody says so.
+/// A host that was reached has observed the run, so the run is repeated only on request.
 fn reached_a_host(ground: &Ground) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -108,7 +109,7 @@ fn reached_a_host(ground: &Ground) -> Result<()> {
             let _told = stream.write_all(b"seen");
         }
     });
-    // It waits for an answer, so that whoever it reached has counted it.
+    // The program waits for a response, so that the server has counted the connection.
     let code = format!("import socket\nprint(socket.create_connection(('127.0.0.1', {port})).recv(4))\n{DIES}");
     let words = ["--net", &format!("127.0.0.1:{port}"), "--lang", "python", "-c", &code];
     let command = needs(&ground.report(ground.run(&words))?, "it has reached hosts on the network")?;
@@ -119,7 +120,7 @@ fn reached_a_host(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A grant by itself is no obstacle, nor is somebody who was not there.
+/// A grant alone does not prevent a second run, and neither does an unreachable host.
 fn granted_a_host_and_reached_none(ground: &Ground) -> Result<()> {
     let code = format!("import socket\nprint(socket.socket().connect_ex(('127.0.0.1', 1)) != 0)\n{DIES}");
     let words = ["--net", "127.0.0.1:1", "--lang", "python", "-c", &code];
@@ -136,7 +137,7 @@ fn only_wasm(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// The program's own word is heard after the run as it is before.
+/// A directive in the program's text applies after the run as it does before.
 fn comment_asks_for_wasm(ground: &Ground) -> Result<()> {
     let code = format!("#!/usr/bin/env python\n# codebox: isolation=wasm\n{DIES}");
     let command = needs(&ground.report(ground.run(&["-c", &code]))?, "line 2 asks for isolation wasm")?;
@@ -154,7 +155,7 @@ fn forbidden(ground: &Ground) -> Result<()> {
 fn forbidden_by_project(ground: &Ground) -> Result<()> {
     ground.put("codebox.toml", "escalation = \"forbid\"\n")?;
     needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy forbids")?;
-    // A project cannot allow what the user forbade.
+    // A project cannot allow escalation that the user has forbidden.
     ground.configure("escalation = \"forbid\"\n")?;
     ground.put("codebox.toml", "escalation = \"allow\"\n")?;
     needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy forbids").map(drop)
@@ -173,7 +174,7 @@ fn image_not_allowed(ground: &Ground) -> Result<()> {
     needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "").map(drop)
 }
 
-/// What a guest prints is no evidence.
+/// A guest's own output is not evidence of a missing feature.
 fn forged_message(ground: &Ground) -> Result<()> {
     let forged = "RuntimeError: can't start new thread\\nOSError: processes are not available in this sandbox\\n";
     let code = format!("import sys\nsys.stderr.write(\"{forged}\")\nsys.exit(1)\n");
@@ -193,7 +194,7 @@ fn caught(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Ended by a limit, for another error of its own, or for a module that is nowhere.
+/// Programs that end by a limit, by an error of their own or by an unknown module are not repeated.
 fn failed_otherwise(ground: &Ground) -> Result<()> {
     let spins = format!("try:\n    {DIES}except RuntimeError:\n    pass\nwhile True: pass\n");
     let limited = ground.report(ground.run(&["--timeout", "2s", "--lang", "python", "-c", &spins]))?;
@@ -223,7 +224,7 @@ fn too_much_input(ground: &Ground) -> Result<()> {
     let command = needs(&ground.report(run)?, "it has read more of its input than is remembered")?;
     let report = works(ground, &command, &input)?;
     ensure!(report.stdout() == "2097152\n", "it printed {:?}", report.stdout());
-    // Without a document, its last words are said, and what to do.
+    // Without `--json`, standard error shows the program's last output and the suggested command.
     let ran = ground.codebox().args(["run", "--lang", "python", "-c"]).arg(code).input(bytes(input)).run()?;
     let said = ran.stderr_text();
     ensure!(said.contains("RuntimeError: can't start new thread"), "it said {said}");
@@ -238,7 +239,7 @@ fn no_engine(ground: &Ground) -> Result<()> {
     let run = ground.run_without_engines(&["--lang", "python", "-c", DIES]);
     let command = needs(&ground.report(run)?, "no container engine is here")?;
     works(ground, &command, b"").map(drop)?;
-    // The same for one that its text shows to need a container: it runs in WebAssembly all the same, and may get by.
+    // A program whose text shows the need for a container also runs in WebAssembly, where it may succeed.
     let code = "import threading\nthreading.Thread(target=int).start()\n";
     let report = ground.report(ground.run_without_engines(&["--lang", "python", "-c", code]))?;
     let reason = report.at("/provenance/reason").as_str().unwrap_or_default();
@@ -248,7 +249,7 @@ fn no_engine(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// An engine without the image, and no way to get it.
+/// An engine without the image, which cannot be pulled.
 fn no_image(ground: &Ground) -> Result<()> {
     let path = ground.home().join("config/config.toml");
     let text = fs::read_to_string(&path)?;

@@ -1,4 +1,4 @@
-//! Programs whose text shows what they need: they start in a container.
+//! Programs whose text shows their needs, and that start in a container.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::Report;
@@ -62,7 +62,7 @@ fn program_on_stdin(ground: &Ground) -> Result<()> {
     in_container(ground, &report, reason, "both\n")
 }
 
-/// No engine is asked for a program that needs none, nor does anything stay behind of having been ready for one.
+/// For a program without such needs, engines are not queried and no standby remains.
 fn nothing_needed(ground: &Ground) -> Result<()> {
     let report = ground.report(ground.run(&["--lang", "python", "-c", "import threading\nprint('here')\n"]))?;
     ensure!(report.at("/provenance/isolation") == "wasm" && report.stdout() == "here\n", "{}", report.json());

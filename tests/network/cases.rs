@@ -1,4 +1,4 @@
-//! What is tried.
+//! Cases by topic.
 
 mod again;
 #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
-//! Guests in WebAssembly that were granted hosts: what they reach, how, and what they do not.
+//! Guests in WebAssembly with granted hosts: reachable and unreachable addresses, and all kinds of clients.
 //!
-//! Trials are named `LANGUAGE::CASE`. Every program runs in a process of the program under test that has confined itself;
-//! the servers are this process's own, on loopback.
+//! Trials are named `LANGUAGE::CASE`. Every program runs in a process of the program under test that has confined
+//! itself; the servers run in the test process, on loopback.
 
 mod cases;
 mod server;
@@ -17,15 +17,15 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use server::Server;
 
-/// What every trial has.
+/// Environment of every trial.
 pub struct Ground {
     pub kit: Kit,
     pub plain: Server,
-    /// Speaks TLS in a name that the certificate holds for.
+    /// TLS server whose certificate matches its name.
     pub tls: Server,
-    /// Its certificate is for another name.
+    /// TLS server whose certificate is for another name.
     pub misnamed: Server,
-    /// A file of the certificates that are trusted.
+    /// Directory with the file of trusted certificates.
     trusted: tempfile::TempDir,
 }
 
@@ -42,13 +42,13 @@ impl Ground {
         self.trusted.path().join("roots.pem")
     }
 
-    /// Runs a program with these grants and further options; `PLAIN`, `TLS` and `MISNAMED` in its text are the servers'
-    /// ports.
+    /// Runs a program with these grants and further options; `PLAIN`, `TLS` and `MISNAMED` in its text stand for the
+    /// servers' ports.
     pub fn run(&self, guest: Guest, text: &str, grants: &[String], options: &[&str]) -> Result<(Report, Ran)> {
         self.run_trusting(&self.roots(), guest, text, (grants, options))
     }
 
-    /// The same, with other roots of trust.
+    /// Runs a program with other trusted certificates.
     pub fn run_trusting(
         &self,
         roots: &Path,
@@ -72,14 +72,14 @@ impl Ground {
         text.replace("MISNAMED", &port(&self.misnamed)).replace("TLS", &port(&self.tls))
     }
 
-    /// Starts a server that nobody but one trial knows: `OTHER` in the program's text is its port.
+    /// Starts a server that only one trial uses: `OTHER` in the program's text stands for its port.
     pub fn other(&self, text: &str) -> Result<(Server, String)> {
         let server = Server::plain()?;
         let text = text.replace("OTHER", &server.address.port().to_string());
         Ok((server, text))
     }
 
-    /// Runs a program that has to print this and end well.
+    /// Runs a program that must print this text and succeed.
     pub fn prints(&self, guest: Guest, text: &str, grants: &[String], wanted: &str) -> Result<Report> {
         let (report, _) = self.run(guest, text, grants, &[])?;
         let told = || format!("{} {}", report.outcome(), report.stderr());
@@ -88,7 +88,7 @@ impl Ground {
         Ok(report)
     }
 
-    /// Runs a program with this package of Python's, which was fetched, that has to print this and end well.
+    /// Runs a program with this Python package, already fetched, that must print this text and succeed.
     pub fn prints_with(&self, package: &str, text: &str, wanted: &str) -> Result<Report> {
         let text = self.at_ports(text);
         let mut command = self.with(package).env("SSL_CERT_FILE", self.roots()).args(["-c", text.as_str()]);
@@ -103,12 +103,12 @@ impl Ground {
         Ok(report)
     }
 
-    /// A run with this package; which index has it is for the settings of whoever runs the tests to say.
+    /// Returns a run with this package; the user's settings determine the index.
     fn with(&self, package: &str) -> Codebox {
         self.kit.run_json().inherit_env().args(["--with", package, "--lang", "python"])
     }
 
-    /// Has a package and what it needs fetched.
+    /// Fetches a package and its dependencies.
     fn fetch(&self, package: &str) -> Result<(), String> {
         let ran = self.with(package).args(["-c", &format!("import {package}")]).run();
         match ran.and_then(|ran| ran.report()) {
@@ -118,14 +118,14 @@ impl Ground {
         }
     }
 
-    /// Grants of all servers.
+    /// Returns grants of all servers.
     pub fn all(&self) -> Vec<String> {
         let at = |host: &str, server: &Server| format!("{host}:{}", server.address.port());
         vec![at("127.0.0.1", &self.plain), at("localhost", &self.tls), at("localhost", &self.misnamed)]
     }
 }
 
-/// A case: its name, its language, what is done.
+/// Case: name, language and body.
 pub type Case = (&'static str, Guest, fn(&Ground) -> Result<()>);
 
 fn main() -> Result<()> {

@@ -1,4 +1,4 @@
-//! A server on loopback, with and without TLS, that does what its paths say.
+//! Loopback server, with and without TLS, whose paths select its behaviour.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,20 +15,20 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// Bytes of the large body.
+/// Size of the large body in bytes.
 pub const LARGE: usize = 1 << 20;
 
-/// A server, for as long as the tests run.
+/// Server that runs as long as the tests.
 pub struct Server {
     pub address: SocketAddr,
     open: Arc<Open>,
-    /// Its certificate, if it speaks TLS.
+    /// Certificate, if the server uses TLS.
     pub certificate: Option<String>,
-    /// What it speaks TLS by, if it does.
+    /// TLS configuration, if the server uses TLS.
     pub tls: Option<Arc<ServerConfig>>,
 }
 
-/// Connections that are open, and that were at most.
+/// Current and maximum number of open connections.
 #[derive(Default)]
 struct Open {
     now: AtomicUsize,
@@ -36,17 +36,17 @@ struct Open {
 }
 
 impl Server {
-    /// One that speaks plain HTTP.
+    /// Starts a plain HTTP server.
     pub fn plain() -> Result<Self> {
         Self::start("127.0.0.1", None)
     }
 
-    /// One that does at every address of this machine.
+    /// Starts a plain HTTP server at every address of this machine.
     pub fn everywhere() -> Result<Self> {
         Self::start("0.0.0.0", None)
     }
 
-    /// One that speaks TLS, with a certificate of its own for this name.
+    /// Starts a TLS server with a self-signed certificate for this name.
     pub fn tls(name: &str) -> Result<Self> {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec![name.to_owned()])?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
@@ -70,7 +70,7 @@ impl Server {
                 let (tls, open) = (tls.clone(), Arc::clone(&counted));
                 open.most.fetch_max(open.now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 thread::spawn(move || {
-                    // A client may leave at any time.
+                    // A client may disconnect at any time.
                     drop(serve(stream, tls, number));
                     open.now.fetch_sub(1, Ordering::Relaxed);
                 });
@@ -79,13 +79,13 @@ impl Server {
         Ok(Self { address, open, certificate: None, tls: None })
     }
 
-    /// How many connections were open at one time at most.
+    /// Returns the maximum number of connections that were open at one time.
     pub fn most_open(&self) -> usize {
         self.open.most.load(Ordering::Relaxed)
     }
 
-    /// How many connections were made to this plain server before this call, which makes one more: they are taken in
-    /// the order in which they came.
+    /// Returns the number of connections to this plain server before this call, which makes one more. The server
+    /// accepts connections in their order of arrival.
     pub fn count(&self) -> Result<usize> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.write_all(b"GET /connection HTTP/1.1\r\nConnection: close\r\n\r\n")?;
@@ -188,7 +188,7 @@ fn answer(to: &mut impl Write, request: &Request, number: usize) -> io::Result<(
             whole(to, "200 OK", &many, b"many")
         }
         "/status" => whole(to, &format!("{query} Own"), "", b"own"),
-        // What is less than it says, and then nobody there.
+        // A body shorter than announced, followed by a closed connection.
         "/cut" => {
             to.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")?;
             to.flush()?;

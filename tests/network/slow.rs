@@ -1,4 +1,4 @@
-//! A server that is slow to read, and tells what it has read.
+//! Server that reads slowly and reports the data it has read.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,19 +10,19 @@ use anyhow::Result;
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// How long it reads nothing at first: what it is sent does not fit into the buffers between.
+/// Initial time without reads, so that the client's data exceeds all buffers on the way.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// Starts one, with or without TLS, and returns its port.
+/// Starts a server, with or without TLS, and returns its port.
 ///
-/// A client says how many bytes it sends, in a line, and sends them; the answer is a line with their sha256.
+/// A client sends the number of bytes in a line, then the bytes; the response is a line with their SHA-256 digest.
 pub fn start(tls: Option<Arc<ServerConfig>>) -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let tls = tls.clone();
-            // A client may leave at any time.
+            // A client may disconnect at any time.
             thread::spawn(move || drop(serve(stream, tls)));
         }
     });

@@ -55,7 +55,7 @@ pub fn trials(kit: &Kit) -> Vec<Trial> {
     trials
 }
 
-/// A run that has this registry and no other, and no engine of containers.
+/// Returns a run with this registry and no other, and without container engines.
 fn run(kit: &Kit, served: &Served) -> Codebox {
     configured(kit.run_json(), served)
         .env("DOCKER_HOST", "unix:///no/docker.sock")
@@ -71,7 +71,7 @@ fn configured(codebox: Codebox, served: &Served) -> Codebox {
         .env("NO_PROXY", "127.0.0.1")
 }
 
-/// What a run printed that succeeded in WebAssembly.
+/// Runs a program that must succeed in WebAssembly and returns its output.
 fn printed(codebox: Codebox) -> Result<String> {
     let ran = codebox.run()?;
     let report = ran.report()?;
@@ -80,14 +80,14 @@ fn printed(codebox: Codebox) -> Result<String> {
     Ok(report.stdout().to_owned())
 }
 
-/// What is said of a run that failed like this.
+/// Runs a program that must fail with this kind and returns the report's text.
 fn failed(codebox: Codebox, kind: &str) -> Result<String> {
     let ran = codebox.run()?;
     ensure!(ran.report()?.kind() == kind, "not {kind}: {}\n{}", ran.stdout_text(), ran.stderr_text());
     Ok(ran.stdout_text())
 }
 
-/// A name that no other run has used.
+/// Returns a name that no other run has used.
 fn unique(name: &str) -> String {
     format!("{name}-{:x}", std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos()))
 }
@@ -110,7 +110,7 @@ fn there(kit: &Kit) -> Result<()> {
         "import {{ twice }} from '{top}'; import fs from 'node:fs'; console.log(twice);
          try {{ fs.writeFileSync('/node_modules/{top}/top.js', ''); }} catch (error) {{ console.log('read-only'); }}"
     );
-    // Whatever is started on the way, is started by its name.
+    // The run would find these programs by name.
     for started in ["node", "npm", "npx", "sh", "git", "python3"] {
         let path = folder.path().join(started);
         fs::write(&path, format!("#!/bin/sh\n: > {}\n", mark.display()))?;
@@ -144,7 +144,7 @@ fn typed(kit: &Kit) -> Result<()> {
 fn native(kit: &Kit) -> Result<()> {
     let name = unique("native");
     let served = Served::of(&[(json!({"name": name, "version": "1.0.0"}), &[("build/Release/a.node", "x")])])?;
-    // Only WebAssembly is accepted here.
+    // The run accepts only WebAssembly.
     let said = failed(run(kit, &served).args(["--lang", "js", "--with", &name, "-c", "1"]), "invalid_request")?;
     ensure!(said.contains(&name), "{said}");
     Ok(())
@@ -171,11 +171,12 @@ fn locked(kit: &Kit) -> Result<()> {
     let text = fs::read_to_string(folder.path().join("p.js.lock"))?;
     ensure!(text.contains("version = \"1.0.0\"") && text.contains("integrity = \"sha512-"), "{text}");
     let served_first = served.address.clone();
-    // The lock counts, whatever is there by now.
+    // The locked version applies even if the registry has a newer one.
     let served = Served::of(&[old, new])?;
     let job = || run(kit, &served).folder(folder.path()).args(["--with", &name, "p.js"]);
     ensure!(printed(job())? == "old\n");
-    // The file comes with the program: it says what, and not whom to ask, nor that one package is another.
+    // The lock file comes with the program: it selects the packages, but it cannot select the registry or substitute
+    // one package for another.
     let evil = unique("evil");
     let elsewhere = Served::of(&[
         (json!({"name": name, "version": "1.0.0"}), &[("index.js", "module.exports = 'elsewhere'")]),
@@ -223,7 +224,7 @@ fn unasked(kit: &Kit) -> Result<()> {
     let lock = lock.args(["lock", "--with", &name, "--with", &ranged, "p.js"]).run()?;
     ensure!(lock.code == Some(0), "{}", lock.stderr_text());
     let asked = served.asked();
-    // Sorted, as the lock has them.
+    // The names are sorted as in the lock.
     let line = format!("p.js.lock was made for {ranged}, {name}, and nothing is asked for");
     let fix = format!("--with '{ranged}' --with {name}, or move the lock away");
     for command in ["run", "explain"] {
@@ -234,7 +235,7 @@ fn unasked(kit: &Kit) -> Result<()> {
     ensure!(served.asked() == asked, "somebody was asked");
     let both = ["--with", &name, "--with", &ranged, "p.js"];
     ensure!(printed(run(kit, &served).folder(folder.path()).args(both))? == "7\n");
-    // What is of somebody else, or of no use, holds nobody up who asks for nothing.
+    // A lock file of another tool, or an invalid one, does not affect a run that requests no packages.
     fs::write(at("plain.js"), "console.log(1)")?;
     let plain = || run(kit, &served).folder(folder.path()).arg("plain.js");
     for text in ["", "{\"lockfileVersion\": 3}", "version = 1\nasked = []\n", "version = 1\nasked = ['../x']\n"] {
@@ -244,7 +245,7 @@ fn unasked(kit: &Kit) -> Result<()> {
     fs::remove_file(at("plain.js.lock"))?;
     fs::create_dir(at("plain.js.lock"))?;
     ensure!(printed(plain())? == "1\n");
-    // Text that is given has no file that a lock could be beside.
+    // Code of `-c` has no file, so a lock does not apply to it.
     fs::copy(at("p.js.lock"), at("-c.lock"))?;
     ensure!(printed(run(kit, &served).folder(folder.path()).args(["--lang", "js", "-c", "console.log(2)"]))? == "2\n");
     Ok(())
@@ -270,7 +271,7 @@ fn no_lock(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// The variable is named only where it would count.
+/// The message names the variable only if it would take effect.
 fn unreachable(kit: &Kit) -> Result<()> {
     let served = Served::of(&[])?;
     let home = kit.folder()?;
@@ -309,7 +310,7 @@ fn refused(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// In a home of its own: everything that nobody uses is to go.
+/// Uses a separate home, because the test prunes all unused packages.
 fn kept(kit: &Kit) -> Result<()> {
     let home = kit.folder()?;
     kit.home_with_engine(home.path(), "docker", "")?;
@@ -355,7 +356,7 @@ fn only_registry(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// What is native goes to a container, and finds the same packages there.
+/// Native packages lead to a container, which gets the same packages.
 fn in_container(kit: &Kit, engine: &str) -> Result<()> {
     let name = unique("native");
     let served = Served::of(&[(

@@ -1,4 +1,4 @@
-//! One program, in the guest and in Node, with the same packages.
+//! Runs of one program in the guest and in Node, with the same packages.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,10 @@ use codebox::{
 use codebox_core::{Backend as _, InstanceSpec, Layer};
 use codebox_testkit::Kit;
 
-/// The image of JavaScript.
+/// Name of the JavaScript image.
 const IMAGE: &str = "javascript";
 
-/// What a program printed, and how it ended.
+/// Output and exit status of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     pub status: i32,
@@ -22,7 +22,7 @@ pub struct Said {
     pub stderr: String,
 }
 
-/// A guest's backend.
+/// Backend of the guest.
 pub struct Ground {
     runner: Runner,
 }
@@ -33,7 +33,7 @@ impl Ground {
         Ok(Self { runner: Runner::below(kit.home())? })
     }
 
-    /// Runs a program of this name in the guest, with `modules` as its packages and `work`, if it is one, as /work.
+    /// Runs a program of this name in the guest, with `modules` as its packages and `work`, if given, as /work.
     pub fn in_guest(&self, name: &str, text: &str, modules: &Path, work: Option<&Path>) -> Result<Said> {
         let language = if name.ends_with("ts") { Language::TypeScript } else { Language::JavaScript };
         let source = Source::File {
@@ -72,7 +72,7 @@ impl Ground {
     }
 }
 
-/// Runs the same in Node.
+/// Runs the program in Node.
 pub fn in_node(name: &str, text: &str, modules: &Path) -> Result<Said> {
     let dir = tempfile::tempdir()?;
     fs::write(dir.path().join(name), text)?;
@@ -85,7 +85,7 @@ pub fn in_node(name: &str, text: &str, modules: &Path) -> Result<Said> {
     Ok(Said { status: ran.status.code().unwrap_or(-1), stdout: text(&ran.stdout), stderr: text(&ran.stderr) })
 }
 
-/// Whether this machine has Node.
+/// Returns true if this machine has Node.
 pub fn has_node() -> bool {
     Command::new("node").arg("--version").output().is_ok_and(|ran| ran.status.success())
 }

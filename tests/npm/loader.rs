@@ -1,4 +1,4 @@
-//! How bare names are found: the guest's loader against Node's own.
+//! Resolution of bare specifiers by the guest's loader, compared with Node's own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::ground::{Ground, Said, has_node, in_node};
 use super::{Shared, completed, had, without};
 
-/// Packages by file, and a program.
+/// Files of packages, and a program.
 struct Case {
     name: &'static str,
     files: &'static [(&'static str, &'static str)],
@@ -163,7 +163,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// What the guest does as Node 22, and the Node here perhaps not: held against what is written down.
+/// Cases of Node 22 behaviour that the installed Node may lack, with their expected output.
 const NEWER: &[(Case, &str)] = &[(
     Case {
         name: "require_of_esm",
@@ -214,7 +214,7 @@ pub fn trials(ground: &Shared<Ground>) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// A directory that Node too takes for one of packages: it looks for more from where things really are.
+/// Lays out the packages in a directory named `node_modules`, because Node resolves dependencies from real paths.
 fn modules(files: &[(&str, &str)]) -> Result<(TempDir, PathBuf)> {
     let dir = tempfile::tempdir()?;
     let modules = dir.path().join("node_modules");
@@ -242,7 +242,7 @@ fn check(said: &Said, expected: &str) -> Result<()> {
     Ok(())
 }
 
-/// A granted directory's own packages go before the ones that were installed, and what it lacks is found there.
+/// A granted directory's own packages take precedence over installed ones; the others come from the installed ones.
 fn granted(ground: &Ground) -> Result<()> {
     let files = [("p/index.js", "module.exports = 'installed'"), ("q/index.js", "module.exports = 'q'")];
     let ((_dir, modules), work) = (modules(&files)?, tempfile::tempdir()?);

@@ -1,12 +1,12 @@
-//! Packages of npm in the guest.
+//! npm packages in the guest.
 //!
-//! `loader::NAME` are small packages, written here, that show how Node finds things: each program prints in the guest what
-//! the Node of this machine prints with the very same files. `real::NAME` are the most used packages that are pure, from the
-//! user's own registry, each with a program of `tests/fixtures/npm`; `table::written` holds docs/packages-npm.md against what
-//! came of them, and writes it where `CODEBOX_WRITE` names `packages-npm`. Where Node or the registry is missing the tests are
-//! ignored with the reason; `CODEBOX_REQUIRE=node,npm` makes that a failure. `command::NAME` are runs of the command line with a
-//! registry on the loopback interface. `typescript::expectations` compares the expectations of
-//! `tests/fixtures/typescript` with what npm's TypeScript compiler and Node give.
+//! `loader::NAME` are small packages, written here, for Node's module resolution: each program prints in the guest what
+//! this machine's Node prints with the same files. `real::NAME` are the most used pure packages, from the user's own
+//! registry, each with a program of `tests/fixtures/npm`; `table::written` compares docs/packages-npm.md with the
+//! results, and writes it if `CODEBOX_WRITE` names `packages-npm`. If Node or the registry is missing, the tests are
+//! ignored with the reason; `CODEBOX_REQUIRE=node,npm` makes that a failure. `command::NAME` are runs of the command
+//! line with a registry on the loopback interface. `typescript::expectations` compares the expectations of
+//! `tests/fixtures/typescript` with the results of npm's TypeScript compiler and Node.
 
 mod command;
 mod ground;
@@ -22,19 +22,19 @@ use codebox_testkit::{Kit, is_required};
 use ground::Ground;
 use libtest_mimic::{Arguments, Completion, Failed};
 
-/// Something that the trials share, had once and only when needed; or why it cannot be had.
+/// Lazily created value that the trials share, or the reason why it is unavailable.
 type Shared<T> = Arc<LazyLock<Result<T, String>, Box<dyn FnOnce() -> Result<T, String> + Send>>>;
 
 fn shared<T>(make: impl FnOnce() -> anyhow::Result<T> + Send + 'static) -> Shared<T> {
     Arc::new(LazyLock::new(Box::new(move || make().map_err(|error| format!("{error:#}")))))
 }
 
-/// What is shared, or why it cannot be had.
+/// Returns the shared value, or the reason why it is unavailable as an error.
 fn had<T>(shared: &Shared<T>) -> anyhow::Result<&T> {
     (**shared).as_ref().map_err(|reason| anyhow::anyhow!("{reason}"))
 }
 
-/// What a trial does when something it needs is not there.
+/// Returns the result of a trial whose precondition is missing.
 fn without(name: &str, reason: &str) -> Result<Completion, Failed> {
     if is_required(name) { Err(reason.to_owned().into()) } else { Ok(Completion::ignored_with(reason)) }
 }

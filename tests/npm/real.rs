@@ -1,4 +1,4 @@
-//! The most used pure packages, from the user's own registry.
+//! Most used pure packages, from the user's own registry.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use super::ground::{Ground, has_node, in_node};
 use super::table::{Row, Table};
 use super::{Shared, completed, had, without};
 
-/// The programs, one for each package.
+/// Lists the programs, one for each package.
 fn programs() -> Result<Vec<PathBuf>> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/npm");
     let mut all: Vec<PathBuf> =
@@ -24,7 +24,7 @@ fn programs() -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Where packages of the tests are kept, between runs too.
+/// Returns the package store of the tests, which is kept between runs.
 fn store() -> NpmStore {
     NpmStore::at(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("npm"))
 }
@@ -59,7 +59,7 @@ pub fn trials(ground: &Shared<Ground>) -> Result<Vec<Trial>> {
             let ran = had(&ground).and_then(|ground| same(&program, &made, ground));
             let row = Row::of(&package, &made, ran.as_ref().err().map(|error| format!("{error:#}")));
             rows.lock().map_err(|_| "another trial panicked")?.insert(package.clone(), row);
-            // The last one has all there is to write.
+            // The last trial writes the complete table.
             completed(ran.and_then(|()| table.settle()))
         }));
     }

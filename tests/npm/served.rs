@@ -1,4 +1,4 @@
-//! A registry of npm on the loopback interface.
+//! npm registry on the loopback interface.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-/// A package: its manifest, which has at least a name and a version, and its files beside package.json.
+/// Package: its manifest, with at least a name and a version, and its files other than package.json.
 pub type Package<'p> = (Value, &'p [(&'p str, &'p str)]);
 
 pub struct Served {
@@ -20,7 +20,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// A registry that is open until the test's process ends.
+    /// Starts a registry that serves until the test process ends.
     pub fn of(packages: &[Package<'_>]) -> Result<Self> {
         let mut answers: HashMap<String, Vec<u8>> = HashMap::new();
         let mut names: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
@@ -47,14 +47,14 @@ impl Served {
         let log = Arc::clone(&seen);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // The client may hang up when it has read enough.
+                // The client may disconnect when it has read enough.
                 let _ = answer(stream, &log, &answers);
             }
         });
         Ok(Self { address, seen })
     }
 
-    /// How much was asked so far.
+    /// Returns the number of requests so far.
     pub fn asked(&self) -> usize {
         self.seen.lock().map_or(0, |seen| seen.len())
     }

@@ -1,4 +1,4 @@
-//! docs/packages-npm.md.
+//! Table in docs/packages-npm.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ what Node prints. The test `npm` writes this page: `CODEBOX_WRITE=packages-npm` 
 |---|---|---|---|---|
 ";
 
-/// What came of one package.
+/// Result for one package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     with: usize,
@@ -44,7 +44,7 @@ impl Row {
     }
 }
 
-/// The table, once every trial has put its row into it.
+/// Table, complete once every trial has added its row.
 #[derive(Clone)]
 pub struct Table {
     pub rows: Arc<Mutex<BTreeMap<String, Row>>>,
@@ -52,9 +52,9 @@ pub struct Table {
 }
 
 impl Table {
-    /// Holds the page against the rows when they are all there, or writes it.
+    /// Compares the page with the rows once they are complete, or writes the page.
     ///
-    /// How many packages come along changes with their authors' releases, and is not compared.
+    /// The number of dependencies changes with upstream releases and is not compared.
     pub fn settle(&self) -> Result<()> {
         let rows = self.rows.lock().map_err(|_| anyhow::anyhow!("another trial panicked"))?;
         if rows.len() < self.whole {

@@ -1,4 +1,4 @@
-//! The expectations of `tests/fixtures/typescript`, made anew by npm's `typescript` and this machine's Node.
+//! Expectations of `tests/fixtures/typescript`, regenerated with npm's `typescript` and this machine's Node.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 use super::ground::has_node;
 use super::{completed, without};
 
-/// The compiler that the expectations were made with.
+/// Compiler that produced the expectations.
 const COMPILER: &str = "typescript@5.9.3";
 
 pub fn trials(kit: &Kit) -> Vec<Trial> {

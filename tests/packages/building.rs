@@ -1,4 +1,4 @@
-//! Packages that are built from their sources, each in a container of its own, on each engine.
+//! Packages that are built from source, each in a separate container, on each engine.
 
 mod harm;
 mod images;
@@ -13,17 +13,17 @@ use tempfile::TempDir;
 
 use crate::index::Index;
 
-/// An engine, and a home of its own for one trial.
+/// Engine, and a separate home for one trial.
 pub struct Ground {
     pub kit: Kit,
     pub engine: &'static str,
     home: TempDir,
 }
 
-/// A trial's name, and what it does.
+/// Name of a trial and its body.
 type Case = (&'static str, fn(&Ground) -> Result<()>);
 
-/// Why something cannot be used, asked once.
+/// Lazily determined availability, or the reason why something is unavailable.
 type Ready = Arc<LazyLock<Result<(), String>, Box<dyn FnOnce() -> Result<(), String> + Send>>>;
 
 pub fn trials(kit: &Kit, wasm: &Result<(), String>) -> Vec<Trial> {
@@ -54,35 +54,35 @@ fn tried(kit: Kit, engine: &'static str, run: fn(&Ground) -> Result<()>) -> Resu
 }
 
 impl Ground {
-    /// A command with this index and no other.
+    /// Returns a command with this index and no other.
     pub fn codebox(&self, index: &Index) -> Codebox {
         let codebox = self.kit.codebox().home(self.home.path()).inherit_env().env("UV_NO_CONFIG", "1");
         codebox.env("UV_DEFAULT_INDEX", index.address.as_str()).env("NO_PROXY", "127.0.0.1")
     }
 
-    /// A run that may build.
+    /// Returns a run that may build packages.
     pub fn building(&self, index: &Index) -> Codebox {
         self.codebox(index).args(["run", "--json", "--build", "--engine", self.engine])
     }
 
-    /// A run of this program with that package, which may be built.
+    /// Returns a run of this program with that package, which may be built.
     pub fn with(&self, index: &Index, name: &str, program: &str) -> Codebox {
         self.building(index).args(["--with", name, "-c", program])
     }
 
-    /// Configures this before everything else.
+    /// Writes the configuration, which starts with these settings.
     pub fn configure(&self, settings: &str) -> Result<()> {
         self.kit.home_with_engine(self.home.path(), self.engine, settings)
     }
 
-    /// What is kept of packages.
+    /// Runs `codebox packages` and returns its output.
     pub fn kept(&self, words: &[&str]) -> Result<String> {
         let shown = self.kit.codebox().home(self.home.path()).arg("packages").args(words.iter().copied()).run()?;
         ensure!(shown.code == Some(0), "{}", shown.stderr_text());
         Ok(shown.stdout_text())
     }
 
-    /// Whether anything was built and kept.
+    /// Returns true if the cache contains a built package.
     pub fn has_built(&self) -> bool {
         let place = self.home.path().join("cache/packages/built");
         place.read_dir().is_ok_and(|mut entries| entries.next().is_some())

@@ -1,10 +1,10 @@
-//! Source distributions that build themselves, by a backend in them, so that they need nothing of an index.
+//! Source distributions with an in-tree build backend, which need nothing from an index.
 
 use serde_json::json;
 
 use crate::index::{Offered, sdist};
 
-/// What builds their wheels: it writes the members that the source names, and runs what the source has it run.
+/// Build backend: it writes the members that the source lists and runs the code that the source contains.
 const BACKEND: &str = r#"
 import json, os, sys, time, zipfile
 with open("wheel.json") as file:
@@ -24,44 +24,44 @@ def build_wheel(directory, settings=None, metadata=None):
     return name
 "#;
 
-/// The parts of such a source distribution.
+/// Parts of such a source distribution.
 pub struct Source<'s> {
     pub name: &'s str,
-    /// The wheel's tag.
+    /// Tag of the wheel.
     pub tag: &'s str,
-    /// What the wheel needs.
+    /// Requirements of the wheel.
     pub requires: &'s [&'s str],
-    /// What the build says that it needs, once it is asked.
+    /// Build requirements that the backend returns from its hook.
     pub wants: &'s [&'s str],
-    /// What the wheel's one module is.
+    /// Content of the wheel's only module.
     pub module: &'s str,
-    /// What the build runs, in Python.
+    /// Python code that runs during the build.
     pub runs: &'s str,
-    /// What the wheel is called, where it is not called as it should be.
+    /// File name of the wheel, if it is not the correct one.
     pub file: Option<String>,
-    /// Further members of the wheel.
+    /// Additional members of the wheel.
     pub members: &'s [(&'s str, &'s str)],
 }
 
 impl<'s> Source<'s> {
-    /// One whose wheel is for any platform and has a module `NAME` with these words.
+    /// Creates a source whose wheel supports any platform and has a module `NAME` with this content.
     pub fn of(name: &'s str, module: &'s str) -> Self {
         Self { name, tag: "py3-none-any", requires: &[], wants: &[], module, runs: "", file: None, members: &[] }
     }
 
-    /// Version 1 of it, with what its wheel needs told beforehand.
+    /// Returns version 1 with its requirements in static metadata.
     pub fn stated(&self) -> Offered {
         let needs: String = self.requires.iter().map(|need| format!("Requires-Dist: {need}\n")).collect();
         self.offered(&[("PKG-INFO", &format!("Metadata-Version: 2.2\nName: {}\nVersion: 1\n{needs}", self.name))])
     }
 
-    /// The same, where only the wheel tells what it needs.
+    /// Returns version 1 with its requirements only in the wheel.
     pub fn unstated(&self) -> Offered {
         let info = format!("Metadata-Version: 2.2\nName: {}\nVersion: 1\nDynamic: Requires-Dist\n", self.name);
         self.offered(&[("PKG-INFO", &info)])
     }
 
-    /// The same, where what is told beforehand is that its wheel needs nothing.
+    /// Returns version 1 with static metadata that omits the wheel's requirements.
     pub fn misstated(&self) -> Offered {
         self.offered(&[("PKG-INFO", &format!("Metadata-Version: 2.2\nName: {}\nVersion: 1\n", self.name))])
     }

@@ -6,7 +6,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::index::{Index, pure, unique, wheel};
 
-/// A trial's name, and what it does on an engine.
+/// Name of a trial and its body for an engine.
 type Case = (&'static str, fn(&Kit, &str) -> Result<()>);
 
 const CASES: &[Case] = &[
@@ -32,7 +32,7 @@ pub fn trials(kit: &Kit) -> Vec<Trial> {
     .collect()
 }
 
-/// A client that is not there fails for want of its package, and not of hosts.
+/// A missing client package is reported as a missing package, not as a missing host grant.
 fn unnamed(kit: &Kit, engine: &str) -> Result<()> {
     let home = kit.folder()?;
     kit.home_with_engine(home.path(), engine, "")?;
@@ -46,7 +46,8 @@ fn unnamed(kit: &Kit, engine: &str) -> Result<()> {
     Ok(())
 }
 
-/// A program that imports what the WebAssembly runtime has built in finds it in a container too, in the runtime's version.
+/// A program that imports a package that is built into the WebAssembly runtime finds it in a container too, in the same
+/// version.
 fn brought_by_the_runtime(kit: &Kit, engine: &str) -> Result<()> {
     let home = kit.folder()?;
     kit.home_with_engine(home.path(), engine, "")?;
@@ -64,17 +65,17 @@ fn brought_by_the_runtime(kit: &Kit, engine: &str) -> Result<()> {
     ensure!(report.at("/provenance/isolation") == "container", "{}", ran.stdout_text());
     let why = report.at("/provenance/reason").as_str().unwrap_or_default().to_owned();
     ensure!(why.contains("pyyaml 6.0.3"), "{why}");
-    // A version that the user names comes before the runtime's.
+    // A version that the user requests takes precedence over the runtime's.
     let ran = codebox().args(["--with", "pyyaml==99.0", "--isolation", "container", "-c", program]).run()?;
     ensure!(ran.report()?.stdout() == format!("99.0 {mark}\n"), "{}\n{}", ran.stdout_text(), ran.stderr_text());
-    // A module of the program's own, which a grant shows, is not the package.
+    // A granted module of the program takes precedence over the package.
     let folder = kit.folder()?;
     std::fs::write(folder.path().join("yaml.py"), "VALUE = 'own'\n")?;
     std::fs::write(folder.path().join("main.py"), program)?;
     let own =
         codebox().folder(folder.path()).args(["--isolation", "container", "--dir", ".:/work", "main.py"]).run()?;
     ensure!(own.report()?.stdout() == "own\n", "{}\n{}", own.stdout_text(), own.stderr_text());
-    // A run without an index goes on without the package, and says what is missing.
+    // A run without a reachable index continues without the package and reports the missing module.
     let gone = Index::of([])?;
     let alone = codebox().env("UV_DEFAULT_INDEX", gone.address.as_str());
     let ran = alone.args(["--isolation", "container", "-c", "import tabulate"]).run()?;
@@ -93,7 +94,7 @@ fn wanted_python(kit: &Kit, engine: &str) -> Result<()> {
         let job = kit.codebox().home(home.path()).inherit_env().args(["run", "--json"]).args(more.iter().copied());
         job.args(["-c", &script]).run()
     };
-    // What WebAssembly's Python is not leads to a container, which has to have it as well.
+    // A Python version that WebAssembly lacks leads to a container, which must have that version too.
     for more in [&[][..], &["--isolation", "container"]] {
         let ran = job(">=3.99", more)?;
         ensure!(ran.report()?.kind() == "install_failed", "{}\n{}", ran.stdout_text(), ran.stderr_text());

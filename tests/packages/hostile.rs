@@ -1,4 +1,4 @@
-//! Indexes and archives that mean harm.
+//! Hostile indexes and archives.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -38,7 +38,7 @@ fn wrong_hash(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// A wheel with a member's name put in the place of another of the same length.
+/// Returns a wheel in which a member's name is replaced by another of the same length.
 fn patched(name: &str, from: &str, to: &str) -> Offered {
     let Offered { file, mut content, .. } = pure(name, "1", &[], &[(from, "bad = 1\n"), ("good.py", "good = 1\n")]);
     for at in 0..=content.len() - from.len() {
@@ -70,15 +70,15 @@ fn archives(kit: &Kit) -> Result<()> {
     zip.add_symlink("etc", "/etc", SimpleFileOptions::default())?;
     let content = zip.finish()?.into_inner();
     all.push((name, Offered::new(format!("{stem}-py3-none-any.whl"), content)));
-    // One that says it is another package.
+    // A wheel whose metadata names another package.
     let (name, other) = (unique("says"), unique("other"));
     let renamed = pure(&other, "1", &[], &[]);
     all.push((name.clone(), Offered::new(format!("{}-1-py3-none-any.whl", name.replace('-', "_")), renamed.content)));
-    // One that has another one's metadata, too, where it says that modules lie elsewhere.
+    // A wheel that also has the metadata of another package, in the directory for modules that are installed elsewhere.
     let name = unique("twofold");
     let hidden = format!("{}-1.data/purelib/other-9.dist-info/METADATA", name.replace('-', "_"));
     all.push((name.clone(), pure(&name, "1", &[], &[(&hidden, "Metadata-Version: 2.1\nName: other\nVersion: 9\n")])));
-    // One whose metadata unpacks to more than anybody has to say.
+    // A wheel whose metadata is excessively large when unpacked.
     let name = unique("wordy");
     let stem = format!("{}-1", name.replace('-', "_"));
     let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1\n\n{}", "x".repeat(2 << 20));
@@ -102,13 +102,13 @@ fn sources(kit: &Kit) -> Result<()> {
     let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
     ensure!(said.contains("has no wheel, only a source distribution") && said.contains("--build"), "{said}");
     ensure!(!index.seen().iter().any(|path| path.contains("tar.gz")), "{:?}", index.seen());
-    // Nor is advised what the configuration then refuses.
+    // A hint must not recommend an option that the configuration forbids.
     let folder = kit.folder()?;
     std::fs::write(folder.path().join("codebox.toml"), "[packages]\nbuild = false\n")?;
     let job = run(kit, &index).folder(folder.path()).args(["--with", &name, "-c", "print(1)"]);
     let said = refused(job, "install_failed")?;
     ensure!(said.contains("forbids to build") && !said.contains("--build"), "{said}");
-    // Where that was asked for, a container is wanted, and nothing else will do.
+    // With `--build`, a container is required, and WebAssembly is not accepted.
     let index = Index::of([Source::of(&name, "").stated()])?;
     let said = refused(run(kit, &index).args(["--build", "--with", &name, "-c", "print(1)"]), "engine_unavailable")?;
     ensure!(said.contains("cannot build") && said.contains("container"), "{said}");
@@ -145,19 +145,19 @@ fn endless_page(kit: &Kit) -> Result<()> {
     let index = Index::answering([], Manner::Endlessly)?;
     let job = run(kit, &index).env("UV_HTTP_RETRIES", "0");
     refused(job.args(["--with", &unique("endless"), "-c", "print(1)"]), "engine_unavailable")?;
-    // A page is read whole, and is asked for by its name and by that of the newest version.
+    // The bound leaves room for two buffered pages: the package's and that of the newest version.
     ensure!(index.sent() < 1 << 29, "{} bytes were taken", index.sent());
     Ok(())
 }
 
-/// Parentheses deeper than any stack, and conditions whose reading takes twice the memory with each pair of terms.
+/// Parentheses nested deeper than any stack, and conditions whose memory doubles with each pair of terms.
 fn tangled(kit: &Kit) -> Result<()> {
     let deep = format!("{}os_name == 'a'{}", "(".repeat(50_000), ")".repeat(50_000));
     let pairs: Vec<String> = (0..40).map(|n| format!("(extra == 'a{n}' and extra == 'b{n}')")).collect();
     for condition in [deep, pairs.join(" or ")] {
         let needs = format!("x; {condition}");
         let own = [needs.as_str()];
-        // What the index tells; what the wheel says, of which parts are had; and of which only the whole is.
+        // Metadata from the index, from ranges of the wheel, and from the whole wheel.
         for (told, manner) in [(true, Manner::Well), (false, Manner::InParts), (false, Manner::Well)] {
             let name = unique("tangled");
             let mut offered = pure(&name, "1", if told { &[] } else { &own }, &[]);
@@ -168,7 +168,7 @@ fn tangled(kit: &Kit) -> Result<()> {
             let said = refused(job.args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
             ensure!(said.contains("too tangled") && said.contains(&name.replace('-', "_")), "{said}");
         }
-        // Of a user as well, before anybody is asked.
+        // A user's requirement is refused too, before any query.
         let typed = format!("{}; {condition}", unique("tangled"));
         let index = Index::of([])?;
         let said = refused(run(kit, &index).args(["--with", &typed, "-c", "print(1)"]), "invalid_request")?;
@@ -184,7 +184,7 @@ fn tangled(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// All of them are looked into, and only so many at once.
+/// All requirements are inspected, with limited concurrency.
 fn many_needs(kit: &Kit) -> Result<()> {
     for (manner, most) in [(Manner::InParts, 8), (Manner::Leisurely, 2)] {
         let name = unique("many");
@@ -211,14 +211,14 @@ fn local_file(kit: &Kit) -> Result<()> {
     let index = Index::of([offered])?;
     let said = refused(run(kit, &index).args(["--with", &name, "-c", "print(1)"]), "install_failed")?;
     ensure!(said.contains("leads to file:///") && said.contains("a file of this machine"), "{said}");
-    // Nor for what a lock names.
+    // A local file in a lock is refused too.
     let honest = Index::of([pure(&name, "1", &[], &[])])?;
     std::fs::write(folder.path().join("main.py"), format!("# /// script\n# dependencies = ['{name}']\n# ///\n"))?;
     let lock = without_engines(kit.codebox().env("UV_DEFAULT_INDEX", honest.address.as_str()));
     let made = lock.folder(folder.path()).args(["lock", "main.py"]).run()?;
     ensure!(made.code == Some(0), "{}", made.stderr_text());
     refused(run(kit, &index).folder(folder.path()).arg("main.py"), "install_failed")?;
-    // Where the index is such a folder itself, it serves; and no pipe in it is waited for.
+    // A local folder that the user configures as the index is allowed; a FIFO in it does not block.
     let job = || {
         let job = without_engines(kit.run_json().env("UV_NO_INDEX", "1"));
         job.env("UV_FIND_LINKS", folder.path().display().to_string())
@@ -241,7 +241,7 @@ fn slow_file(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// The addresses are of the kind that metadata of clouds has, and of a private network; nobody is there.
+/// Link-local addresses, as clouds use for metadata, and addresses of a private network, all unassigned.
 fn astray(kit: &Kit) -> Result<()> {
     for place in ["http://169.254.7.7/x", "http://[fe80::1]/x", "http://10.255.255.254/x", "http://[::ffff:a9fe:707]/x"]
     {
@@ -265,7 +265,7 @@ fn native(kit: &Kit) -> Result<()> {
     ensure!(report.kind() != "ok" && job.stdout_text().contains(&name), "{}", job.stdout_text());
     let shown = kit.codebox().args(["packages", "show", &name]).run()?;
     ensure!(shown.code != Some(0), "{}", shown.stdout_text());
-    // Where an old version is pure, it is no way out.
+    // An older pure version is not chosen instead of a native newest one.
     let old = unique("old");
     let index = Index::of([pure(&old, "1", &[], &[]), wheel(&old, "2", tag, &[], &[])])?;
     let job = run(kit, &index).args(["--with", &old, "-c", "print(1)"]).run()?;
@@ -288,7 +288,7 @@ fn printed_error(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// It is refused, in one line that says so once and has no colours.
+/// A requirement by URL is refused with a message of one line that names the URL once and has no colour codes.
 fn address(kit: &Kit) -> Result<()> {
     let (name, other) = (unique("address"), unique("other"));
     let url = format!("http://127.0.0.1:9/{}-1-py3-none-any.whl", other.replace('-', "_"));

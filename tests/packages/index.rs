@@ -1,4 +1,4 @@
-//! A package index on the loopback interface, with wheels made for it.
+//! Package index on the loopback interface, with generated wheels.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Cursor, Write};
@@ -14,22 +14,22 @@ use sha2::{Digest, Sha256};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// A name that no other test of this process or another uses: what is kept of packages is everybody's.
+/// Returns a name that no other test of any process uses, because all tests share the package cache.
 pub fn unique(stem: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("cbt-{stem}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A file of an index.
+/// File of an index.
 #[derive(Clone)]
 pub struct Offered {
     pub file: String,
     pub content: Vec<u8>,
-    /// What the index says its sha256 is.
+    /// SHA-256 digest that the index announces.
     pub announced: String,
-    /// What the index itself tells of a wheel (PEP 658), where it does.
+    /// Metadata of the wheel that the index serves separately (PEP 658), if any.
     pub told: Option<String>,
-    /// Where the index says that it is, if not in the index itself.
+    /// URL that the index announces, if the file is not in the index itself.
     pub place: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub fn hex(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A wheel of one package for any platform, with these further members.
+/// Returns a wheel of one package for any platform, with these additional members.
 pub fn pure(name: &str, version: &str, requires: &[&str], members: &[(&str, &str)]) -> Offered {
     wheel(name, version, "py3-none-any", requires, members)
 }
@@ -63,7 +63,7 @@ pub fn wheel(name: &str, version: &str, tag: &str, requires: &[&str], members: &
     Offered::new(format!("{stem}-{tag}.whl"), archive(&all))
 }
 
-/// A source distribution with these files.
+/// Returns a source distribution with these files.
 pub fn sdist(name: &str, version: &str, files: &[(&str, &str)]) -> Offered {
     let stem = format!("{}-{version}", name.replace('-', "_"));
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
@@ -86,27 +86,27 @@ pub fn archive(members: &[(&str, &str)]) -> Vec<u8> {
     zip.finish().expect("an archive").into_inner()
 }
 
-/// How an index answers.
+/// Response behaviour of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Well,
-    /// The same, and with parts of files where these are asked for, each after a while.
+    /// Correct responses, with range requests supported and each file delayed.
     InParts,
-    /// As many files as are asked for, each after a while.
+    /// Correct responses with whole files, each delayed.
     Leisurely,
-    /// A byte now and then, for ever.
+    /// Endless responses, one byte at a time.
     Slowly,
-    /// The same for files that are asked for again, once they were looked into for what they need.
+    /// Endless responses for files that are requested again after their requirements have been read.
     SlowFiles,
-    /// As fast as it is taken, page by page for ever; here that is a gibibyte.
+    /// Endless pages as fast as the client reads; a gibibyte in total.
     Endlessly,
-    /// With a redirect of every page to this address.
+    /// Redirects of every page to this address.
     PagesTo(&'static str),
-    /// With a redirect of every file to this address.
+    /// Redirects of every file to this address.
     FilesTo(&'static str),
 }
 
-/// An index that serves until the value is dropped, and then refuses connections.
+/// Index that serves until the value is dropped and then refuses connections.
 pub struct Index {
     pub address: String,
     files: Arc<BTreeMap<String, Offered>>,
@@ -116,7 +116,7 @@ pub struct Index {
     open: Arc<Mutex<bool>>,
 }
 
-/// Files that are being answered for.
+/// Counters of files that are being served concurrently.
 #[derive(Default)]
 struct Crowd {
     now: AtomicU32,
@@ -155,24 +155,24 @@ impl Index {
         Ok(Self { address, files, seen, sent, crowd, open })
     }
 
-    /// What it says the sha256 of a package's first file is.
+    /// Returns the SHA-256 digest that the index announces for a package's first file.
     pub fn announced(&self, name: &str) -> String {
         let stem = format!("{}-", name.replace('-', "_"));
         let found = self.files.values().find(|one| one.file.starts_with(&stem));
         found.map(|one| one.announced.clone()).unwrap_or_default()
     }
 
-    /// The paths that were asked for.
+    /// Returns the requested paths.
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The most files, or parts of files, that were asked for at once.
+    /// Returns the maximum number of files, or ranges of files, that were requested concurrently.
     pub fn most_at_once(&self) -> u32 {
         self.crowd.most.load(Ordering::Relaxed)
     }
 
-    /// The bytes of files and of a flood that were taken, and what is on the way still.
+    /// Returns the number of bytes sent of files and floods, including data in flight.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -181,7 +181,7 @@ impl Index {
 impl Drop for Index {
     fn drop(&mut self) {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        // Wakes it up, to find that it is over.
+        // The connection wakes the accept loop, which then ends.
         let place = self.address.trim_start_matches("http://").trim_end_matches("/simple");
         drop(TcpStream::connect(place));
     }
@@ -212,7 +212,7 @@ fn answer(
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let is_again = {
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        // A first question is only whether there is more to be asked.
+        // The first request only checks for range support.
         let asked = log.iter().filter(|one| **one == path).count();
         log.push(path.clone());
         asked > 1
@@ -273,14 +273,14 @@ fn answer(
     }
 }
 
-/// The first and the last byte that are asked for, where only a part is.
+/// Parses the first and the last byte of a range request.
 fn range(head: &str) -> Option<(usize, usize)> {
     let asked = head.lines().find_map(|line| line.to_lowercase().strip_prefix("range: bytes=").map(str::to_owned))?;
     let (first, last) = asked.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// The page of a package, where there is one.
+/// Returns the page of a package, if the index has the package.
 fn page(path: &str, files: &BTreeMap<String, Offered>) -> (u16, &'static str, Vec<u8>) {
     let name = path.trim_start_matches("/simple/").trim_end_matches('/');
     let own = files

@@ -1,4 +1,4 @@
-//! Locks of scripts.
+//! Lock files of scripts.
 
 use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::Kit;
@@ -31,10 +31,10 @@ fn kept_to(kit: &Kit) -> Result<()> {
     ensure!(made.code == Some(0), "{}", made.stderr_text());
     let written = std::fs::read_to_string(folder.path().join("main.py.lock"))?;
     ensure!(written.contains(&name) && written.contains("wasm-3.15"), "{written}");
-    // Another index has a newer version, and is not asked.
+    // Another index with a newer version is not queried.
     let second = Index::of([pure(&name, "2", &[], &[(&file, "VALUE = 2\n")])])?;
     let job = || run(kit, &second).folder(folder.path());
-    // The file says what; whom to ask for it does not come with the script.
+    // The lock determines the packages but not the index: its URLs are ignored.
     let elsewhere = Index::of([pure(&name, "1", &[], &[(&file, "VALUE = 1\n")])])?;
     let turned = written.replace(&first.address.replace("/simple", ""), &elsewhere.address.replace("/simple", ""));
     ensure!(turned != written, "{written}");
@@ -43,11 +43,11 @@ fn kept_to(kit: &Kit) -> Result<()> {
     ensure!(elsewhere.seen().is_empty(), "{:?}", elsewhere.seen());
     ensure!(printed(job().arg("main.py"))? == "1\n");
     ensure!(second.seen().is_empty(), "{:?}", second.seen());
-    // Other requirements than it was made for.
+    // The script's requirements differ from those of the lock.
     std::fs::write(&script, text(&format!("{name}>=1")))?;
     let said = refused(job().arg("main.py"), "invalid_request")?;
     ensure!(said.contains("codebox lock"), "{said}");
-    // Another content than it was made of.
+    // The file's content differs from the locked digest.
     std::fs::write(&script, text(&name))?;
     let hash = written.split("sha256 = \"").nth(1).map(|rest| rest[..64].to_owned()).unwrap_or_default();
     std::fs::write(folder.path().join("main.py.lock"), written.replace(&hash, &"1".repeat(64)))?;
@@ -56,11 +56,11 @@ fn kept_to(kit: &Kit) -> Result<()> {
     std::fs::write(folder.path().join("main.py.lock"), written.replace(&hash, "../../../../planted"))?;
     let said = refused(job().arg("main.py"), "invalid_request")?;
     ensure!(said.contains("is no sha256"), "{said}");
-    // What is no text at all.
+    // The lock is not text.
     std::fs::write(folder.path().join("main.py.lock"), b"\xff\xfe")?;
     let said = refused(job().arg("main.py"), "invalid_request")?;
     ensure!(said.contains("main.py.lock: it is no UTF-8 text") && said.contains("save it as UTF-8"), "{said}");
-    // Another tool's.
+    // The lock belongs to another tool.
     std::fs::write(folder.path().join("main.py.lock"), "version = 1\nrevision = 3\n[[package]]\nname = 'x'\n")?;
     let said = refused(job().arg("main.py"), "invalid_request")?;
     ensure!(said.contains("no lock of codebox's"), "{said}");
@@ -78,7 +78,7 @@ fn in_parts(kit: &Kit) -> Result<()> {
     let own = || -> Result<Option<std::path::PathBuf>> {
         for entry in std::fs::read_dir(&kept)? {
             let path = entry?.path();
-            // Others put theirs there meanwhile, by renaming.
+            // Other processes add their files meanwhile by renaming.
             if std::fs::read_to_string(&path).is_ok_and(|text| text.contains(&format!("Name: {name}\n"))) {
                 return Ok(Some(path));
             }
@@ -88,7 +88,7 @@ fn in_parts(kit: &Kit) -> Result<()> {
     let mut asked = None;
     for script in ["one.py", "two.py", "three.py"] {
         if script == "three.py" {
-            // What was damaged is asked for again.
+            // A damaged cache entry is fetched again.
             let own = own()?.context("what is kept of it")?;
             std::fs::write(&own, "Metadata-Version: 2.1\n")?;
             asked = None;
@@ -99,7 +99,7 @@ fn in_parts(kit: &Kit) -> Result<()> {
         ensure!(made.code == Some(0), "{}", made.stderr_text());
         let written = std::fs::read_to_string(folder.path().join(format!("{script}.lock")))?;
         ensure!(written.contains(&name) && written.contains(&need), "{written}");
-        // Once known, it is not asked for again.
+        // Cached metadata is not fetched again.
         let files = index.seen().iter().filter(|path| path.starts_with("/files/")).count();
         ensure!(*asked.get_or_insert(files) == files, "{:?}", index.seen());
         ensure!(index.sent() < 400_000, "{}", index.sent());
@@ -108,7 +108,7 @@ fn in_parts(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// Whoever wrote the program wrote its lock, too: the packages that were asked for are there, or nothing is run.
+/// The author of a program also writes its lock: a lock without the requested packages is refused.
 fn called_otherwise(kit: &Kit) -> Result<()> {
     let (good, evil) = (unique("good"), unique("evil"));
     let module = good.replace('-', "_");
@@ -132,7 +132,7 @@ fn called_otherwise(kit: &Kit) -> Result<()> {
     };
     let job = || run(kit, &index).folder(folder.path()).arg("main.py");
     let of_evil = lock(&evil)?;
-    // So that its content is here.
+    // The run puts the package's content into the cache.
     ensure!(printed(job())? == "evil\n");
     let of_good = lock(&format!("{good}>=2"))?;
     ensure!(printed(job())? == "2\n");
@@ -157,7 +157,7 @@ fn called_otherwise(kit: &Kit) -> Result<()> {
         let said = refused(job(), kind)?;
         ensure!(said.contains(told) && said.contains("main.py.lock"), "{told}: {said}\n{planted}");
     }
-    // Nor does it get past the list of what is allowed.
+    // The list of allowed packages applies to locked packages too.
     let target = of_good.split("[target.").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
     let more = format!(
         "\n[[target.{target}.wheels]]\nname = '{evil}'\nversion = '1'\nfile = '{}-1-py3-none-any.whl'\nurl = ''\n\
@@ -174,7 +174,7 @@ fn called_otherwise(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// A link in a program's directory leads nobody to write, or read, what it points at.
+/// A link in a program's directory is neither followed for writing nor for reading a lock.
 fn plain_file(kit: &Kit) -> Result<()> {
     let name = unique("linked");
     let index = Index::of([pure(&name, "1", &[], &[("linked_module.py", "")])])?;
@@ -241,7 +241,7 @@ fn unasked(kit: &Kit) -> Result<()> {
     let told = format!("main.py.lock was made for {name}, and nothing is asked for");
     ensure!(said.contains(&told) && said.contains(&format!("--with {name}, or move the lock away")), "{said}");
     ensure!(printed(job().args(["--with", &name, "main.py"]))? == "1\n");
-    // Another file of that name is not codebox's.
+    // A file of that name without codebox's format is ignored.
     std::fs::write(folder.path().join("main.py.lock"), "")?;
     ensure!(printed(job().arg("main.py"))? == "1\n");
     Ok(())

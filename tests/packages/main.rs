@@ -1,4 +1,4 @@
-//! Packages of Python programs, from indexes on the loopback interface that mean well or harm.
+//! Packages of Python programs, from well-behaved and hostile indexes on the loopback interface.
 
 mod building;
 mod built;
@@ -18,7 +18,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use index::Index;
 
-/// A trial's name, and what it does.
+/// Name of a trial and its body.
 pub type Case = (&'static str, fn(&Kit) -> Result<()>);
 
 fn main() -> Result<()> {
@@ -50,7 +50,7 @@ fn main() -> Result<()> {
     libtest_mimic::run(&args, trials).exit()
 }
 
-/// A run that has this index and no other, and no engine of containers.
+/// Returns a run with this index and no other, and without container engines.
 pub fn run(kit: &Kit, index: &Index) -> Codebox {
     without_engines(kit.run_json().env("UV_DEFAULT_INDEX", index.address.as_str()))
 }
@@ -63,7 +63,7 @@ pub fn without_engines(codebox: Codebox) -> Codebox {
         .env("CONTAINER_HOST", "unix:///no/podman.sock")
 }
 
-/// Runs to a program's success, and answers what it printed.
+/// Runs a program that must succeed and returns its output.
 pub fn printed(codebox: Codebox) -> Result<String> {
     let ran = codebox.run()?;
     let report = ran.report()?;
@@ -71,7 +71,7 @@ pub fn printed(codebox: Codebox) -> Result<String> {
     Ok(report.stdout().to_owned())
 }
 
-/// Runs to a failure of this kind, and answers all that was said.
+/// Runs a program that must fail with this kind and returns the report's text.
 pub fn refused(codebox: Codebox, kind: &str) -> Result<String> {
     let ran: Ran = codebox.run()?;
     ensure!(!ran.hung, "it hung");

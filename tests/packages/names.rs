@@ -1,4 +1,4 @@
-//! Names and lists of packages that are refused, and where names lead.
+//! Package names and lists that are refused, and name resolution.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::Kit;
@@ -49,7 +49,7 @@ fn unnamed(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// Each of the ways alone, and two of them together, which keep to the bound alone.
+/// Each kind of list alone exceeds the bound, and so do two lists together that are each within it.
 fn crowd(kit: &Kit) -> Result<()> {
     let index = Index::of([])?;
     let folder = kit.folder()?;
@@ -68,7 +68,7 @@ fn crowd(kit: &Kit) -> Result<()> {
         let said = refused(job, "invalid_request")?;
         ensure!(said.contains("no more than 500"), "{said}");
     }
-    // What is asked for twice counts once; this one is built in.
+    // Duplicate requirements count once; this package is built in.
     let same: Vec<String> = (0..300).map(|number| format!("six>=0.{number}")).collect();
     std::fs::write(folder.path().join("same.txt"), same.join("\n"))?;
     ensure!(printed(job().args(["-r", "same.txt", "-c", &script(same)]))? == "1\n");
@@ -96,7 +96,7 @@ fn made_up(kit: &Kit) -> Result<()> {
     let index = Index::of([pure("requests", "2.0", &[], &[])])?;
     let said = refused(run(kit, &index).args(["--with", "reqeusts", "-c", "print(1)"]), "install_failed")?;
     ensure!(said.contains("reqeusts") && said.contains("did you mean requests"), "{said}");
-    // All of them are told, and none for another.
+    // All unknown names are reported, and none is suggested for another.
     let said = refused(run(kit, &index).args(["--with=zqxfoo", "--with=zqxfoa", "-c", "1"]), "install_failed")?;
     ensure!(said.contains("zqxfoa, zqxfoo") && !said.contains("did you mean"), "{said}");
     ensure!(!index.seen().iter().any(|path| path.contains("/files/")), "{:?}", index.seen());

@@ -1,4 +1,4 @@
-//! Indexes that nobody can ask, and what they said before.
+//! Unreachable indexes and their cached responses.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn old_answer(kit: &Kit) -> Result<()> {
     let name = unique("old");
     let module = name.replace('-', "_");
     let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
-    // A home of its own, for what indexes said is forgotten here.
+    // A separate home is needed, because the test deletes cached responses.
     let home = kit.folder()?;
     kit.home_with_engine(home.path(), "docker", "")?;
     let packages = home.path().join("cache/packages");
@@ -44,16 +44,16 @@ fn old_answer(kit: &Kit) -> Result<()> {
     fs::remove_dir_all(packages.join("index"))?;
     ensure!(notes("1")? == 1, "it is told of once");
     ensure!(index.seen().len() == asked, "{:?}", index.seen());
-    // For a while nobody is asked again, nor is it told.
+    // For a while, neither the query nor the note is repeated.
     ensure!(notes("1")? == 0);
-    // The same where nobody answers.
+    // The result is the same if the index does not respond.
     age(&packages)?;
     drop(index);
     ensure!(notes("0")? == 1, "it is told of once");
     Ok(())
 }
 
-/// Has every answer that is kept be one of two days ago.
+/// Dates every cached response back by two days.
 fn age(packages: &Path) -> Result<()> {
     let mut aged = 0;
     for entry in fs::read_dir(packages.join("remembered"))? {

@@ -85,7 +85,7 @@ fn listed(kit: &Kit) -> Result<()> {
     let job = || run(kit, &index).folder(folder.path());
     let program = format!("import {module}\nprint({module}.VALUE)");
     ensure!(printed(job().args(["-r", "requirements.txt", "-c", &program]))? == "7\n");
-    // Hashes that are listed are kept to, wherever in a line they are.
+    // Listed hashes are enforced, wherever in the line they are.
     let zeros = "0".repeat(64);
     for (hashes, serves) in [
         (format!(" --hash=sha256:{}", offered.announced), true),
@@ -100,7 +100,7 @@ fn listed(kit: &Kit) -> Result<()> {
             false => ensure!(refused(job, "install_failed")?.contains("none of the hashes"), "{hashes}"),
         }
     }
-    // What is built in has none, and is not passed off as what was listed.
+    // A built-in package has no hash and does not satisfy a listed one.
     std::fs::write(folder.path().join("built_in.txt"), format!("six --hash=sha256:{zeros}\n"))?;
     let said = refused(job().args(["-r", "built_in.txt", "-c", "import six"]), "install_failed")?;
     ensure!(said.contains("six") && said.contains("is built in"), "{said}");
@@ -179,13 +179,12 @@ fn kept(kit: &Kit) -> Result<()> {
     let name = unique("list");
     let module = name.replace('-', "_");
     let index = Index::of([pure(&name, "1", &[], &[(&format!("{module}.py"), "VALUE = 7\n")])])?;
-    // A home of its own: everything that nobody uses is to go.
     printed(run(kit, &index).args(["--with", &name, "-c", "1"]))?;
     let shown = kit.codebox().args(["packages", "show", &name]).run()?;
     ensure!(shown.stdout_text().contains("wasm-3.15"), "{} {}", shown.stdout_text(), shown.stderr_text());
     let listed = kit.codebox().args(["packages", "list"]).run()?;
     ensure!(listed.stdout_text().contains(&module), "{}", listed.stdout_text());
-    // In the order of their names, whatever the capitals of their files.
+    // The list is sorted by name, regardless of the case of file names.
     let (small, large) = (unique("order-a"), unique("order-b").to_uppercase());
     let index = Index::of([pure(&small, "1", &[], &[]), pure(&large, "1", &[], &[])])?;
     printed(run(kit, &index).args(["--with", &small, "--with", &large, "-c", "1"]))?;
@@ -197,7 +196,7 @@ fn kept(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// Whoever prunes waits for a run that asks an index still.
+/// `packages prune` waits for a run that is still querying an index.
 fn beside(kit: &Kit) -> Result<()> {
     let home = kit.folder()?;
     kit.home_with_engine(home.path(), "podman", "")?;
@@ -218,7 +217,7 @@ fn beside(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// Many packages of which only a part is a client load that part too.
+/// Many packages with a network client import network modules even if only a part of the package needs them.
 fn client(kit: &Kit) -> Result<()> {
     let name = unique("client");
     let module = name.replace('-', "_");
@@ -231,7 +230,7 @@ fn client(kit: &Kit) -> Result<()> {
     );
     let ran = run(kit, &index).args(["--with", &name, "-c", &program]).run()?;
     ensure!(ran.report()?.stdout() == "CERT_REQUIRED\nPermissionError\n", "{}", ran.stdout_text());
-    // One without packages has none, as before.
+    // A program without packages does not get the `ssl` module.
     refused(run(kit, &index).args(["-c", "import ssl"]), "guest_error")?;
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! The most used packages, from the user's own index: each in the tier that serves it.
+//! Most used packages, from the user's own index, each in the tier that supports it.
 //!
-//! They ask for a few hundred files, so they run only where `CODEBOX_REAL` names `pypi`. What is had once is kept in a home
-//! of their own. Where the index does not answer they are ignored with the reason; `CODEBOX_REQUIRE=pypi` makes that a failure.
+//! The trials fetch a few hundred files, so they run only if `CODEBOX_REAL` names `pypi`. Fetched files are kept in a
+//! separate home. If the index does not respond, the trials are ignored with the reason; `CODEBOX_REQUIRE=pypi` makes
+//! that a failure.
 
 mod programs;
 mod table;
@@ -18,13 +19,13 @@ use libtest_mimic::{Completion, Failed, Trial};
 use programs::{PROGRAMS, Program};
 use table::{Row, Table};
 
-/// For the first one that brings a package of many: it is brought and compiled while others wait.
+/// Deadline that includes fetching and compiling a shared package while other programs wait for it.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// Where they run.
+/// Shared environment of the trials.
 struct Ground {
     home: PathBuf,
-    /// The versions of Python: in WebAssembly, and in containers.
+    /// Versions of Python in WebAssembly and in containers.
     pythons: [String; 2],
 }
 
@@ -82,7 +83,7 @@ fn ground(kit: &Kit) -> Result<Ground> {
     Ok(Ground { home, pythons })
 }
 
-/// Runs the program, and puts down where that was; the inner error is that there is nobody to ask.
+/// Runs the program and records its tier; the inner error means that the index is unreachable.
 fn tried(
     kit: &Kit,
     ground: &Ground,
@@ -108,12 +109,12 @@ fn tried(
     let why_not = (!runs).then(|| reason(&report));
     let row = Row { tier, why: why(&told), why_not };
     table.settle(name, &row)?;
-    // A page that tells of a failure is right about it; here it is one all the same unless the package cannot be had.
+    // A documented failure matches the page; it still fails this test unless the package cannot be installed.
     ensure!(runs || report.kind() == "install_failed", "{} {}", ran.stdout_text(), ran.stderr_text());
     Ok(Ok(Completion::Completed))
 }
 
-/// What led to the tier, from what the resolution came to.
+/// Derives the reason for the tier from the notes of the resolution.
 fn why(told: &Report) -> String {
     let notes = told.at("/packages").as_array().map(Vec::as_slice).unwrap_or_default();
     let notes: Vec<&str> = notes.iter().filter_map(serde_json::Value::as_str).collect();

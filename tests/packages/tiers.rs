@@ -1,4 +1,4 @@
-//! Where a program with packages runs: one resolution decides, and not the names of what it imports.
+//! Tier of a program with packages: the resolution decides, not the names of the imports.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub const CASES: &[Case] = &[
     ("lists_the_packages_that_the_library_brings", listed),
 ];
 
-/// `runtime.toml` names exactly the packages, with their versions, whose metadata is in the library.
+/// `runtime.toml` lists exactly the packages and versions whose metadata is in the library.
 fn listed(kit: &Kit) -> Result<()> {
     let spec = codebox_wasm::RuntimeSpec::parse(include_str!("../../guest-runtimes/python/runtime.toml"))?;
     let folder = format!("data/runtimes/{}-{}/lib", spec.name, spec.version());
@@ -27,7 +27,7 @@ fn listed(kit: &Kit) -> Result<()> {
     Ok(())
 }
 
-/// The index has a package of a name that is known to want sockets, or native code.
+/// The index has pure packages whose names are known to need sockets or native code.
 fn asked_for(kit: &Kit) -> Result<()> {
     let index = Index::of(
         ["requests", "yarl"].map(|name| pure(name, "99.0", &[], &[(&format!("{name}/__init__.py"), "VALUE = 7\n")])),
@@ -59,7 +59,7 @@ fn not_asked_for(kit: &Kit) -> Result<()> {
     let ran = run(kit, &index).args(["-c", "import requests"]).run()?;
     ensure!(ran.report()?.kind() == "guest_error", "{}", ran.stdout_text());
     ensure!(ran.stdout_text().contains("--with requests"), "{}", ran.stdout_text());
-    // What another package brings is asked for as well.
+    // A dependency of a requested package counts as requested.
     let name = unique("brings");
     let both = Index::of([
         pure(&name, "1", &["requests"], &[]),
@@ -88,7 +88,7 @@ fn wanted_python(kit: &Kit) -> Result<()> {
     let ran = job(">=99")?;
     ensure!(ran.report()?.kind() == "engine_unavailable", "{}", ran.stdout_text());
     ensure!(ran.stdout_text().contains("python (>=99)"), "{}", ran.stdout_text());
-    // Nor is a lock written that no run could use.
+    // A lock that no run could use is not written.
     let folder = kit.folder()?;
     std::fs::write(folder.path().join("main.py"), script(">=99"))?;
     let lock = without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str()).folder(folder.path());

@@ -1,4 +1,4 @@
-//! A1: a job that ends in a way that could end a process ends itself alone.
+//! A1: a job that ends in a way that could end its process ends only itself.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,10 +12,10 @@ use codebox_testkit::{Guest, Kit};
 
 use crate::host::{hostile, job, printing, succeed, text, with_memory};
 
-/// How long the job may wait that runs beside all others.
+/// Time limit of the job that runs beside all others.
 const BYSTANDING: Duration = Duration::from_secs(300);
 
-/// Programs that trap, abort, overflow the stack or use up their memory: Python's, JavaScript's.
+/// Programs that trap, abort, overflow the stack or exhaust their memory, in Python and in JavaScript.
 const ENDINGS: [[&str; 2]; 4] = [
     ["import os\nos.abort()", "process.abort()"],
     ["import sys\nsys.setrecursionlimit(10 ** 9)\ndef f(): f()\nf()", "function f() { f() }\nf()"],
@@ -23,7 +23,7 @@ const ENDINGS: [[&str; 2]; 4] = [
     ["x = 'x' * 1000\nwhile True: x += x", "let x = 'x'.repeat(1000)\nwhile (true) x += x"],
 ];
 
-/// Reads a line, which comes when all others are done, and shows that its memory is what it was.
+/// Program that reads a line, which arrives after all other jobs have ended, and checks that its memory is unchanged.
 const BYSTANDER: [&str; 2] = [
     "import sys\nkept = [bytes([n % 256]) * 1000 for n in range(1000)]
 line = sys.stdin.readline().strip()
@@ -33,7 +33,7 @@ const line = fs.readFileSync(0, 'utf8').trim()
 if (!kept.every((bytes, n) => bytes.every(byte => byte === n % 256))) throw new Error('changed')\nconsole.log(line)",
 ];
 
-/// Input that comes when the other end of the channel sends it.
+/// Input that arrives when the other end of the channel sends it.
 struct Late {
     from: Receiver<&'static [u8]>,
 }
@@ -46,7 +46,7 @@ impl Read for Late {
     }
 }
 
-/// A sink or source of an embedder's that panics.
+/// Sink or source of an embedder that panics.
 struct Panics;
 
 impl OutputSink for Panics {
@@ -66,7 +66,7 @@ pub fn spares_others(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
     thread::scope(|scope| {
         let bystander = scope.spawn(move || bystand(runner, guest, from));
         let ended = end_others(runner, guest);
-        // Also where one of them failed: the bystander waits for it.
+        // The bystander waits for this line even if one of the others failed.
         let told = tell(&send);
         drop(send);
         let bystood = bystander.join().map_err(|_| anyhow::anyhow!("the job beside them panicked"))?;
@@ -111,7 +111,7 @@ fn end_others(runner: &Runner, guest: Guest) -> Result<()> {
                 job.stdin = if io.stdin.is_some() { Stdin::Streamed } else { Stdin::Empty };
                 runner.run_with(&job, &mut io).map(drop)
             });
-            // Whether the panic comes this far or is an error of that job's is no matter here.
+            // The panic may reach this thread or become an error of that job; both are acceptable.
             let _ = panicking.join();
         });
         succeed(runner, printing(guest, 2))?;

@@ -1,4 +1,4 @@
-//! L2: jobs that are cancelled at any moment, wherever they are.
+//! L2: jobs that are cancelled at any moment.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use codebox_testkit::{Guest, Kit, soak};
 
 use crate::host::{flat, job, printing, succeed};
 
-/// What the guests are doing when they are cancelled.
+/// Python programs that are cancelled in different activities.
 const PYTHON: [&str; 6] = [
     "while True: pass",
     "import time\ntime.sleep(1e9)",
@@ -19,7 +19,7 @@ const PYTHON: [&str; 6] = [
     "import os\nwhile True: os.listdir('/work'); os.urandom(1000)",
 ];
 
-/// The same in JavaScript.
+/// JavaScript programs that are cancelled in different activities.
 const JAVASCRIPT: [&str; 6] = [
     "for (;;);",
     "setTimeout(() => {}, 1e9)",
@@ -29,7 +29,7 @@ const JAVASCRIPT: [&str; 6] = [
     "for (;;) { require('fs').readdirSync('/work'); require('crypto').randomBytes(1000) }",
 ];
 
-/// The delay and the program of a job; the same in every run, and spread over 0 to 200 ms.
+/// Returns the delay and the job of a number; the delays are the same in every run and spread over 0 to 200 ms.
 fn plan(guest: Guest, number: usize) -> (Duration, Job) {
     let programs = guest.choose(PYTHON, JAVASCRIPT);
     let delay = (number * 7919) % 200;
@@ -44,7 +44,7 @@ pub fn by_dropping(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
             let ended = executor.block_on(async { tokio::time::timeout(delay, runner.run_async(&job)).await });
             if let Ok(report) = ended {
                 let outcome = report?.outcome;
-                // Nothing else than its own limits can end such a program before the time is over.
+                // Before its deadline, only a limit of its own can end such a program.
                 ensure!(matches!(outcome, Outcome::LimitHit(_)), "job {number} ended as {outcome:?}");
             }
         }
@@ -74,7 +74,7 @@ pub fn by_token(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
         }
         Ok(())
     };
-    // Threads that come and go leave an allocator's arenas behind, but only the first few of them.
+    // Short-lived threads leave allocator arenas behind, but only the first few of them.
     run(0..40)?;
     flat(kit, || run(0..soak().of(100, 5000)))?;
     succeed(runner, printing(guest, 1)).map(drop)

@@ -1,4 +1,4 @@
-//! L7: whatever a guest does, it ends at its deadline, many at a time.
+//! L7: every guest ends at its deadline, many at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::host::{flat, hostile, job, with_memory};
 const WALL: Duration = Duration::from_secs(1);
 const AT_A_TIME: usize = 16;
 
-/// Lists a large directory again and again.
+/// Program that lists a large directory again and again.
 const LISTING: [&str; 2] = [
     "import os\nfor n in range(3000): open(str(n), 'w')\nwhile True: os.listdir('.')",
     "const fs = require('fs')
@@ -36,7 +36,7 @@ fn programs(guest: Guest) -> Result<Vec<Job>> {
 
 pub fn hold(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
     let programs = programs(guest)?;
-    // As many regions as run at a time are kept afterwards, so that is what nothing may grow beyond.
+    // As many regions as run concurrently are kept afterwards; that number is the upper bound.
     round(runner, &programs, 2 * AT_A_TIME)?;
     let mut latenesses = Vec::new();
     flat(kit, || {
@@ -45,12 +45,12 @@ pub fn hold(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
     })?;
     latenesses.sort();
     let p99 = latenesses[latenesses.len() * 99 / 100];
-    // Sixteen busy guests share two processors, so a guest's own thread may have to wait for its turn.
+    // Sixteen busy guests share two processors, so a guest's thread may have to wait to be scheduled.
     ensure!(p99 <= Duration::from_millis(750), "99 of 100 ended within {p99:?} of their deadline");
     Ok(())
 }
 
-/// Runs `total` jobs, sixteen at a time, and answers how late each was.
+/// Runs `total` jobs, sixteen at a time, and returns the delay of each after its deadline.
 fn round(runner: &Runner, programs: &[Job], total: usize) -> Result<Vec<Duration>> {
     let next = AtomicUsize::new(0);
     let worker = || -> Result<Vec<Duration>> {

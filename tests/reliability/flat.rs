@@ -1,4 +1,4 @@
-//! L1: job after job, and nothing grows.
+//! L1: consecutive jobs, without growth of resources.
 
 use anyhow::{Result, ensure};
 use codebox::Runner;
@@ -6,14 +6,14 @@ use codebox_testkit::{Guest, Inventory, Kit, soak};
 
 use crate::host::{flat, printing, succeed};
 
-/// Jobs before anything is counted.
+/// Number of jobs before the first count.
 const WARM_UP: usize = 200;
 
 pub fn consecutive(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
     one_after_another(runner, kit, soak().of(1000, 5000), |_| guest)
 }
 
-/// The same with the languages in turn, each from regions of its own.
+/// Alternates the languages, each with separate regions.
 pub fn alternating(runner: &Runner, kit: &Kit) -> Result<()> {
     one_after_another(runner, kit, soak().of(1000, 10_000), |number| Guest::ALL[number % Guest::ALL.len()])
 }

@@ -1,4 +1,4 @@
-//! L8: a flood of output costs no memory.
+//! L8: a flood of output does not increase memory use.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Jobs, and what this process holds besides them.
+//! Jobs, and resources that this process holds apart from them.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use anyhow::{Context as _, Result, ensure};
 use codebox::{ByteSize, GuestPath, Isolation, IsolationSet, Job, Language, Limit, Outcome, RunReport, Runner, Source};
 use codebox_testkit::{Guest, Inventory, Kit};
 
-/// How long a job may take that ends by itself.
+/// Time limit of a job that ends by itself.
 pub const PATIENT: Duration = Duration::from_secs(20);
 
-/// A job with this text and a short life.
+/// Returns a job with this text and time limit.
 pub fn job(guest: Guest, code: &str, wall: Duration) -> Job {
     of(guest, Source::Inline(code.to_owned()), wall)
 }
 
-/// A job that prints one number and ends.
+/// Returns a job that prints one number and ends.
 pub fn printing(guest: Guest, number: usize) -> Job {
     let [.., code] = guest.printing(number);
     job(guest, &code, PATIENT)
@@ -23,12 +23,12 @@ pub fn printing(guest: Guest, number: usize) -> Job {
 fn of(guest: Guest, source: Source, wall: Duration) -> Job {
     let mut job = Job::new(source, guest.choose(Language::Python, Language::JavaScript));
     job.limits.wall = Limit::At(wall);
-    // Whatever it tries: this is about what happens in this process.
+    // The trials concern this process, so every job stays in WebAssembly.
     job.isolations = IsolationSet::only(Isolation::Wasm);
     job
 }
 
-/// A hostile program as a job.
+/// Returns a hostile program as a job.
 pub fn hostile(guest: Guest, name: &str, args: &[&str], wall: Duration) -> Result<Job> {
     let path = guest.hostile(name);
     let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
@@ -39,13 +39,13 @@ pub fn hostile(guest: Guest, name: &str, args: &[&str], wall: Duration) -> Resul
     Ok(job)
 }
 
-/// The same with a ceiling on memory.
+/// Sets the memory limit of a job.
 pub fn with_memory(mut job: Job, memory: ByteSize) -> Job {
     job.limits.memory = Limit::At(memory);
     job
 }
 
-/// Runs a job that has to end by itself with status 0.
+/// Runs a job that must end by itself with status 0.
 pub fn succeed(runner: &Runner, job: Job) -> Result<RunReport> {
     let report = runner.run(job)?;
     ensure!(report.outcome == Outcome::Exited(0), "outcome is {:?}: {}", report.outcome, text(&report.stderr.bytes()));
@@ -56,9 +56,9 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs `work` and checks that this process holds no more afterwards, and that no job left a directory.
+/// Runs `work` and checks that this process holds no more resources afterwards and that no job left a directory.
 ///
-/// Idle threads for file operations end by themselves after ten seconds, so it may take that long to be flat again.
+/// Idle threads for file operations end after ten seconds, so the check may take that long.
 pub fn flat(kit: &Kit, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let before = Inventory::take()?;
     let entries = jobs_left(kit);
@@ -77,7 +77,7 @@ pub fn flat(kit: &Kit, work: impl FnOnce() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// Entries below this process's directory for jobs: its lock alone when nothing runs.
+/// Counts the entries below this process's job directories; only the lock exists while no job runs.
 fn jobs_left(kit: &Kit) -> usize {
     let scratch = kit.home().join("cache/scratch");
     let inside = |name: &String| std::fs::read_dir(scratch.join(name)).map_or(0, Iterator::count);

@@ -1,7 +1,7 @@
-//! Many jobs in one process: nothing is lost, leaked, shared or left.
+//! Many jobs in one process, without losses, leaks, shared state or remains.
 //!
-//! The short form runs with every change; `CODEBOX_SOAK=1` asks for the long one. The trials count what this process
-//! holds, so they run one after another, in one thread. Their names begin with the language.
+//! The short form runs with every change; `CODEBOX_SOAK=1` selects the long one. The trials count resources of this
+//! process, so they run one after another, in one thread. Their names start with the language.
 
 mod aborting;
 mod cancel;
@@ -23,16 +23,16 @@ use codebox::Runner;
 use codebox_testkit::{Guest, Kit, Soak, is_required, soak};
 use libtest_mimic::{Arguments, Completion, Trial};
 
-/// What a trial does in one language, over the one runner of this process.
+/// Body of a trial for one language, over this process's only runner.
 type InOne = fn(&Runner, &Kit, Guest) -> Result<()>;
 
-/// What another trial does.
+/// Body of any other trial.
 type Other = fn(&Runner, &Kit) -> Result<()>;
 
-/// What a trial does once its language is known.
+/// Body of a trial with its language bound.
 type Body = Box<dyn Fn(&Runner, &Kit) -> Result<()> + Send>;
 
-/// The trials that every language has.
+/// Trials that run in every language.
 const IN_EACH: &[(&str, InOne)] = &[
     ("A1::abort_spares_others", aborting::spares_others),
     ("L1::consecutive_jobs", flat::consecutive),
@@ -46,23 +46,23 @@ const IN_EACH: &[(&str, InOne)] = &[
     ("S7::after_every_end", residue::after_every_end),
 ];
 
-/// The trials whose resets are compared with the image in the long form only: they have thousands of jobs.
+/// Trials that compare resets with the image only in the long form, because they have thousands of jobs.
 const MANY_JOBS: &[&str] = &["consecutive_jobs", "planted_bytes_are_gone", "no_value_twice", "no_value_of_numpy_twice"];
 
-/// The trials beyond these, named with the languages they are in.
+/// Other trials; their names include the language.
 const OTHERS: &[(&str, Other)] = &[
     ("typescript::L9::hostile_texts_beside_others", texts::beside_others),
     ("python::L17::no_value_of_numpy_twice", unique::no_value_of_numpy_twice),
     ("alternating::L1::consecutive_jobs", flat::alternating),
 ];
 
-/// glibc's setting for the number of its allocator's arenas.
+/// glibc's variable for the number of allocator arenas.
 const ARENAS: &str = "MALLOC_ARENA_MAX";
 
 /// Runs this program again with a fixed number of allocator arenas.
 ///
-/// The allocator gives threads that come and go up to eight arenas a processor, two mappings each, whenever it sees
-/// fit; with the number fixed, a mapping more after many jobs is one that somebody lost.
+/// The allocator gives short-lived threads up to eight arenas per processor, with two mappings each, at unpredictable
+/// times. With a fixed number, an additional mapping after many jobs is a leak.
 fn with_fixed_arenas() -> ExitCode {
     let again = std::env::current_exe()
         .and_then(|exe| Command::new(exe).args(std::env::args_os().skip(1)).env(ARENAS, "2").status());
@@ -75,7 +75,7 @@ fn with_fixed_arenas() -> ExitCode {
     }
 }
 
-/// Runs a trial; if asked, every memory region that is reset meanwhile is compared with its image.
+/// Runs a trial and, if `verify` is set, compares every memory region that is reset meanwhile with its image.
 fn verified(runner: &Runner, verify: bool, trial: impl FnOnce() -> Result<()>) -> Result<()> {
     runner.backend().verify_resets(verify);
     trial()?;

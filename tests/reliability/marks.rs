@@ -1,6 +1,6 @@
-//! Programs that plant a marker and hunt for it: the first in Python, the second in JavaScript.
+//! Programs that plant a marker and search for it, in Python (first) and in JavaScript (second).
 
-/// Plants a marker in objects, freed blocks, modules, files and the environment, cheaply.
+/// Program that plants a marker in objects, freed blocks, modules, files and the environment, at low cost.
 pub const PLANT: [&str; 2] = [
     "import sys, os, builtins
 marker = bytes.fromhex(sys.argv[1])
@@ -27,7 +27,7 @@ fs.writeFileSync('/work/planted', marker)
 console.log('planted')",
 ];
 
-/// Looks for the marker's first bytes in memory that nobody cleared, and for every name and file.
+/// Program that searches uncleared memory for the marker's first bytes, and checks every name and file.
 pub const HUNT: [&str; 2] = [
     "import sys, os, io, gc, builtins
 first = bytes.fromhex(sys.argv[1])[::-1]
@@ -72,7 +72,7 @@ if (fs.readdirSync('/tmp').length || fs.readdirSync('/work').length) found.push(
 console.log(found)",
 ];
 
-/// Prints the digest of what it is given turned around.
+/// Program that prints the digest of its reversed argument.
 pub const DIGEST: [&str; 2] = [
     "import hashlib, sys\nprint(hashlib.sha256(bytes.fromhex(sys.argv[1])[::-1]).hexdigest())",
     "const bytes = Buffer.from(process.argv.at(-1), 'hex').reverse()

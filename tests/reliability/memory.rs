@@ -1,4 +1,4 @@
-//! L9: guests that want all memory get what they may have.
+//! L9: guests that request all memory get only what their limit allows.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use codebox_testkit::{Guest, Inventory, Kit, soak};
 
 use crate::host::{flat, job, printing, succeed, with_memory};
 
-/// Takes memory in steps and writes to every page of it.
+/// Python program that allocates memory in steps and writes to every page of it.
 const PYTHON: &str = "held = []
 for _ in range(4096):
     held.append(bytearray(b'x' * (1 << 20)))";
 
-/// The same in JavaScript.
+/// JavaScript program that allocates memory in steps and writes to every page of it.
 const JAVASCRIPT: &str = "const held = [];
 for (let n = 0; n < 4096; n++) held.push(new Uint8Array(1 << 20).fill(120));";
 
@@ -24,7 +24,7 @@ const CAP: ByteSize = ByteSize::mib(256);
 pub fn greedy(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
     let guests = soak().of(16, 64);
     let before = Inventory::take()?.resident;
-    // Regions of the first guests are kept for the next ones; nothing may grow beyond them.
+    // Regions of the first guests are kept for the next ones and are the upper bound.
     together(runner, guest, guests)?;
     let mut peak = 0;
     flat(kit, || {
@@ -36,7 +36,7 @@ pub fn greedy(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
     succeed(runner, printing(guest, 1)).map(drop)
 }
 
-/// Runs so many greedy guests at one time and answers the most memory that was resident.
+/// Runs this many greedy guests concurrently and returns the peak resident memory.
 fn together(runner: &Runner, guest: Guest, guests: usize) -> Result<u64> {
     let greedy = || runner.run(with_memory(job(guest, guest.choose(PYTHON, JAVASCRIPT), Duration::from_secs(60)), CAP));
     let (peak, done) = (AtomicU64::new(0), AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! S7: nothing of a job is left in the memory that the next one gets.
+//! S7: memory of a job does not contain data of an earlier job.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use codebox_testkit::{Guest, Kit, soak};
 use crate::host::{PATIENT, hostile, job, succeed, text, with_memory};
 use crate::marks::{DIGEST, HUNT, PLANT};
 
-/// How often a job plants and another hunts.
+/// Number of rounds with one planting and one searching job.
 const ROUNDS: usize = 1000;
 
-/// A marker that is different in every round and stands in no program text.
+/// Returns a marker that differs in every round and does not occur in any program text.
 fn marker(round: usize) -> [u8; 32] {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ (round as u64).wrapping_mul(0xd134_2543_de82_ef95);
     std::array::from_fn(|_| {
@@ -27,7 +27,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A thousand rounds of planting, comparing the idle memory with its image byte by byte, and hunting.
+/// Runs a thousand rounds of planting, comparing the idle memory with its image byte by byte, and searching.
 pub fn planted_bytes_are_gone(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
     for round in 0..ROUNDS {
         let marker = marker(round);
@@ -39,7 +39,7 @@ pub fn planted_bytes_are_gone(runner: &Runner, _kit: &Kit, guest: Guest) -> Resu
             ensure!(runner.backend().idle_regions_are_clean(), "round {round}: idle memory is not its image");
         }
         let mut hunting = job(guest, guest.choose(HUNT[0], HUNT[1]), PATIENT);
-        // Turned around, so that the hunter's own argument is not what it finds.
+        // The argument is reversed, so that the searching job does not find it in its own memory.
         hunting.args = vec![hex(&marker[..12].iter().rev().copied().collect::<Vec<_>>())];
         let hunted = succeed(runner, hunting)?;
         ensure!(hunted.stdout.bytes().as_ref() == b"[]\n", "round {round}: {}", text(&hunted.stdout.bytes()));
@@ -49,7 +49,7 @@ pub fn planted_bytes_are_gone(runner: &Runner, _kit: &Kit, guest: Guest) -> Resu
     Ok(())
 }
 
-/// The thorough planter and hunter of the fixtures, after every way to end.
+/// Runs the thorough planting and searching programs of the fixtures after every kind of end.
 pub fn after_every_end(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
     for (round, end) in ["exit", "exception", "spin", "memory"].into_iter().cycle().take(soak().of(8, 200)).enumerate()
     {
@@ -76,7 +76,7 @@ pub fn after_every_end(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> 
     Ok(())
 }
 
-/// Has the digest made by a guest: the hunter must not be told the marker itself.
+/// Returns a job that computes the digest, because the searching job must not know the marker itself.
 fn digest_job(guest: Guest, marker: &[u8; 32]) -> codebox::Job {
     let mut job = job(guest, guest.choose(DIGEST[0], DIGEST[1]), PATIENT);
     let turned: Vec<u8> = marker.iter().rev().copied().collect();

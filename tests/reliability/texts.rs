@@ -1,4 +1,4 @@
-//! L9: texts that are hostile to whoever parses them, in jobs of a process that serves others.
+//! L9: texts that are hostile to parsers, in jobs of a process that also runs others.
 
 use std::fs;
 use std::time::Duration;
@@ -9,10 +9,11 @@ use codebox_testkit::{Guest, Kit};
 
 use crate::host::{flat, job, printing, succeed, with_memory};
 
-/// The most that the memory of this process may grow while one text is parsed and its job runs: the job itself has 64 MiB.
+/// Maximum growth in bytes of this process's memory while one text is parsed and its job runs; the job itself has 64
+/// MiB.
 const GROWTH: u64 = 96 << 20;
 
-/// Jobs go on beside them, this process grows little, and nothing of them is left.
+/// Other jobs continue beside hostile texts, this process grows little, and no resources remain.
 pub fn beside_others(runner: &Runner, kit: &Kit) -> Result<()> {
     let texts = [
         format!("export{{{}}}", "a,".repeat(65_537)),
@@ -25,7 +26,7 @@ pub fn beside_others(runner: &Runner, kit: &Kit) -> Result<()> {
         Job { source: Source::Inline(text.clone()), language: Language::TypeScript, ..job }
     };
     let typed = |text: &String| with_memory(typed(text), ByteSize::mib(64));
-    // So that what the first job of a kind makes is there, and as many analyzers as there will be.
+    // The first round starts all shared resources and as many analyzers as will be needed.
     together(runner, &texts.each_ref().map(typed))?;
     flat(kit, || {
         for text in &texts {
@@ -39,7 +40,7 @@ pub fn beside_others(runner: &Runner, kit: &Kit) -> Result<()> {
     })
 }
 
-/// Runs the jobs at one time, with harmless ones that have to succeed beside them.
+/// Runs the jobs concurrently, beside harmless ones that must succeed.
 fn together(runner: &Runner, jobs: &[Job]) -> Result<()> {
     std::thread::scope(|scope| {
         let hostile: Vec<_> = jobs.iter().map(|job| scope.spawn(|| runner.run(job.clone()))).collect();
@@ -57,13 +58,13 @@ fn together(runner: &Runner, jobs: &[Job]) -> Result<()> {
     })
 }
 
-/// What is resident now; the peak is counted from here on.
+/// Returns the resident memory and resets the peak.
 fn peak_of_this_process() -> Result<u64> {
     fs::write("/proc/self/clear_refs", "5")?;
     peak_of_this_process_now()
 }
 
-/// The most that was resident.
+/// Returns the peak resident memory.
 fn peak_of_this_process_now() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("a field of the kernel's")?;

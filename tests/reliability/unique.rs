@@ -1,4 +1,4 @@
-//! L17 and S1: instances from one image share no random value.
+//! L17 and S1: instances of one image share no random values.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use codebox_testkit::{Guest, Kit, soak};
 
 use crate::host::{PATIENT, job, succeed, text};
 
-/// Every source of randomness that an image has already started.
+/// Python program that uses every source of randomness that an image has already initialised.
 const PYTHON: &str = "import os, random, secrets, tempfile, uuid
 print(random.random())
 print(random.Random().getrandbits(64))
@@ -18,7 +18,7 @@ print(uuid.uuid4())
 print(uuid.uuid1())
 print(next(tempfile._get_candidate_names()))";
 
-/// The same in JavaScript.
+/// JavaScript program that uses every source of randomness that an image has already initialised.
 const JAVASCRIPT: &str = "const crypto = require('crypto')
 console.log(Math.random())
 console.log(Array.from({ length: 100 }, Math.random).at(-1))
@@ -37,7 +37,7 @@ pub fn no_value_twice(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
     distinct(runner, guest, guest.choose(PYTHON, JAVASCRIPT), 7, soak().of(1000, 10_000))
 }
 
-/// The same for what Python's data image has started besides.
+/// Checks the sources of randomness that Python's data image additionally initialises.
 pub fn no_value_of_numpy_twice(runner: &Runner, _kit: &Kit) -> Result<()> {
     distinct(runner, Guest::Python, NUMPY, 3, soak().of(200, 2000))
 }

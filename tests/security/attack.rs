@@ -1,4 +1,4 @@
-//! One run of one hostile program, and what is looked at afterwards.
+//! One run of one hostile program, and the checks after it.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use codebox_testkit::{Canaries, Guest, Header, Input, Kit, Ran, Report};
 
 use crate::Verdict;
 
-/// How much later than its wall limit a guest may end.
+/// Maximum delay in milliseconds of a guest's end after its wall limit.
 const LATE: f64 = 250.0;
 
-/// Prepares the granted directory.
+/// Function that prepares the granted directory.
 pub type Setup = fn(&Canaries) -> Result<()>;
-/// Looks at what came of it.
+/// Function that checks the results.
 pub type Look = fn(&Canaries, &Ran, &Report) -> Result<()>;
 
-/// An attack as data, in whichever language there is a program for it.
+/// Attack as data, in every language that has a program for it.
 #[derive(Clone)]
 pub struct Attack {
     only: Option<Guest>,
@@ -25,14 +25,14 @@ pub struct Attack {
     options: Vec<&'static str>,
     mounts: Vec<(&'static str, &'static str, &'static str)>,
     input: Input,
-    /// Instead of what the header allows.
+    /// Expected outcome, if it differs from the header.
     expect: Option<&'static str>,
     needs_canary: Vec<CanaryArg>,
     setup: Vec<Setup>,
     looks: Vec<Look>,
 }
 
-/// An argument that is known only when the canaries are planted.
+/// Argument whose value depends on the canaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CanaryArg {
     File,
@@ -40,7 +40,7 @@ pub enum CanaryArg {
     Prefix,
 }
 
-/// An attack by this program, with the granted directory as its `/work` and a second to live.
+/// Creates an attack by this program, with the granted directory as its `/work` and a time limit of one second.
 pub fn attack(fixture: &'static str) -> Attack {
     Attack {
         only: None,
@@ -58,14 +58,14 @@ pub fn attack(fixture: &'static str) -> Attack {
 }
 
 impl Attack {
-    /// With this one argument, which also names the variant.
+    /// Adds this argument, which also names the variant.
     pub fn with(mut self, arg: &'static str) -> Self {
         self.variant = arg;
         self.args.push(arg.to_owned());
         self
     }
 
-    /// In this language alone: the others have the program, but no such variant.
+    /// Restricts the attack to this language: the others have the program, but not this variant.
     pub fn only(mut self, guest: Guest) -> Self {
         self.only = Some(guest);
         self
@@ -91,7 +91,7 @@ impl Attack {
         self
     }
 
-    /// Mounts these folders of the granted directory, each as (folder, place, access), and no other.
+    /// Mounts only these folders of the granted directory, each as (folder, guest path, access).
     pub fn mounts(mut self, mounts: &[(&'static str, &'static str, &'static str)]) -> Self {
         self.mounts = mounts.to_vec();
         self
@@ -117,7 +117,7 @@ impl Attack {
         self
     }
 
-    /// The languages that it is made in.
+    /// Returns the languages of the attack.
     pub fn guests(&self) -> Vec<Guest> {
         let made = |guest: &Guest| self.only.is_none_or(|only| only == *guest) && guest.hostile(self.fixture).exists();
         Guest::ALL.into_iter().filter(made).collect()
@@ -135,7 +135,7 @@ impl Attack {
         Ok(Verdict::Held)
     }
 
-    /// Runs it among canaries that somebody else planted.
+    /// Runs the attack with existing canaries.
     pub fn run_among(&self, kit: &Kit, guest: Guest, canaries: &Canaries) -> Result<(Ran, Report)> {
         for setup in &self.setup {
             setup(canaries)?;
@@ -182,7 +182,7 @@ impl Attack {
     }
 }
 
-/// What holds of every run, whatever the guest does: codebox ends by itself, in time, and is not at fault.
+/// Checks the properties of every run, whatever the guest does: codebox ends by itself, in time, and does not fail.
 pub fn sound(ran: &Ran) -> Result<Report> {
     ensure!(!ran.hung, "it hung");
     ensure!(ran.signal.is_none(), "codebox was ended by signal {:?}: {}", ran.signal, ran.stderr_text());

@@ -1,4 +1,4 @@
-//! What a guest may make the host do: write to a read-only grant, copy, keep, wait.
+//! Bounds on the host's work for a guest: writes to read-only grants, copies, memory and waits.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
@@ -24,7 +24,7 @@ pub fn trials() -> Vec<Compound> {
     ]
 }
 
-/// A writable grant that holds a read-only one: making a file through a link that leads nowhere yet.
+/// A file cannot be created through a dangling link into a read-only grant inside a writable one.
 fn dangling(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let grant = canaries.grant();
@@ -43,7 +43,7 @@ fn dangling(kit: &Kit, guest: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// Sparse files and hard links are longer than what was written; what is brought out is bounded all the same.
+/// Sparse files and hard links are larger than the data written; the size of the output is still limited.
 fn outputs(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let out = canaries.grant().join("out");
@@ -61,7 +61,7 @@ fn lengths(dir: &Path) -> Result<u64> {
     fs::read_dir(dir)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
 }
 
-/// 500 names of 40 MiB are 20 GB to whoever reads each of them.
+/// 500 names of 40 MiB would add up to 20 GB if each were read.
 fn names(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let ran = kit
         .run_json()
@@ -77,12 +77,12 @@ fn names(kit: &Kit, guest: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// Output into a pipe that nobody reads: the guest waits, and its deadline ends it.
+/// Output to a pipe without a reader blocks the guest until its deadline ends it.
 fn stalled(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let pipe = canaries.grant().join("pipe");
     plant::tool("mkfifo", &[&pipe.display().to_string()])?;
-    // Open at both ends, so that writing neither fails nor ends.
+    // Both ends are open, so that writes neither fail nor complete.
     let reader = OpenOptions::new().read(true).write(true).open(&pipe)?;
     let writing = |mode: &str| {
         kit.codebox().args(["run", "--timeout", "1s"]).arg(guest.hostile("l7_stalled")).arg(mode).command()
@@ -102,7 +102,7 @@ fn stalled(kit: &Kit, guest: Guest) -> Result<Verdict> {
         };
         ensure!(status.code() == Some(124), "{mode}: {status}");
     }
-    // The same for standard error, where codebox itself has something to say at the end.
+    // Standard error blocks in the same way, including codebox's own messages at the end.
     let mut command = writing("errors");
     let errors = File::options().write(true).open(&pipe)?;
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn()?;
@@ -116,7 +116,7 @@ fn stalled(kit: &Kit, guest: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// A tree deeper than there are descriptors is gone after the job, and the next one starts at once.
+/// A tree deeper than the number of descriptors is removed after the job, and the next job starts immediately.
 fn deep(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let binary = kit.binary().display();
     let home = kit.home().display();
@@ -124,7 +124,7 @@ fn deep(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let output =
         std::process::Command::new("sh").args(["-c", &shell]).env("PROGRAM", guest.hostile("f13_deep")).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    // Other trials run beside this one; what a process left behind has no lock and is not empty.
+    // Other trials run at the same time. Only remains of an ended process have files but no lock.
     for entry in fs::read_dir(kit.home().join("cache/scratch"))? {
         let path = entry?.path();
         let names: Vec<_> =
@@ -135,7 +135,7 @@ fn deep(kit: &Kit, guest: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// What a guest says to the host is kept only in part.
+/// The host keeps only a part of a guest's messages.
 fn messages(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let ran = kit.run_json().args(["--memory", "64M", "--timeout", "30s"]).arg(guest.hostile("r3_messages")).run()?;
     let report = sound(&ran)?;
@@ -145,7 +145,7 @@ fn messages(kit: &Kit, guest: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// A `codebox.toml` that is a pipe or a device is refused, and not read.
+/// A `codebox.toml` that is a pipe or a device is refused without being read.
 fn project_file(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let folder = canaries.grant();

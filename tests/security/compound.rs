@@ -1,14 +1,14 @@
-//! Trials that are more than one run of one program.
+//! Trials that consist of more than one run of one program.
 
 use anyhow::Result;
 use codebox_testkit::{Guest, Kit};
 
 use crate::Verdict;
 
-/// What such a trial does, in one language.
+/// Body of such a trial for one language.
 pub type Run = fn(&Kit, Guest) -> Result<Verdict>;
 
-/// A trial with the programs that it attacks with.
+/// Trial, with the programs that it uses.
 pub struct Compound {
     name: &'static str,
     fixtures: Vec<&'static str>,
@@ -16,19 +16,19 @@ pub struct Compound {
     run: Run,
 }
 
-/// A trial called `ROW::NAME`, in every language.
+/// Creates a trial named `ROW::NAME` for every language.
 pub fn compound(name: &'static str, run: Run) -> Compound {
     Compound { name, fixtures: Vec::new(), only: None, run }
 }
 
 impl Compound {
-    /// Attacks with these programs, where a language has them all.
+    /// Adds programs; the trial runs in the languages that have all of them.
     pub fn with(mut self, fixtures: &[&'static str]) -> Self {
         self.fixtures.extend(fixtures);
         self
     }
 
-    /// In this language alone, or, where no guest plays a part in it, with this one for whoever has to run.
+    /// Restricts the trial to this language. A trial without an attacking guest runs its programs in this language too.
     pub fn only(mut self, guest: Guest) -> Self {
         self.only = Some(guest);
         self

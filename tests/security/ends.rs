@@ -1,4 +1,4 @@
-//! H10: forged and odd ends; S7: what is planted in memory.
+//! H10: forged and unusual ends; S7: data planted in memory.
 
 use anyhow::{Context as _, Result, ensure};
 use codebox_testkit::{Canaries, Guest, Kit, Ran, Report};
@@ -7,9 +7,9 @@ use crate::Verdict;
 use crate::attack::{Attack, attack, sound};
 use crate::compound::{Compound, compound};
 
-/// 32 bytes that no memory holds by chance.
+/// Marker of 32 bytes that does not occur in memory by chance.
 const MARKER: &str = "9f3ac1d27e5b80641e9d4c3b2a79f8e6d5c4b3a2918f7e6d5c4b3a29180f1e2d";
-/// Their sha256.
+/// SHA-256 digest of the marker.
 const MARKER_SHA256: &str = "f7fcc475b7ceafd113a7dbb1e9cead00725ade5c4851930b2bb381bc9b346ffb";
 
 pub fn attacks() -> Vec<Attack> {
@@ -45,7 +45,7 @@ pub fn trials() -> Vec<Compound> {
     ]
 }
 
-/// What codebox itself says of names that a terminal would obey holds nothing that it would.
+/// codebox's messages about names with terminal control characters contain no such characters.
 fn inert(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let program = guest.hostile("a8_escapes");
@@ -53,7 +53,7 @@ fn inert(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let ran = kit.codebox().args(["run", "-v", "--out"]).arg(out).arg(&program).run()?;
     ensure!(ran.code == Some(1), "its status is {:?}: {}", ran.code, ran.stderr_text());
     let said = ran.stderr_text();
-    // The program's own words come through as they are, and begin a line with its name for codebox.
+    // The program's own output passes unchanged and starts a line with codebox's prefix.
     let own = said.lines().filter(|line| line.starts_with("codebox: ") && !line.starts_with("codebox: forged"));
     let lines: Vec<&str> = own.collect();
     for told in ["not available here", "wrote"] {
@@ -69,12 +69,12 @@ fn inert(kit: &Kit, guest: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// Whether a terminal does something else with it than show it.
+/// Returns true if a terminal interprets the character instead of displaying it.
 fn obeyed(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Ends in every way that the program knows, each with an outcome that it lists for it.
+/// Ends in every way that the program knows and compares each outcome with the program's own list.
 fn every_way(kit: &Kit, guest: Guest, fixture: &str) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let (_, listed) = one_way(kit, guest, &canaries, fixture, None)?;

@@ -1,4 +1,4 @@
-//! F: the file system.
+//! F: file system.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +56,7 @@ fn read_only_is_unchanged(canaries: &Canaries, _: &Ran, _: &Report) -> Result<()
     Ok(())
 }
 
-/// No file operation may hold a guest, or codebox after it, up.
+/// File operations must not delay the end of a guest or of codebox.
 fn quick(_: &Canaries, ran: &Ran, _: &Report) -> Result<()> {
     ensure!(ran.wall < Duration::from_secs(8), "it took {:?}", ran.wall);
     ensure!(ran.peak_threads < 16, "it had {} threads", ran.peak_threads);
@@ -74,7 +74,7 @@ fn little_is_written(canaries: &Canaries, _: &Ran, _: &Report) -> Result<()> {
     Ok(())
 }
 
-/// What was written stays counted when it is removed; removing it works all the same, and so does all else.
+/// Removed data still counts against the limit; removals and other operations still work.
 fn usable_afterwards(canaries: &Canaries, _: &Ran, report: &Report) -> Result<()> {
     ensure!(!report.stdout().contains("survived"), "there was no limit");
     let after = report.lines().iter().any(|line| line["op"] == "after");
@@ -88,7 +88,7 @@ fn few_descriptors(_: &Canaries, _: &Ran, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// A file system mounted below a granted directory is not followed: the grant is refused.
+/// A grant with a file system mounted below it is refused.
 fn nested_mount(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     let below = canaries.grant().join("mounted");
@@ -104,7 +104,7 @@ fn nested_mount(kit: &Kit, guest: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// Exchanges a folder and a link to the outside as fast as it can while a guest reads through it.
+/// Exchanges a folder and a link to the outside in a tight loop while a guest reads through it.
 #[cfg(unix)]
 fn flip(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
@@ -119,14 +119,14 @@ fn flip(kit: &Kit, guest: Guest) -> Result<Verdict> {
             while !done.load(Ordering::Relaxed) {
                 let steps = [(&d, &aside), (&link, &d), (&d, &link), (&aside, &d)];
                 for (from, to) in steps {
-                    // The guest may have moved nothing: it only reads.
+                    // The guest only reads, so it does not move these entries.
                     let _ = fs::rename(from, to);
                 }
             }
         });
         let run = canaries.around(kit.run_json()).args(["--timeout", "15s"]).grant(&grant, "/data", "rw");
         let ran = run.arg(guest.hostile("f6_flip")).arg("2").run();
-        // The checks walk the same directory, so it has to stand still for them.
+        // The checks walk the same directory, so the exchanges must stop first.
         done.store(true, Ordering::Relaxed);
         ran
     })?;

@@ -1,4 +1,4 @@
-//! S4 and S5: what can get in the way while a runtime is prepared, and what may not be read at all.
+//! S4 and S5: interference with the preparation of a runtime, and unreadable files.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn being_made(home: &Path) -> usize {
     fs::read_dir(home.join("cache/prepared")).map_or(0, Iterator::count)
 }
 
-/// Several processes meet an unprepared runtime at once and the first is killed: the others finish its work.
+/// Several processes find an unprepared runtime at once and the first is killed: the others complete the preparation.
 fn taken_over(kit: &Kit, guest: Guest) -> Result<Verdict> {
     if guest == Guest::Python && soak() == Soak::Short {
         return Ok(Verdict::Impossible("compiling takes minutes: set CODEBOX_SOAK=1".to_owned()));
@@ -55,7 +55,7 @@ fn taken_over(kit: &Kit, guest: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// On a file system too small for the runtime nothing half-done stays, and one line says that it is full.
+/// A file system too small for the runtime keeps no partial files, and the error is one line that says that it is full.
 fn full_disk(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let folder = kit.folder()?;
     let home = folder.path();
@@ -77,7 +77,7 @@ fn full_disk(kit: &Kit, guest: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// A script and a directory that this user may not read.
+/// A script and a directory that this user may not read are refused.
 #[cfg(unix)]
 fn unreadable(kit: &Kit, guest: Guest) -> Result<Verdict> {
     use std::os::unix::fs::PermissionsExt as _;

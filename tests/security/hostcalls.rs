@@ -1,11 +1,11 @@
-//! H: host calls and what they tell.
+//! H: host calls and the information that they reveal.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::{Canaries, Input, Ran, Report};
 
 use crate::attack::{Attack, CanaryArg, attack};
 
-/// How much input a guest is sent that only counts it.
+/// Number of input bytes for a guest that only counts them.
 const INPUT: u64 = 256 << 20;
 
 pub fn attacks() -> Vec<Attack> {
@@ -46,14 +46,14 @@ fn all_was_counted(canaries: &Canaries, ran: &Ran, report: &Report) -> Result<()
     Ok(())
 }
 
-/// A guest that only waits or calls needs no threads and little memory of the host.
+/// A guest that only waits or makes calls needs few threads and little memory of the host.
 fn modest(_: &Canaries, ran: &Ran, _: &Report) -> Result<()> {
     ensure!(ran.peak_threads < 64, "it had {} threads", ran.peak_threads);
     ensure!(ran.peak_rss < 512 << 20, "{} MiB were resident", ran.peak_rss >> 20);
     Ok(())
 }
 
-/// What a guest can print of its surroundings holds nothing of this machine's.
+/// The guest's description of its environment contains no data of this machine.
 fn knows_nothing(canaries: &Canaries, _: &Ran, report: &Report) -> Result<()> {
     let told = report.stdout();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

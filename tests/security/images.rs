@@ -1,4 +1,4 @@
-//! S2: an image holds nothing of the machine and the moment it was made on.
+//! S2: images contain no data of the machine and time of their creation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ pub fn trials() -> Vec<Compound> {
     ]
 }
 
-/// Makes an image among canaries, looks for them in its file, and has a guest look for them from inside.
+/// Creates an image near canaries and searches for them in its file and, by a guest, from inside.
 fn no_secrets(kit: &Kit, guest: Guest) -> Result<Verdict> {
     match guest {
         Guest::Python => with_copied_home(kit, |home| {
             let build = ["image", "build", "among-canaries", "--import", "colorsys,json.tool"];
             searched(kit, guest, home, "among-canaries", |codebox| codebox.args(build))
         }),
-        // No images but its own can be made of this runtime, and that one is made at the first use of a home.
+        // This runtime has only its own image, which is created at the first use of a home.
         Guest::JavaScript => {
             let home = kit.folder()?;
             searched(kit, guest, home.path(), guest.name(), |codebox| codebox.arg("run").args(guest.inline("0")))
@@ -65,7 +65,7 @@ fn searched(
     Ok(Verdict::Held)
 }
 
-/// No prepared file names the directories that it was made in.
+/// Prepared files do not contain the paths of the directories in which they were created.
 fn no_host_path(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let home = kit.home().display().to_string();
     for file in artefacts(kit.home(), guest, "img")? {

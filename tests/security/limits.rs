@@ -1,11 +1,11 @@
-//! R: processor, memory, stack, output.
+//! R: processor, memory, stack and output.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::{Canaries, Guest, Ran, Report};
 
 use crate::attack::{Attack, attack};
 
-/// Resident memory of codebox beside a guest's own: code pages, tables, stacks.
+/// Resident memory of codebox in bytes in addition to a guest's own: code pages, tables and stacks.
 const BESIDE: u64 = 160 << 20;
 
 pub fn attacks() -> Vec<Attack> {

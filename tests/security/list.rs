@@ -1,4 +1,4 @@
-//! What the lists of attacks and programs have to hold of each other.
+//! Consistency of the lists of attacks and programs.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use codebox_testkit::{Guest, Header};
 use libtest_mimic::Trial;
 
-/// The programs that trials attack with.
+/// Programs that the trials use.
 pub type Attacked = BTreeSet<(Guest, String)>;
 
 pub fn trials(attacked: Attacked) -> Vec<Trial> {
@@ -25,7 +25,7 @@ fn complete(attacked: &Attacked) -> Result<()> {
     Ok(())
 }
 
-/// JavaScript has a program for each of Python's, of the same row, that may end in no other way.
+/// For each Python program, JavaScript has a program of the same row that allows no other outcome.
 fn parity() -> Result<()> {
     for name in Guest::Python.hostile_programs()? {
         let (python, javascript) = (Header::of(Guest::Python, &name)?, Header::of(Guest::JavaScript, &name)?);

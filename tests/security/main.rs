@@ -1,9 +1,8 @@
-//! Hostile guests: each has to end as its header says, and leave this machine as it was.
+//! Hostile guests: each must end as its header declares and leave this machine unchanged.
 //!
 //! Trials are named `LANGUAGE::ROW::PROGRAM::VARIANT` after the programs in `tests/fixtures/LANGUAGE/hostile`. One list
-//! of attacks is run over every language that has the program, with the same checks. Around every attack stand
-//! canaries: see [`codebox_testkit::Canaries`]. What codebox itself answers to an attack is never `internal_error`, and
-//! never a signal.
+//! of attacks runs in every language that has the program, with the same checks. Canaries surround every attack: see
+//! [`codebox_testkit::Canaries`]. codebox's own response to an attack is never `internal_error` and never a signal.
 
 mod attack;
 mod bounds;
@@ -32,7 +31,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use attack::Attack;
 use compound::Compound;
 
-/// What a trial of this target does: passes, fails, or says why it cannot be.
+/// Result of a passed or impossible trial, the latter with its reason.
 pub enum Verdict {
     Held,
     Impossible(String),
@@ -100,7 +99,7 @@ fn trial(name: String, ready: &Result<(), String>, run: impl FnOnce() -> Result<
     })
 }
 
-/// After all attacks nothing is left of them, and the next job is served at once.
+/// After all attacks, no remains exist, and the next job runs immediately.
 fn quiet_afterwards(kit: &Kit) -> Result<()> {
     for guest in Guest::ALL {
         let ran = kit.run_json().args(guest.printing(1)).run()?;

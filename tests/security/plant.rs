@@ -1,4 +1,4 @@
-//! What the host puts into granted directories before an attack.
+//! Host files that are put into granted directories before an attack.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ pub fn tool(name: &str, args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A read-only folder `ro` beside a writable `work`.
+/// Creates a read-only folder `ro` beside a writable `work`.
 pub fn read_only(canaries: &Canaries) -> Result<()> {
     fs::create_dir_all(canaries.grant().join("ro/folder"))?;
     fs::create_dir(canaries.grant().join("work"))?;
     Ok(fs::write(canaries.grant().join("ro/keep.txt"), "keep\n")?)
 }
 
-/// Links to the canary and to magic places, at several depths.
+/// Creates links to the canary and to magic links, at several depths.
 #[cfg(unix)]
 pub fn links(canaries: &Canaries) -> Result<()> {
     use std::os::unix::fs::symlink;
@@ -46,19 +46,19 @@ pub fn links(canaries: &Canaries) -> Result<()> {
     Ok(())
 }
 
-/// A pipe, a socket and, where this user may make them, devices.
+/// Creates a pipe, a socket and, if this user is allowed to, devices.
 #[cfg(unix)]
 pub fn specials(canaries: &Canaries) -> Result<()> {
     let place = |name: &str| canaries.grant().join(name).display().to_string();
     tool("mkfifo", &[&place("fifo")])?;
     drop(std::os::unix::net::UnixListener::bind(place("socket"))?);
-    // Only root may make devices; the pipe and the socket are attack enough without.
+    // Only root may create devices; the pipe and the socket suffice without them.
     let _ = tool("mknod", &[&place("null"), "c", "1", "3"]);
     let _ = tool("mknod", &[&place("disk"), "b", "7", "250"]);
     Ok(())
 }
 
-/// Two good names and one that is not UTF-8.
+/// Creates two valid names and one that is not UTF-8.
 #[cfg(unix)]
 pub fn names(canaries: &Canaries) -> Result<()> {
     use std::os::unix::ffi::OsStrExt as _;

@@ -1,4 +1,4 @@
-//! R6: nesting without end, one way at a time.
+//! R6: endless nesting, in one kind at a time.
 
 use std::time::Duration;
 

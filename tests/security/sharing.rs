@@ -1,4 +1,4 @@
-//! Attacks that another job of the same moment must not feel.
+//! Attacks that must not affect concurrent jobs.
 
 use std::thread;
 
@@ -18,7 +18,7 @@ pub fn trials() -> Vec<Compound> {
     ]
 }
 
-/// Runs small jobs of every language while the attack goes on.
+/// Runs small jobs of every language during the attack.
 fn beside(kit: &Kit, guest: Guest, fixture: &'static str) -> Result<Verdict> {
     let canaries = Canaries::plant(kit)?;
     thread::scope(|scope| {
@@ -33,7 +33,7 @@ fn beside(kit: &Kit, guest: Guest, fixture: &'static str) -> Result<Verdict> {
     })
 }
 
-/// Processes that start at one moment do not take each other's directories for those of dead ones.
+/// Processes that start at the same moment do not mistake each other's directories for those of dead processes.
 fn many_starts(kit: &Kit, guest: Guest) -> Result<Verdict> {
     let starter = || -> Result<()> {
         for number in 0..20 {

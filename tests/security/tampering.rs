@@ -1,4 +1,4 @@
-//! S3: files of the store that somebody changed are refused or made anew, and never run.
+//! S3: modified files of the store, which are refused or recreated, and never run.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -37,10 +37,10 @@ pub fn trials() -> Vec<Compound> {
     ]
 }
 
-/// The copy, once there is one, or why there is none.
+/// Copy of the home, or the reason why it could not be made; empty before the first use.
 static COPY: Mutex<Option<Result<TempDir, String>>> = Mutex::new(None);
 
-/// Lends out a copy of the home, made once, to one trial at a time.
+/// Calls `work` with a copy of the home, which is made once and used by one trial at a time.
 pub fn with_copied_home(kit: &Kit, work: impl FnOnce(&Path) -> Result<Verdict>) -> Result<Verdict> {
     let mut copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
     match copy.get_or_insert_with(|| copied(kit).map_err(|error| format!("{error:#}"))) {
@@ -49,7 +49,7 @@ pub fn with_copied_home(kit: &Kit, work: impl FnOnce(&Path) -> Result<Verdict>) 
     }
 }
 
-/// Removes the copy: a static is not dropped when a process ends.
+/// Removes the copy, because statics are not dropped at process exit.
 pub fn remove_copy() {
     drop(COPY.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
@@ -59,7 +59,7 @@ fn copied(kit: &Kit) -> Result<TempDir> {
     fs::create_dir(home.path().join("cache"))?;
     copy_data(kit, home.path())?;
     copy_part(kit, home.path(), Path::new("cache/prepared"))?;
-    // A copy has new identities: its digests are checked once and remembered.
+    // A copied file has another identity, so its digest is checked once and recorded.
     for guest in Guest::ALL {
         let ran = kit.codebox().home(home.path()).arg("run").args(guest.printing(1)).run()?;
         ensure!(ran.code == Some(0), "a copied home is not accepted: {}", ran.stderr_text());
@@ -67,7 +67,7 @@ fn copied(kit: &Kit) -> Result<TempDir> {
     Ok(home)
 }
 
-/// Copies what is installed. Not the notes of running jobs, which come and go while the other trials run.
+/// Copies the installed data, except for the records of running jobs, which change while other trials run.
 pub fn copy_data(kit: &Kit, home: &Path) -> Result<()> {
     fs::create_dir(home.join("data"))?;
     for entry in fs::read_dir(kit.home().join("data"))? {
@@ -84,14 +84,14 @@ fn copy_part(kit: &Kit, home: &Path, part: &Path) -> Result<()> {
     tool("cp", &["-a", "--reflink=auto", &from, &to])
 }
 
-/// Changes one file, runs a job, and puts the file back.
+/// Changes one file, runs a job, and restores the file.
 fn tampered(kit: &Kit, guest: Guest, what: &str, change: fn(&Path) -> Result<()>) -> Result<Verdict> {
     with_copied_home(kit, |home| {
         let path = find(home, guest, what)?;
         let kept = home.join("kept");
         tool("cp", &["-a", &path.display().to_string(), &kept.display().to_string()])?;
         let judged = change(&path).and_then(|()| judge(kit, guest, home));
-        // Whatever stands there now, a rebuilt file too, gives way to what was there.
+        // The original replaces the current file, including a rebuilt one.
         let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
         fs::rename(&kept, &path)?;
         judged?;
@@ -101,9 +101,9 @@ fn tampered(kit: &Kit, guest: Guest, what: &str, change: fn(&Path) -> Result<()>
     })
 }
 
-/// A refusal in one line, or files that are made anew.
+/// Accepts a refusal in one line, or files that are recreated.
 ///
-/// Making them takes minutes, so a process that sets about it is stopped: what counts is that it did not run.
+/// Recreating them takes minutes, so a process that starts to do so is stopped: the modified file has not run.
 fn judge(kit: &Kit, guest: Guest, home: &Path) -> Result<()> {
     let program = guest.choose("import json; print(6 * 7)", "console.log(JSON.stringify(6 * 7))");
     let mut command = kit.run_json().home(home).args(guest.inline(program)).command();
@@ -164,7 +164,7 @@ fn flip(path: &Path) -> Result<()> {
     })
 }
 
-/// A list that is as well-formed as before.
+/// Changes a list to another well-formed one.
 fn another_import(path: &Path) -> Result<()> {
     rewrite(path, |bytes| {
         let text = String::from_utf8_lossy(bytes).replace("\"zoneinfo\"", "\"zoneinfos\"");
@@ -176,7 +176,7 @@ fn cut(path: &Path) -> Result<()> {
     rewrite(path, |bytes| bytes.truncate(bytes.len() / 2))
 }
 
-/// A program of this machine, which is an ELF file as the code image is.
+/// Replaces the file by a program of this machine, which is an ELF file like the code image.
 fn foreign(path: &Path) -> Result<()> {
     let program = fs::read("/bin/true")?;
     rewrite(path, |bytes| *bytes = program)

@@ -1,4 +1,4 @@
-//! R6: program texts that are hostile to whoever parses them, before any of them runs and while it does.
+//! R6: program texts that are hostile to parsers, before and during their run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -20,7 +20,7 @@ pub fn trials() -> Vec<Compound> {
     ]
 }
 
-/// Names and texts.
+/// Returns file names and texts.
 fn hostile() -> Vec<(&'static str, String)> {
     let nested = |open: &str, close: &str, levels: usize| format!("{}1{}", open.repeat(levels), close.repeat(levels));
     vec![
@@ -37,7 +37,7 @@ fn hostile() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Each is run, and explained, and the process of codebox ends by itself and says what became of it.
+/// Each text is run and explained, and codebox ends by itself and reports the result.
 fn texts(kit: &Kit, _: Guest) -> Result<Verdict> {
     let folder = kit.folder()?;
     let canaries = Canaries::plant(kit)?;
@@ -56,7 +56,8 @@ fn texts(kit: &Kit, _: Guest) -> Result<Verdict> {
     Ok(Verdict::Held)
 }
 
-/// A program that computes nothing itself and has the host parse one costly text after another ends at its limit.
+/// A program that makes the host parse one costly text after another ends at its limit, although it computes nothing
+/// itself.
 fn parsing_counts(kit: &Kit, _: Guest) -> Result<Verdict> {
     let program = "import fs from 'node:fs';
 const text = '({a=b as '.repeat(60) + 'c' + ':0)=>0}:0)=>0'.repeat(60);
@@ -70,7 +71,7 @@ for (let n = 0; n < 1000; n++) {
     Ok(Verdict::Held)
 }
 
-/// A program that somebody put where the analyzer is kept is not run.
+/// A foreign program at the path of the analyzer does not run.
 fn analyzer_file(kit: &Kit, guest: Guest) -> Result<Verdict> {
     with_copied_home(kit, |home| {
         let run = || -> Result<()> {

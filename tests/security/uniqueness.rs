@@ -1,4 +1,4 @@
-//! S1: no two instances make the same random values.
+//! S1: instances never generate the same random values.
 
 use std::collections::BTreeMap;
 

@@ -1,14 +1,14 @@
-//! Every item of a WIT package that can carry documentation.
+//! Items of a WIT package that can have documentation.
 
 use wit_parser::{Docs, Interface, PackageId, Resolve, TypeDef, TypeDefKind, TypeId, WorldId, WorldItem};
 
-/// One item and whether something is said of it.
+/// Item, and whether it has documentation.
 pub struct Item {
     pub path: String,
     pub is_documented: bool,
 }
 
-/// Collects the items of a package with all that is in them.
+/// Collects all items of a package.
 pub fn items(resolve: &Resolve, package: PackageId) -> Vec<Item> {
     let mut found = Collected { resolve, items: Vec::new() };
     let package = &resolve.packages[package];
@@ -41,7 +41,7 @@ impl Collected<'_> {
         for (key, item) in world.imports.iter().chain(&world.exports) {
             let path = format!("{path}#{}", resolve.name_world_key(key));
             match item {
-                // An interface that is only there for its types was not written into the world.
+                // An interface without functions is in the world only for its types and was not declared there.
                 WorldItem::Interface { id, docs, .. } => {
                     if !resolve.interfaces[*id].functions.is_empty() {
                         self.add(&path, docs);
@@ -87,7 +87,7 @@ impl Collected<'_> {
     }
 }
 
-/// Whether a type came by a `use`, so that what there is to say is said where it was defined.
+/// Returns true if a type was imported by a `use`, so that its documentation is at its definition.
 fn is_used_from_elsewhere(resolve: &Resolve, id: TypeId) -> bool {
     match resolve.types[id].kind {
         TypeDefKind::Type(wit_parser::Type::Id(origin)) => resolve.types[origin].owner != resolve.types[id].owner,

@@ -1,4 +1,4 @@
-//! The guest contract: it resolves, its world is what the host expects, and every item says what it is for.
+//! Guest contract: it resolves, its world is as the host expects, and every item has documentation.
 
 mod docs;
 
@@ -32,7 +32,7 @@ fn the_runtime_world_has_these_imports_and_exports() {
     let world = &resolve.worlds[package.worlds["runtime"]];
     let id = |name: &str| format!("codebox:guest/{name}@0.1.0");
 
-    // The limits are there for their types, which the start uses.
+    // The interface `limits` is present for its types, which `start` uses.
     let mut imports = names(&resolve, world.imports.iter());
     imports.retain(|name| *name != id("limits"));
     assert_eq!(imports, [id("host")]);

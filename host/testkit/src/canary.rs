@@ -1,4 +1,4 @@
-//! Secrets that may show up nowhere.
+//! Secrets that must not leave the host, and the checks for leaks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use tempfile::TempDir;
 
 use crate::{Codebox, Kit, Listener, Ran};
 
-/// How every canary begins; the rest is unlike any other.
+/// Common prefix of all canaries; the rest of each is unique.
 const PREFIX: &str = "canary-";
 
-/// A place with a directory to grant and secrets around it, and a listener.
+/// Temporary directory with a grant, secrets around the grant, and a listener.
 ///
 /// ```text
 /// PLACE/canary             a secret file
-/// PLACE/grant/             what the guest may have
-/// PLACE/grant-evil/canary  a secret in a directory whose name begins as the granted one's
+/// PLACE/grant/             the directory that the guest is granted
+/// PLACE/grant-evil/canary  a secret in a directory whose name starts with the granted directory's name
 /// ```
-/// The same secret stands in the variable `CODEBOX_CANARY` of the program's environment.
+/// The variable `CODEBOX_CANARY` in the program's environment holds the same secret.
 #[derive(Debug)]
 pub struct Canaries {
     place: TempDir,
@@ -27,10 +27,10 @@ pub struct Canaries {
 }
 
 impl Canaries {
-    /// Plants everything anew.
+    /// Creates the directories, the secrets and the listener.
     ///
     /// # Errors
-    /// When the place cannot be made.
+    /// Fails if the temporary directory or a file in it cannot be created.
     pub fn plant(kit: &Kit) -> Result<Self> {
         let place = kit.folder()?;
         let unique = place.path().file_name().unwrap_or_default().to_string_lossy().replace('-', "");
@@ -50,13 +50,13 @@ impl Canaries {
         self.place.path().join(name)
     }
 
-    /// The directory to grant.
+    /// Returns the directory to grant.
     #[must_use]
     pub fn grant(&self) -> PathBuf {
         self.path("grant")
     }
 
-    /// The secret file outside of it.
+    /// Returns the secret file outside the grant.
     #[must_use]
     pub fn file(&self) -> PathBuf {
         self.path("canary")
@@ -66,35 +66,35 @@ impl Canaries {
         [self.file(), self.path("grant-evil/canary")]
     }
 
-    /// What every canary begins with.
+    /// Returns the common prefix of all canaries.
     #[must_use]
     pub fn prefix(&self) -> &'static str {
         PREFIX
     }
 
-    /// The secret.
+    /// Returns the secret.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.secret
     }
 
-    /// The listener's port.
+    /// Returns the listener's port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.listener.port()
     }
 
-    /// Puts the secret into the environment of the program under test.
+    /// Sets the secret in the environment of the program under test.
     #[must_use]
     pub fn around(&self, codebox: Codebox) -> Codebox {
         codebox.env("CODEBOX_CANARY", &self.secret)
     }
 
-    /// Checks that no secret shows in what a run printed, that none was changed, that nothing escaped to the
-    /// directories around, and that nobody called.
+    /// Checks that the output of a run shows neither the secret nor an `ESCAPE` line, that no secret was changed, that
+    /// the directories around the grant are unchanged, and that the listener got no connection.
     ///
     /// # Errors
-    /// The first of these that does not hold.
+    /// Returns the first violation.
     pub fn check(&self, ran: &Ran) -> Result<()> {
         for (name, bytes) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
             ensure!(!contains(bytes, self.secret.as_bytes()), "the canary shows in {name}");
@@ -103,10 +103,10 @@ impl Canaries {
         self.check_host()
     }
 
-    /// The part of [`check`](Self::check) that looks at this machine alone.
+    /// Performs the part of [`check`](Self::check) that inspects only this machine.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the first violation.
     pub fn check_host(&self) -> Result<()> {
         for file in self.files() {
             let now = fs::read(&file).unwrap_or_default();
@@ -128,10 +128,11 @@ impl Canaries {
         Ok(())
     }
 
-    /// Checks that no file that the guest left holds the secret. Links are not followed.
+    /// Checks that no file left by the guest holds the secret. Does not follow links.
     fn check_produced(&self, dir: &Path) -> Result<()> {
         let entries = match fs::read_dir(dir) {
-            // A guest can make folders too deep to be named; what lies that deep holds nothing that is not above.
+            // A guest can create directories whose paths are too long to open. Files at that depth hold only data that
+            // is also found further up.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidFilename => return Ok(()),
             entries => entries?,
         };
@@ -149,7 +150,7 @@ impl Canaries {
     }
 }
 
-/// What a file holds that stands there itself; nothing of a link that took its place since it was looked at.
+/// Returns the content of a regular file; empty if a symbolic link has replaced the file since it was listed.
 fn read_itself(path: &Path) -> Vec<u8> {
     use std::io::Read as _;
     use std::os::unix::fs::OpenOptionsExt as _;

@@ -1,4 +1,4 @@
-//! Running a process to its end, come what may.
+//! Child processes that run to their end or are killed at a deadline.
 
 use std::fs;
 use std::io::{Read, Write as _};
@@ -10,60 +10,60 @@ use anyhow::{Context as _, Result};
 
 use crate::Report;
 
-/// How often a running process is looked at.
+/// Interval at which a running process is polled.
 const LOOK: Duration = Duration::from_millis(4);
 
-/// What a process finds on its standard input.
+/// Content of a process's standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// End of file at once.
     Empty,
     /// These bytes.
     Bytes(Vec<u8>),
-    /// So many bytes of zeroes.
+    /// This many zero bytes.
     Zeroes(u64),
-    /// An open pipe that nobody writes to.
+    /// An open pipe without data.
     Silent,
 }
 
-/// What a process did.
+/// Result of a finished process.
 #[derive(Debug, Clone)]
 pub struct Ran {
-    /// Its exit status, unless a signal ended it.
+    /// Exit status, unless a signal ended the process.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended the process.
     pub signal: Option<i32>,
-    /// Whether it passed its deadline and was killed.
+    /// True if the process exceeded its deadline and was killed.
     pub hung: bool,
-    /// Its standard output.
+    /// Captured standard output.
     pub stdout: Vec<u8>,
-    /// Its standard error.
+    /// Captured standard error.
     pub stderr: Vec<u8>,
-    /// From its start to its end.
+    /// Time from the start to the end of the process.
     pub wall: Duration,
-    /// The most memory it was seen to have resident, in bytes.
+    /// Highest resident memory that was observed, in bytes.
     pub peak_rss: u64,
-    /// The most threads it was seen to have.
+    /// Highest number of threads that was observed.
     pub peak_threads: u64,
 }
 
 impl Ran {
-    /// Its standard output as text.
+    /// Returns the standard output as text.
     #[must_use]
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Its standard error as text.
+    /// Returns the standard error as text.
     #[must_use]
     pub fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// The report that it printed.
+    /// Parses the JSON report that the process printed.
     ///
     /// # Errors
-    /// When its output is no JSON document, with what it was instead.
+    /// Fails if the output is not a JSON document; the message includes the output.
     pub fn report(&self) -> Result<Report> {
         let document = serde_json::from_slice(&self.stdout).with_context(|| {
             let (code, signal, hung) = (self.code, self.signal, self.hung);
@@ -75,7 +75,7 @@ impl Ran {
     }
 }
 
-/// Runs `command` to its end, or kills it at its deadline.
+/// Runs `command` to its end and kills it if it exceeds `deadline`.
 pub(crate) fn run(mut command: Command, input: Input, deadline: Duration) -> Result<Ran> {
     let stdin = if input == Input::Empty { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -108,14 +108,14 @@ fn collect(reader: JoinHandle<std::io::Result<Vec<u8>>>) -> Result<Vec<u8>> {
     Ok(read?)
 }
 
-/// Writes the input from a thread of its own; what it answers keeps a silent pipe open until it is dropped.
+/// Writes the input on a separate thread. The returned pipe keeps a silent input open until it is dropped.
 fn feed(child: &mut Child, input: Input) -> Option<std::process::ChildStdin> {
     let mut pipe = child.stdin.take()?;
     match input {
         Input::Empty => None,
         Input::Silent => Some(pipe),
         Input::Bytes(bytes) => {
-            // A program need not read its input.
+            // The write may fail, because a program need not read its input.
             thread::spawn(move || pipe.write_all(&bytes).is_ok());
             None
         }

@@ -1,4 +1,4 @@
-//! Building a command of the program under test.
+//! Builder for commands of the program under test.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use anyhow::Result;
 
 use crate::child::{self, Input, Ran};
 
-/// Far beyond any limit that a test sets: only a hanging program meets it.
+/// Default deadline, far above any limit that a test sets: only a hanging program reaches it.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A command line of the program under test.
+/// Command line of the program under test.
 ///
-/// The environment is empty but for `CODEBOX_HOME`, standard input is empty, and a run that passes its deadline is
+/// The environment is empty except for `CODEBOX_HOME`, and standard input is empty. A run that exceeds its deadline is
 /// killed and marked as [hung](Ran::hung).
 #[derive(Debug, Clone)]
 pub struct Codebox {
@@ -34,7 +34,7 @@ enum KeepEnv {
 }
 
 impl Codebox {
-    /// A command of `binary` with this home.
+    /// Creates a command of `binary` with this home.
     #[must_use]
     pub fn new(binary: &Path, home: &Path) -> Self {
         Self {
@@ -62,27 +62,27 @@ impl Codebox {
         self
     }
 
-    /// Sets a variable of the program's own environment.
+    /// Sets a variable of the program's environment.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Lets the program see this process's environment.
+    /// Passes this process's environment to the program.
     #[must_use]
     pub fn inherit_env(mut self) -> Self {
         self.keep_env = KeepEnv::Yes;
         self
     }
 
-    /// Uses another home.
+    /// Sets another home.
     #[must_use]
     pub fn home(self, home: &Path) -> Self {
         self.env("CODEBOX_HOME", home)
     }
 
-    /// Grants a directory, as `HOST:GUEST:ACCESS`.
+    /// Grants a directory, in the form `HOST:GUEST:ACCESS`.
     #[must_use]
     pub fn grant(self, host: &Path, guest: &str, access: &str) -> Self {
         let spec = format!("{}:{guest}:{access}", host.display());
@@ -96,21 +96,21 @@ impl Codebox {
         self
     }
 
-    /// Gives the program this standard input.
+    /// Sets the program's standard input.
     #[must_use]
     pub fn input(mut self, input: Input) -> Self {
         self.input = input;
         self
     }
 
-    /// Kills the program when it takes longer than this.
+    /// Sets the time after which the program is killed.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// The command that [`run`](Self::run) starts.
+    /// Returns the command that [`run`](Self::run) starts.
     #[must_use]
     pub fn command(&self) -> Command {
         #[cfg(unix)]
@@ -126,10 +126,10 @@ impl Codebox {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end.
     ///
     /// # Errors
-    /// When it cannot be started or watched; what it did is in the answer.
+    /// Fails if the program cannot be started or watched. A failure of the program itself is part of the result.
     pub fn run(self) -> Result<Ran> {
         child::run(self.command(), self.input, self.deadline)
     }

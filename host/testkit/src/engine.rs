@@ -1,4 +1,4 @@
-//! The container engines that tests run on; `tests/engines/up` brings them up.
+//! Container engines that the tests use; `tests/engines/up` starts them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,16 +9,16 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::Kit;
 
-/// The image that both engines have for tests: Python and Node.
+/// Image that both engines have for tests, with Python and Node.
 pub const BASE_IMAGE: &str = "localhost/codebox-test:1";
 
-/// An image that is as hostile as one can be.
+/// Image with hostile content.
 pub const HOSTILE_IMAGE: &str = "localhost/codebox-hostile:1";
 
-/// Checks that an engine answers and runs a program in the image of the tests.
+/// Checks that an engine responds and runs a program in the test image.
 ///
 /// # Errors
-/// What codebox says, where it does not.
+/// Fails with codebox's standard error if the program does not run.
 pub fn engine_answers(kit: &Kit, engine: &str) -> Result<()> {
     let options = ["run", "--isolation", "container", "--engine", engine, "--image", BASE_IMAGE];
     let ran = kit.codebox().args(options).args(["--lang", "python", "-c", "print(6*7)"]).run()?;
@@ -27,14 +27,15 @@ pub fn engine_answers(kit: &Kit, engine: &str) -> Result<()> {
     Ok(())
 }
 
-/// What would lead an engine's own tool elsewhere than codebox, which runs with an empty environment.
+/// Variables that could point an engine's own CLI at another engine than codebox uses; codebox runs with an empty
+/// environment.
 const ELSEWHERE: [&str; 5] =
     ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST", "CONTAINER_CONNECTION"];
 
-/// What an engine's own tool prints.
+/// Runs an engine's own CLI and returns its standard output.
 ///
 /// # Errors
-/// What it says, where it fails.
+/// Fails with the CLI's standard error if the CLI fails.
 pub fn engine_says(engine: &str, args: &[&str]) -> Result<String> {
     let mut tool = Command::new(engine);
     for name in ELSEWHERE {
@@ -47,11 +48,11 @@ pub fn engine_says(engine: &str, args: &[&str]) -> Result<String> {
 }
 
 impl Kit {
-    /// Makes `home` a home of its own, whose configuration has this engine and the image of the tests for all that runs in
-    /// containers. The runtimes are those of the shared home.
+    /// Creates `home` as a separate home whose configuration selects this engine and the test image for all container
+    /// runs. `settings` are the first lines of the configuration. The runtimes are those of the shared home.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if the home cannot be written.
     pub fn home_with_engine(&self, home: &Path, engine: &str, settings: &str) -> Result<()> {
         let cache = home.join("cache");
         fs::create_dir_all(&cache)?;

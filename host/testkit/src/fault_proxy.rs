@@ -1,8 +1,8 @@
-//! A way to an engine's socket that fails where it is told to.
+//! Proxy in front of an engine's socket that injects faults.
 //!
-//! It follows HTTP/1.1 far enough to know which call of an engine's interface a request is: requests without a body or
-//! with a stated length, one after the other on a connection, and streams after an upgrade. Answers are not taken
-//! apart: what comes after a request and before the next one is its answer.
+//! The proxy parses HTTP/1.1 far enough to identify the engine API call of a request: requests without a body or with a
+//! `Content-Length`, one after the other on a connection, and streams after an upgrade. The proxy does not parse
+//! responses: all bytes between one request and the next are the response to the first.
 
 mod call;
 mod line;
@@ -19,29 +19,29 @@ use tempfile::TempDir;
 
 pub use call::EngineCall;
 
-/// What goes wrong with a call.
+/// Fault that is injected into a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection ends before the engine hears of it.
+    /// The connection closes before the engine receives the request.
     CutBefore,
-    /// The connection ends in the answer, before this byte of it.
+    /// The connection closes in the response, before this byte.
     Cut(Spot),
-    /// Nothing more comes from this byte of the answer on, and the connection stays.
+    /// The response stops before this byte, and the connection stays open.
     Stall(Spot),
-    /// This byte of the answer is another: these bits of it are changed.
+    /// The bits of the mask are flipped in this byte of the response.
     Corrupt(Spot, u8),
 }
 
-/// A byte of an answer, counted from 0.
+/// Position of a byte in a response, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spot {
-    /// Counted from its first.
+    /// Counted from the start of the response.
     Answer(usize),
-    /// Counted from the first after its head.
+    /// Counted from the end of the response's head.
     Body(usize),
 }
 
-/// A socket that leads to an engine, with faults; it ends with all its connections when dropped.
+/// Proxy socket of an engine, with faults. Dropping it closes all its connections.
 #[derive(Debug)]
 pub struct FaultProxy {
     socket: PathBuf,
@@ -49,7 +49,7 @@ pub struct FaultProxy {
     _folder: TempDir,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 struct Shared {
     engine: PathBuf,
@@ -60,9 +60,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     faults: Vec<(EngineCall, Fault)>,
-    /// The calls that came.
+    /// Calls that were received.
     calls: Vec<EngineCall>,
-    /// How often a fault struck.
+    /// Number of faults that were injected.
     struck: usize,
     /// Both ends of every connection.
     open: Vec<UnixStream>,
@@ -75,12 +75,12 @@ impl Shared {
 }
 
 impl FaultProxy {
-    /// A proxy of the engine that listens at `engine`, without any fault yet.
+    /// Starts a proxy, without faults, of the engine that listens at `engine`.
     ///
     /// # Errors
-    /// When no socket can be made.
+    /// Fails if the socket cannot be created.
     pub fn to(engine: &Path) -> Result<Self> {
-        // Below the system's own, as the path of a socket is short.
+        // The system's temporary directory is used because a socket path has a short maximum length.
         let folder = tempfile::Builder::new().prefix("codebox-test-").tempdir()?;
         let socket = folder.path().join("engine.sock");
         let listener = UnixListener::bind(&socket).with_context(|| socket.display().to_string())?;
@@ -91,26 +91,26 @@ impl FaultProxy {
         Ok(Self { socket, shared, _folder: folder })
     }
 
-    /// Its address, as the engines' tools write one.
+    /// Returns the proxy's address in the notation of the engines' CLIs.
     #[must_use]
     pub fn address(&self) -> String {
         format!("unix://{}", self.socket.display())
     }
 
-    /// From now on these calls fail so, each time.
+    /// Replaces the faults: from now on, each of these calls fails each time. Clears the counters.
     pub fn fail(&self, faults: &[(EngineCall, Fault)]) {
         let mut state = self.shared.state();
         state.faults = faults.to_vec();
         (state.struck, state.calls) = (0, Vec::new());
     }
 
-    /// How often a fault struck since they were set.
+    /// Returns the number of faults that were injected since the last call of [`fail`](Self::fail).
     #[must_use]
     pub fn struck(&self) -> usize {
         self.shared.state().struck
     }
 
-    /// The calls that came since faults were set.
+    /// Returns the calls that were received since the last call of [`fail`](Self::fail).
     #[must_use]
     pub fn calls(&self) -> Vec<EngineCall> {
         self.shared.state().calls.clone()
@@ -120,7 +120,7 @@ impl FaultProxy {
 impl Drop for FaultProxy {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
-        // Whoever waits for a connection gets one, and sees that it is over.
+        // This connection wakes the thread that accepts connections, which then sees that the proxy is closed.
         let _ = UnixStream::connect(&self.socket);
         for stream in self.shared.state().open.drain(..) {
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -133,7 +133,7 @@ fn take(listener: &UnixListener, shared: &Arc<Shared>) {
         if shared.over.load(Ordering::Relaxed) {
             return;
         }
-        // A client that finds no engine sees its connection end.
+        // If the engine is absent, the client's connection closes.
         let _ = client.and_then(|client| connect(client, shared));
     }
 }

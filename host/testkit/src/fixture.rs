@@ -1,4 +1,4 @@
-//! The programs that tests run.
+//! Programs that tests run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,39 +7,40 @@ use anyhow::{Context as _, Result};
 
 use crate::Guest;
 
-/// The folder of all fixtures.
+/// Returns the folder of all fixtures.
 #[must_use]
 pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures")
 }
 
-/// Programs whose output equals native Python's.
+/// Returns the folder of programs whose output equals native Python's.
 #[must_use]
 pub fn compat_dir() -> PathBuf {
     fixtures().join("python/compat")
 }
 
-/// Programs of a language, a folder each, whose output equals that of the language's own interpreter.
+/// Returns the folder of a language, which has one folder per program; the output of these programs equals that of the
+/// language's own interpreter.
 #[must_use]
 pub fn corpus_dir(language: &str) -> PathBuf {
     fixtures().join(language)
 }
 
-/// The driver of benchmark programs.
+/// Returns the folder of the benchmark driver.
 #[must_use]
 pub fn pyperformance_dir() -> PathBuf {
     fixtures().join("python/pyperformance")
 }
 
-/// The names, without ending, of the Python programs in a folder, sorted.
+/// Lists the names of the Python programs in a folder, without extension, sorted.
 ///
 /// # Errors
-/// When the folder cannot be listed.
+/// Fails if the folder cannot be listed.
 pub fn programs_in(folder: &Path) -> Result<Vec<String>> {
     programs_ending(folder, "py")
 }
 
-/// The same for programs of any ending.
+/// Lists the names of the programs in a folder that have this extension, without it, sorted.
 pub(crate) fn programs_ending(folder: &Path, ending: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
@@ -52,12 +53,12 @@ pub(crate) fn programs_ending(folder: &Path, ending: &str) -> Result<Vec<String>
     Ok(names)
 }
 
-/// The lines of a hostile program's first comment that a test can read.
+/// Machine-readable lines of a hostile program's first comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// The row of the threat table: "F1".
+    /// Row of the threat table, such as "F1".
     pub row: String,
-    /// The outcomes that are right, as [`Report::outcome`](crate::Report::outcome) words them.
+    /// Accepted outcomes, in the wording of [`Report::outcome`](crate::Report::outcome).
     pub expect: Vec<String>,
 }
 
@@ -65,7 +66,7 @@ impl Header {
     /// Reads the header of a hostile program.
     ///
     /// # Errors
-    /// When there is none.
+    /// Fails if the program has no header.
     pub fn of(guest: Guest, name: &str) -> Result<Self> {
         let path = guest.hostile(name);
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! The languages that hostile programs are written in.
+//! Languages of the hostile programs.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::fixture::{fixtures, programs_ending};
 
-/// A language that is attacked with.
+/// Language of hostile programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Guest {
     /// Python.
@@ -19,13 +19,13 @@ impl Guest {
     /// Every language.
     pub const ALL: [Self; 2] = [Self::Python, Self::JavaScript];
 
-    /// Its name, as `--lang` takes it and as trials begin.
+    /// Returns the name that `--lang` accepts and that trial names start with.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.choose("python", "javascript")
     }
 
-    /// One of two values, by language.
+    /// Returns one of two values, by language.
     #[must_use]
     pub fn choose<T>(self, python: T, javascript: T) -> T {
         match self {
@@ -34,28 +34,28 @@ impl Guest {
         }
     }
 
-    /// The arguments of `codebox run` for the text of a program in this language.
+    /// Returns the arguments of `codebox run` for the text of a program in this language.
     #[must_use]
     pub fn inline(self, text: &str) -> [String; 4] {
         ["--lang", self.name(), "-c", text].map(str::to_owned)
     }
 
-    /// The same for a program that prints one number and ends.
+    /// Returns the arguments of `codebox run` for a program that prints one number and ends.
     #[must_use]
     pub fn printing(self, number: usize) -> [String; 4] {
         self.inline(&self.choose(format!("print({number})"), format!("console.log({number})")))
     }
 
-    /// The hostile program of this name, whether there is one or not.
+    /// Returns the path of the hostile program of this name, which need not exist.
     #[must_use]
     pub fn hostile(self, program: &str) -> PathBuf {
         self.folder().join(format!("{program}.{}", self.ending()))
     }
 
-    /// The names, without ending, of all hostile programs in this language, sorted.
+    /// Lists the names of all hostile programs in this language, without extension, sorted.
     ///
     /// # Errors
-    /// When their folder cannot be listed.
+    /// Fails if their folder cannot be listed.
     pub fn hostile_programs(self) -> Result<Vec<String>> {
         programs_ending(&self.folder(), self.ending())
     }

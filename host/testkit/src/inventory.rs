@@ -1,4 +1,4 @@
-//! What a process holds, to be compared before and after.
+//! Resource counts of a process, for comparison before and after a test.
 
 use std::fs;
 
@@ -18,10 +18,10 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Takes stock of this process.
+    /// Counts the resources of this process.
     ///
     /// # Errors
-    /// Where there is no `/proc`.
+    /// Fails if `/proc` is missing.
     pub fn take() -> Result<Self> {
         let status = fs::read_to_string("/proc/self/status")?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
@@ -34,10 +34,11 @@ impl Inventory {
         })
     }
 
-    /// Checks that nothing but memory grew since `before`, within the slack of what an allocator does by itself.
+    /// Checks that descriptors, threads and mappings have not grown since `before`, apart from the slack that an
+    /// allocator needs. Memory is not checked.
     ///
     /// # Errors
-    /// The first count that grew.
+    /// Returns the first count that grew.
     pub fn check_flat_since(&self, before: &Self) -> Result<()> {
         let Self { descriptors, threads, mappings, resident: _ } = *self;
         ensure!(descriptors <= before.descriptors + 2, "descriptors grew from {} to {descriptors}", before.descriptors);
@@ -46,7 +47,7 @@ impl Inventory {
         Ok(())
     }
 
-    /// The least-squares slope of values taken at equal steps, per step.
+    /// Computes the least-squares slope, per step, of equally spaced values.
     #[must_use]
     pub fn slope(values: &[f64]) -> f64 {
         let count = values.len() as f64;

@@ -1,4 +1,4 @@
-//! The program under test and the home that tests share.
+//! Program under test and the home that tests share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use tempfile::TempDir;
 
 use crate::{Codebox, Ran};
 
-/// The variable that names a home with a runtime in it, to be used instead of the tests' own.
+/// Variable that names a home with an installed runtime, which replaces the tests' own home.
 const HOME: &str = "CODEBOX_TEST_HOME";
 
-/// Most time that fetching and compiling a runtime may take.
+/// Maximum time for fetching and compiling a runtime.
 const INSTALL: Duration = Duration::from_secs(900);
 
-/// The program under test, and where it keeps its runtime.
+/// Program under test and the home of its runtimes.
 #[derive(Debug, Clone)]
 pub struct Kit {
     binary: PathBuf,
@@ -23,16 +23,16 @@ pub struct Kit {
     temporary: PathBuf,
 }
 
-/// The home that tests and examples of the package at `manifest` share.
+/// Returns the home that tests and examples of the package at `manifest` share.
 #[must_use]
 pub fn shared_home(manifest: &str) -> PathBuf {
     std::env::var_os(HOME).map_or_else(|| Path::new(manifest).join("target/codebox-home"), PathBuf::from)
 }
 
 impl Kit {
-    /// A kit for `binary` (`CARGO_BIN_EXE_codebox`), working below `temporary` (`CARGO_TARGET_TMPDIR`).
+    /// Creates a kit for `binary` (`CARGO_BIN_EXE_codebox`) that works below `temporary` (`CARGO_TARGET_TMPDIR`).
     ///
-    /// Nothing is installed yet; [`prepare`](Self::prepare) does that.
+    /// Installs no runtime; [`prepare`](Self::prepare) does that.
     #[must_use]
     pub fn new(binary: &str, temporary: &str) -> Self {
         let temporary = PathBuf::from(temporary);
@@ -40,33 +40,33 @@ impl Kit {
         Self { binary: binary.into(), home, temporary }
     }
 
-    /// Makes the shared home ready: fetches runtimes where they are missing and compiles them where they are stale.
+    /// Prepares the shared home: fetches missing runtimes and compiles stale ones.
     ///
-    /// Processes that do this at one time wait for each other; afterwards it takes milliseconds.
+    /// Concurrent processes wait for each other. A prepared home takes milliseconds.
     ///
     /// # Errors
-    /// What the program said, when it cannot be had, for example for want of a network.
+    /// Fails with the program's output if a runtime is not available, for example without a network.
     pub fn prepare(&self) -> Result<()> {
         self.prepare_language("python", "pass")?;
         self.prepare_language("javascript", "0")?;
         self.add_lua()
     }
 
-    /// Registers Lua, which comes as a user's own component, in the shared home.
+    /// Registers Lua, which is installed like a user's component, in the shared home.
     ///
     /// # Errors
-    /// As [`add_runtime`](Self::add_runtime).
+    /// Fails as [`add_runtime`](Self::add_runtime) does.
     pub fn add_lua(&self) -> Result<()> {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-runtimes/lua/lua.wasm");
         self.add_runtime(&module, "lua", "lua")
     }
 
-    /// Makes the shared home ready for one language, by running `program`, which does nothing.
+    /// Prepares the shared home for one language by running `program`, which does nothing.
     ///
     /// # Errors
-    /// As [`prepare`](Self::prepare).
+    /// Fails as [`prepare`](Self::prepare) does.
     pub fn prepare_language(&self, language: &str, program: &str) -> Result<()> {
-        // The user's settings say where packages come from, so this one run keeps the environment.
+        // The user's environment configures the package sources, so this run alone keeps it.
         let ran = self.set_up()?.inherit_env().args(["run", "--lang", language, "-c", program]).run()?;
         if ran.code != Some(0) {
             bail!("no runtime for {language} in {}: {}", self.home.display(), said(&ran));
@@ -74,12 +74,12 @@ impl Kit {
         Ok(())
     }
 
-    /// Registers the component at `module` as the runtime of `language` and of files with this ending.
+    /// Registers the component at `module` as the runtime of `language` and of files with this extension.
     ///
-    /// A home that an earlier build used may have another build's runtime of that name, which gives way.
+    /// Replaces a runtime of the same name, which an earlier build may have left in the home.
     ///
     /// # Errors
-    /// What the program said, when it refuses the component.
+    /// Fails with the program's output if it rejects the component.
     pub fn add_runtime(&self, module: &Path, language: &str, ending: &str) -> Result<()> {
         let add = || -> Result<_> {
             let command = self.set_up()?.args(["runtime", "add"]).arg(module);
@@ -98,52 +98,52 @@ impl Kit {
         Ok(())
     }
 
-    /// A command with the shared home, which is there, and with the time that fetching and compiling may take.
+    /// Returns a command with the shared home, which it creates, and with the deadline for fetching and compiling.
     fn set_up(&self) -> Result<Codebox> {
         fs::create_dir_all(&self.home).with_context(|| format!("create {}", self.home.display()))?;
         Ok(self.codebox().deadline(INSTALL))
     }
 
-    /// The program under test.
+    /// Returns the program under test.
     #[must_use]
     pub fn binary(&self) -> &Path {
         &self.binary
     }
 
-    /// The shared home.
+    /// Returns the shared home.
     #[must_use]
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Where this target's tests may keep what they fetched.
+    /// Returns the directory for files that this target's tests fetch.
     #[must_use]
     pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// A command with the shared home and an empty environment.
+    /// Returns a command with the shared home and an empty environment.
     #[must_use]
     pub fn codebox(&self) -> Codebox {
         Codebox::new(&self.binary, &self.home)
     }
 
-    /// The same, for `codebox run --json` in this tier.
+    /// Returns a command for `codebox run --json` in WebAssembly, with the shared home and an empty environment.
     #[must_use]
     pub fn run_json(&self) -> Codebox {
         self.codebox().args(["run", "--json", "--isolation", "wasm"])
     }
 
-    /// A fresh directory on the disk that builds live on, removed when dropped.
+    /// Creates a directory on the disk that holds the builds; it is removed when dropped.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if the directory cannot be created.
     pub fn folder(&self) -> Result<TempDir> {
         fs::create_dir_all(&self.temporary)?;
         Ok(tempfile::Builder::new().prefix("codebox-test-").tempdir_in(&self.temporary)?)
     }
 
-    /// Entries in the directory of running jobs: none when nothing runs and nothing was left behind.
+    /// Lists the directory of running jobs, which is empty if no job runs and none left files behind.
     #[must_use]
     pub fn scratch_entries(&self) -> Vec<String> {
         let entries = fs::read_dir(self.home.join("cache/scratch")).into_iter().flatten().flatten();
@@ -151,7 +151,7 @@ impl Kit {
     }
 }
 
-/// All that a command printed.
+/// Joins the output and the error output of a command.
 fn said(ran: &Ran) -> String {
     format!("{} {}", ran.stdout_text().trim(), ran.stderr_text().trim()).trim().to_owned()
 }

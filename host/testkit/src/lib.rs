@@ -1,9 +1,9 @@
-//! What the tests of the whole program share; development only.
+//! Support for tests of the whole program; development only.
 //!
-//! A [`Kit`] knows the program under test and the home that its runtime is installed in. [`Kit::codebox`] makes a
-//! command with nothing of this process's environment; running it gives a [`Ran`], whose [`Report`] is the JSON that
-//! the program printed. [`Canaries`] and [`Inventory`] are the oracle of the hostile tests: what may show up nowhere,
-//! and what has to be the same afterwards.
+//! A [`Kit`] holds the program under test and the home that its runtime is installed in. [`Kit::codebox`] creates a
+//! command with an empty environment; running the command returns a [`Ran`], whose [`Report`] is the JSON that the
+//! program printed. [`Canaries`] and [`Inventory`] are the oracle of the hostile tests: secrets that must not leak, and
+//! resource counts that must be unchanged after a run.
 
 #![forbid(unsafe_code)]
 

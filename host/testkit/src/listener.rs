@@ -1,4 +1,4 @@
-//! A listener that counts who calls.
+//! Listener that counts connections.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// Listens on the loopback address and counts connections.
+/// Loopback listener that counts connections.
 #[derive(Debug)]
 pub struct Listener {
     port: u16,
@@ -18,10 +18,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on a free port.
+    /// Starts listening on a free port.
     ///
     /// # Errors
-    /// When the system gives none.
+    /// Fails if the system has no free port.
     pub fn start() -> Result<Self> {
         let socket = TcpListener::bind("127.0.0.1:0")?;
         socket.set_nonblocking(true)?;
@@ -41,13 +41,13 @@ impl Listener {
         Ok(Self { port, calls, done, thread: Some(thread) })
     }
 
-    /// The port.
+    /// Returns the port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// How many connections came so far; waits a moment for one that is on its way.
+    /// Returns the number of connections so far, after a short wait for one that is being established.
     #[must_use]
     pub fn calls(&self) -> usize {
         thread::sleep(Duration::from_millis(20));
@@ -59,7 +59,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic in there is no news for whoever drops this.
+            // A panic of that thread does not concern the owner of the listener.
             let _ = thread.join();
         }
     }

@@ -1,14 +1,14 @@
-//! Makes output the same on every machine and every day.
+//! Redaction that makes output independent of machine and date.
 
 use std::path::Path;
 
-/// Replaces each of `places` by its name in brackets, digests by `[sha256]` and beginnings of some by `[digest]`, durations by `[time]` and sizes in
-/// mebibytes by `[size]`.
+/// Replaces each of `places` by its name in brackets, digests by `[sha256]`, abbreviated digests by `[digest]`,
+/// durations by `[time]`, and the numbers of sizes in KiB, MiB or GiB by `[size]`.
 #[must_use]
 pub fn redact(text: &str, places: &[(&Path, &str)]) -> String {
     let mut text = text.to_owned();
     let mut places: Vec<_> = places.iter().map(|(path, name)| (path.display().to_string(), *name)).collect();
-    // A place inside another has to be replaced first.
+    // The longest paths come first, because one place may be inside another.
     places.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
     for (path, name) in places.iter().filter(|(path, _)| !path.is_empty()) {
         text = text.replace(path, &format!("[{name}]"));
@@ -17,7 +17,7 @@ pub fn redact(text: &str, places: &[(&Path, &str)]) -> String {
     lines.join("\n")
 }
 
-/// Replaces what only a number before a unit can tell.
+/// Replaces numbers that are followed by KiB, MiB or GiB.
 fn units(line: &str) -> String {
     let mut parts: Vec<&str> = line.split(' ').collect();
     for at in 1..parts.len() {
@@ -29,7 +29,7 @@ fn units(line: &str) -> String {
     parts.join(" ")
 }
 
-/// Replaces digests and durations, which are words of their own.
+/// Replaces digests and durations that are single words.
 fn words(line: &str) -> String {
     let mut redacted = String::with_capacity(line.len());
     let mut word = String::new();
@@ -51,7 +51,7 @@ fn replacement(word: &str) -> &str {
     let hex = word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let mixed = word.bytes().any(|byte| byte.is_ascii_digit()) && !word.bytes().all(|byte| byte.is_ascii_digit());
     let digest = hex && word.len() >= 40;
-    // What names and versions show of one.
+    // Abbreviated digest, as in names and versions.
     let begin = hex && mixed && matches!(word.len(), 8 | 12);
     let number = word.strip_suffix("ms").or_else(|| word.strip_suffix("us"));
     if digest {

@@ -1,25 +1,25 @@
-//! The JSON report of a run.
+//! JSON report of a run.
 
 use serde_json::Value;
 
-/// What `codebox run --json` printed: a report, or a failure of codebox's own.
+/// Output of `codebox run --json`: a report, or an error of codebox itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report(Value);
 
 impl Report {
-    /// A report that was read.
+    /// Wraps a parsed report.
     #[must_use]
     pub fn new(document: Value) -> Self {
         Self(document)
     }
 
-    /// The whole document.
+    /// Returns the whole document.
     #[must_use]
     pub fn json(&self) -> &Value {
         &self.0
     }
 
-    /// The value at a JSON pointer, null where there is none.
+    /// Returns the value at a JSON pointer, or null if it is absent.
     #[must_use]
     pub fn at(&self, pointer: &str) -> &Value {
         self.0.pointer(pointer).unwrap_or(&Value::Null)
@@ -29,7 +29,7 @@ impl Report {
         self.at(pointer).as_str().unwrap_or("")
     }
 
-    /// The one word for how it ended, of a run or of a failure.
+    /// Returns the kind of the outcome or of the error.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self.text("/kind") {
@@ -38,7 +38,7 @@ impl Report {
         }
     }
 
-    /// The outcome as the hostile programs' headers write it: "exited 0", "limit wall", "trapped stack".
+    /// Formats the outcome like the headers of hostile programs: "exited 0", "limit wall", "trapped stack".
     #[must_use]
     pub fn outcome(&self) -> String {
         match self.text("/outcome/type") {
@@ -51,46 +51,46 @@ impl Report {
         }
     }
 
-    /// The exit status that the report gives.
+    /// Returns the exit status that the report contains.
     #[must_use]
     pub fn exit_code(&self) -> Option<i64> {
         self.at("/exit_code").as_i64().or_else(|| self.at("/error/exit_code").as_i64())
     }
 
-    /// What the program wrote to its standard output.
+    /// Returns the program's standard output.
     #[must_use]
     pub fn stdout(&self) -> &str {
         self.text("/stdout")
     }
 
-    /// What the program wrote to its standard error.
+    /// Returns the program's standard error.
     #[must_use]
     pub fn stderr(&self) -> &str {
         self.text("/stderr")
     }
 
-    /// The lines of standard output that are JSON objects.
+    /// Returns the lines of standard output that are JSON objects.
     #[must_use]
     pub fn lines(&self) -> Vec<Value> {
         let parsed = self.stdout().lines().filter_map(|line| serde_json::from_str(line).ok());
         parsed.filter(Value::is_object).collect()
     }
 
-    /// The powers that the program missed.
+    /// Returns the capabilities that the program lacked.
     #[must_use]
     pub fn missing(&self) -> Vec<&str> {
         let missing = self.at("/missing").as_array().map(Vec::as_slice).unwrap_or_default();
         missing.iter().filter_map(|one| one["what"].as_str()).collect()
     }
 
-    /// The guest paths of the files in one of the report's lists.
+    /// Returns the guest paths of the files in one of the report's lists.
     #[must_use]
     pub fn files(&self, list: &str) -> Vec<&str> {
         let files = self.at(&format!("/files/{list}")).as_array().map(Vec::as_slice).unwrap_or_default();
         files.iter().filter_map(|file| file["guest_path"].as_str()).collect()
     }
 
-    /// One file of the report's lists, by its guest path.
+    /// Returns one file of the report's lists by its guest path.
     #[must_use]
     pub fn file(&self, guest: &str) -> Option<&Value> {
         let lists =

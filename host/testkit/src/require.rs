@@ -1,26 +1,26 @@
-//! What the environment asks of the tests.
+//! Settings that the environment makes for the tests.
 
 use std::env;
 
-/// Whether `CODEBOX_REQUIRE`, a list parted by commas, names this: its absence is then a failure, else an ignored
-/// test with the reason.
+/// Returns true if `CODEBOX_REQUIRE`, a comma-separated list, contains this name. The absence of a required item is a
+/// failure; the absence of any other item makes a test ignored, with the reason.
 #[must_use]
 pub fn is_required(name: &str) -> bool {
     let required = env::var("CODEBOX_REQUIRE").unwrap_or_default();
     required.split(',').any(|one| one.trim() == name)
 }
 
-/// How long the reliability tests go on.
+/// Length of the reliability tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Soak {
-    /// The form that every change runs.
+    /// Short form, which runs for every change.
     Short,
-    /// The form of `CODEBOX_SOAK=1`.
+    /// Long form, which `CODEBOX_SOAK=1` selects.
     Long,
 }
 
 impl Soak {
-    /// One of two amounts.
+    /// Returns the amount of this form.
     #[must_use]
     pub fn of(self, short: usize, long: usize) -> usize {
         match self {
@@ -30,7 +30,7 @@ impl Soak {
     }
 }
 
-/// What `CODEBOX_SOAK` asks for.
+/// Returns the length that `CODEBOX_SOAK` selects.
 #[must_use]
 pub fn soak() -> Soak {
     if env::var_os("CODEBOX_SOAK").is_some_and(|value| value == "1") { Soak::Long } else { Soak::Short }

@@ -1,4 +1,4 @@
-//! Where the sources of a locked crate lie.
+//! Sources of locked crates.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-/// The folder with the sources of a crate that `Cargo.lock` pins, fetched by cargo where they are not there yet.
+/// Returns the folder with the sources of a crate that `Cargo.lock` pins; cargo fetches them if they are missing.
 ///
-/// The crate need not be one that is compiled for any target; cargo has checked its checksum.
+/// The crate need not be compiled for any target. Cargo verifies its checksum.
 ///
 /// # Errors
-/// When the workspace depends on no such crate or on several versions of it, or cargo cannot fetch it.
+/// Fails if the workspace does not depend on the crate, depends on several versions of it, or cargo cannot fetch it.
 pub fn sources_of(crate_name: &str) -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut metadata = Command::new(cargo);
@@ -26,7 +26,7 @@ pub fn sources_of(crate_name: &str) -> Result<PathBuf> {
     manifest.parent().map(Path::to_owned).with_context(|| format!("{} has no folder", manifest.display()))
 }
 
-/// The manifest of the only package of that name.
+/// Finds the manifest of the only package of that name.
 fn manifest_of(crate_name: &str, metadata: &Value) -> Result<PathBuf> {
     let packages = metadata["packages"].as_array().context("cargo lists no packages")?;
     let named: Vec<&Value> = packages.iter().filter(|package| package["name"] == crate_name).collect();

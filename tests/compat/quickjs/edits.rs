@@ -1,11 +1,12 @@
-//! Where the tests ask for what is Node's in this runtime, or for what only the engine's own runner can tell.
+//! Edits of tests that expect engine behaviour which this runtime replaces by Node's, or that need the engine's own
+//! runner.
 
 use anyhow::{Result, ensure};
 
-/// The specifier of what is there of quickjs-libc.
+/// Specifier of the replacement for quickjs-libc.
 const LIBC: &str = "\"/work/libc.mjs\"";
 
-/// A test, what its text says, and what stands there instead.
+/// Edit: the test, the original text and its replacement.
 type Edit = (&'static str, &'static str, &'static str);
 
 const EDITS: [Edit; 21] = [
@@ -19,7 +20,7 @@ const EDITS: [Edit; 21] = [
         "\"invalid character in class in regular expression\"",
         "\"Invalid regular expression: /[a-]/v: Invalid character in character class\"",
     ),
-    // So is the place of an error in text that is given to eval.
+    // Positions of errors in `eval` code follow V8 too.
     ("bug1498", "    assert(error.stack[0].getFileName(), \"<input>\");\n", ""),
     ("bug1498", "    assert(error.stack[0].getLineNumber(), 2);\n", ""),
     ("bug1498", "    assert(error.stack[0].getColumnNumber(), 13);\n", ""),
@@ -32,20 +33,20 @@ const EDITS: [Edit; 21] = [
     ("test_builtin", "\"ArrayBuffer is detached\"", "\"Cannot perform Construct on a detached ArrayBuffer\""),
     ("test_builtin", "\"invalid value used as WeakMap key\"", "\"Invalid value used as weak map key\""),
     ("test_builtin", "\"invalid value used as WeakSet key\"", "\"Invalid value used in weak set\""),
-    // Dates are told as Node does in the United States.
+    // Dates have Node's format for the United States.
     ("test_builtin", "\"04/07/2024, 0", "\"4/7/2024, "),
     ("test_builtin", "\"04/07/2024, 1", "\"4/7/2024, 1"),
-    // Stacks are made when somebody looks at them, and a position is that of `new`, as in Node.
+    // Stacks are created on access, and a position is that of `new`, as in Node.
     ("callsite-isconstructor", "void new Error(\"\")", "void new Error(\"\").stack"),
     ("test_builtin", "\ntest_exception_source_pos();\n", "\n"),
     ("test_builtin", "\ntest_exception_prepare_stack();\n", "\n"),
     ("test_builtin", "\ntest_exception_stack_size_limit();\n", "\n"),
-    // How a string is held in memory is nothing that a program can ask.
+    // Programs cannot query the memory representation of a string.
     ("test_builtin", "qjs.getStringKind(\"xyzzy\".slice(1))", "0"),
     ("test_builtin", "qjs.getStringKind(\"xyzzy\".repeat(512).slice(1))", "1"),
 ];
 
-/// A test's text with its edits, and with the imports of quickjs-libc led to what is there of it.
+/// Applies the edits of a test and redirects its imports of quickjs-libc to the replacement.
 pub fn adapted(test: &str, mut text: String) -> Result<String> {
     for (_, from, to) in EDITS.iter().filter(|(edited, ..)| *edited == test) {
         ensure!(text.contains(from), "{test} no longer says {from:?}");

@@ -3,7 +3,7 @@
 export const platform = 'wasi';
 export const now = () => performance.now();
 
-// The engine collects by itself once enough has been allocated; a cycle that nobody holds tells when it has.
+// The engine collects by itself once enough has been allocated; an unreachable cycle shows when it has collected.
 export function gc() {
   const cycle = () => {
     const one = { filling: new Array(1024).fill(0) };

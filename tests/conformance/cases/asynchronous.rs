@@ -1,4 +1,4 @@
-//! asyncio, promises, timers and coroutines work, without sockets and threads where there are none.
+//! asyncio, promises, timers and coroutines, including in tiers without sockets and threads.
 
 use crate::case::{Case, code, file};
 use crate::expect::{Expecting as _, Tiered as _, expected};

@@ -1,4 +1,4 @@
-//! Devices, and descriptors that are duplicated, redirected or a pipe's.
+//! Devices, and descriptors that are duplicated, redirected or connected to a pipe.
 
 use crate::case::{Case, code};
 use crate::expect::{Expecting as _, Tiered as _, expected};

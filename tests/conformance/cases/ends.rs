@@ -1,4 +1,4 @@
-//! How programs end by themselves or by an error, and the status that follows.
+//! Normal and erroneous ends of programs, and the resulting status.
 
 use codebox_testkit::Report;
 

@@ -1,4 +1,4 @@
-//! How programs end by asking for it, and the status that follows.
+//! Explicit exits of programs, and the resulting status.
 
 use crate::case::{Case, code};
 use crate::expect::Expecting as _;

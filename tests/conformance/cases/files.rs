@@ -1,4 +1,4 @@
-//! The working directory and the report's lists of files.
+//! Working directory, and the report's lists of files.
 
 mod operations;
 

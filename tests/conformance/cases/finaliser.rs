@@ -1,4 +1,4 @@
-//! What a program wants done at the end of an object, a block or itself.
+//! Clean-up code at the end of an object, a block or a program.
 
 use crate::case::{Case, code};
 use crate::expect::{Expecting as _, Tiered as _, expected};

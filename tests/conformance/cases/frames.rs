@@ -1,4 +1,4 @@
-//! What programs see of the frames around them: their own and the library's.
+//! Stack frames that are visible to programs: their own and the library's.
 
 use crate::case::{Case, code, file};
 use crate::expect::{Expecting as _, Tiered as _};

@@ -1,4 +1,4 @@
-//! What a program may touch: nothing, and what it was granted.
+//! Access to granted and to other resources.
 
 use crate::case::{Case, code};
 use crate::expect::Expecting as _;
@@ -137,7 +137,8 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// A container has files of its image in the places that a host has, and no way to the host's.
+/// Program that looks for the host's resources: a container has only its image's files at these paths, and no access to
+/// the host.
 const NO_HOST: &str = "import os
 doors = ['/var/run/docker.sock', '/run/docker.sock', '/run/podman/podman.sock', '/run/containerd/containerd.sock',
          '/dev/mem', '/dev/kmsg', '/dev/sda', '/dev/vda', '/dev/kvm', '/dev/fuse', '/host', '/mnt/wsl']

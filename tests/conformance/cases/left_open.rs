@@ -1,4 +1,4 @@
-//! Files that a program leaves open at its end hold what was written to them.
+//! Files that a program leaves open at its end, which keep all written data.
 
 use crate::case::{Case, code, file};
 use crate::expect::{Expecting as _, Tiered as _, expected};

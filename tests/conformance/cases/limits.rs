@@ -1,4 +1,4 @@
-//! Each limit ends the program that passes it, with a status of its own and with what it printed until then.
+//! Limits: each ends the program that exceeds it, with a separate status and with the output so far.
 
 use codebox_testkit::Report;
 

@@ -1,4 +1,4 @@
-//! Modules beside the program, and questions about a machine that it does not see.
+//! Modules beside the program, and queries about the machine, which is hidden from the program.
 
 use crate::case::{Case, code, file};
 use crate::expect::{Expecting as _, Tiered as _, expected};

@@ -1,5 +1,5 @@
-//! What needs an operating system. A container has one, and the power works there; in WebAssembly it fails at once, with the
-//! error that programs expect, and the report names it.
+//! Features that need an operating system. They work in a container; in WebAssembly, they fail immediately with the
+//! error that programs expect, and the report names the feature.
 
 use codebox_testkit::Report;
 
@@ -12,7 +12,7 @@ pub fn cases() -> Vec<Case> {
     [powers(), sockets(), modules()].into_iter().flatten().collect()
 }
 
-/// Threads and processes.
+/// Returns the cases of threads and processes.
 fn powers() -> Vec<Case> {
     vec![
         code("missing::thread")
@@ -232,13 +232,13 @@ fn powers() -> Vec<Case> {
     ]
 }
 
-/// Fails where something is told to be missing.
+/// Fails if the report lists a missing feature.
 fn nothing_missing(report: &Report) -> Result<(), String> {
     let missing = report.at("/missing");
     if missing.as_array().is_none_or(Vec::is_empty) { Ok(()) } else { Err(missing.to_string()) }
 }
 
-/// Sockets. A container has those that lead nowhere else.
+/// Returns the cases of sockets. A container allows those within its own loopback.
 fn sockets() -> Vec<Case> {
     vec![
         code("missing::socket")
@@ -294,7 +294,7 @@ fn sockets() -> Vec<Case> {
     ]
 }
 
-/// Modules. Only our own runtimes tell the report which one was wanted.
+/// Returns the cases of modules. Only codebox's own runtimes report the name of the missing module.
 fn modules() -> Vec<Case> {
     vec![
         code("missing::module")

@@ -1,4 +1,4 @@
-//! What a program reaches of the network: what it was granted, within the limits, and all of it in the report.
+//! Network access: granted hosts, within the limits, with every attempt in the report.
 
 use codebox_testkit::Report;
 
@@ -54,7 +54,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Whether the report has exactly these attempts: the host as the program wrote it, and what came of it.
+/// Checks that the report lists exactly these attempts: the host as the program wrote it, and the verdict.
 fn attempted(report: &Report, expected: &[(&str, &str)]) -> Result<(), String> {
     let attempts = report.at("/network/attempts").as_array().cloned().unwrap_or_default();
     let found: Vec<(&str, &str)> = attempts

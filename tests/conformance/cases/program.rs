@@ -1,4 +1,4 @@
-//! What a program finds when it starts, as with `python FILE`, `node FILE` and `lua FILE`, with `-c` and with `-`.
+//! Environment of a program at its start, as with `python FILE`, `node FILE` and `lua FILE`, with `-c` and with `-`.
 
 use crate::case::{Case, bare_file, code, file, named_file, piped};
 use crate::expect::{Expecting as _, Tiered as _, expected};
@@ -219,12 +219,12 @@ try:
 except RecursionError as e:
     print(type(e).__name__)";
 
-/// What programs find in Node, in any order, and nothing else.
+/// Program that prints all global names except those of Node.
 const GLOBALS: &str = "const known = ['global', 'clearImmediate', 'setImmediate', 'clearInterval', 'clearTimeout', 'setInterval', 'setTimeout',
   'queueMicrotask', 'structuredClone', 'atob', 'btoa', 'performance', 'fetch', 'navigator', 'crypto']
 console.log(Object.keys(globalThis).filter(name => !known.includes(name)))";
 
-/// Whatever is there beyond the names of the manual.
+/// Program that prints all global names except those of the manual.
 const LUA_GLOBALS: &str = "local known = {}
 for name in ([[_G _VERSION arg assert collectgarbage coroutine debug dofile error getmetatable io ipairs load loadfile math next
 os package pairs pcall print rawequal rawget rawlen rawset require select setmetatable string table tonumber tostring type utf8

@@ -1,4 +1,4 @@
-//! The status that follows from an odd one.
+//! Exit statuses that result from unusual arguments.
 
 use crate::case::{Case, code};
 use crate::expect::Expecting as _;

@@ -1,4 +1,4 @@
-//! Standard streams: order, buffering, encoding, input.
+//! Standard streams: order, buffering, encoding and input.
 
 use crate::case::{Case, code, file};
 use crate::expect::Expecting as _;

@@ -1,4 +1,4 @@
-//! What the report says of limits: which ones there were, how well the tier holds them, and what was used.
+//! Limits in the report: their values, their enforcement in the tier, and the usage.
 
 use codebox_testkit::Report;
 
@@ -36,7 +36,8 @@ pub fn cases() -> Vec<Case> {
         code("limits::usage_is_told")
             .look(|report| {
                 let (memory, disk) = (report.at("/usage/peak_memory_bytes").as_u64(), report.at("/usage/disk_written_bytes").as_u64());
-                // A container's files are counted in blocks, and a file that lies in many pieces has blocks that list them.
+                // Files of a container are counted in blocks, and a fragmented file has additional blocks that list its
+                // extents.
                 let written = disk.is_some_and(|disk| (50 << 20..(50 << 20) + (64 << 10)).contains(&disk));
                 if memory > Some(50 << 20) && written { Ok(()) } else { Err(report.at("/usage").to_string()) }
             })

@@ -1,4 +1,4 @@
-//! Tracebacks name the user's file and lines and nothing of ours.
+//! Tracebacks, which name the user's file and lines and no internals of codebox.
 
 use codebox_testkit::Report;
 
@@ -162,7 +162,7 @@ fn begins(report: &Report, with: &str) -> Result<(), String> {
     if report.stderr().starts_with(with) { Ok(()) } else { Err(format!("it does not begin with {with:?}")) }
 }
 
-/// The traceback that is reported stands in what was printed, which is all that is known of an image's interpreter.
+/// Checks that standard error contains the reported traceback; an image's interpreter may print more.
 fn part_of_what_was_printed(report: &Report) -> Result<(), String> {
     let told = report.at("/error/traceback").as_array().map(Vec::as_slice).unwrap_or_default();
     let told: Vec<&str> = told.iter().filter_map(|line| line.as_str()).collect();
@@ -170,7 +170,7 @@ fn part_of_what_was_printed(report: &Report) -> Result<(), String> {
     if stands && report.at("/error/line") == 2 { Ok(()) } else { Err(format!("{} is told", report.at("/error"))) }
 }
 
-/// The traceback that is reported is the one that was printed.
+/// Checks that the reported traceback equals the printed one.
 fn as_printed(report: &Report) -> Result<(), String> {
     let told = report.at("/error/traceback").as_array().map(Vec::as_slice).unwrap_or_default();
     let told: Vec<&str> = told.iter().filter_map(|line| line.as_str()).collect();

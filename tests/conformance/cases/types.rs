@@ -1,4 +1,4 @@
-//! What TypeScript adds to JavaScript: types, which are taken out, and the few things that are more than types.
+//! TypeScript's additions to JavaScript: types, which are stripped, and the few features that are more than types.
 
 use crate::case::{Case, code, file};
 use crate::expect::Expecting as _;

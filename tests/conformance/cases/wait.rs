@@ -1,5 +1,5 @@
-//! What waits for other threads: it ends when it may. Where there are none, what would wait for ever ends in an error that
-//! says why; where there are, another one ends the wait.
+//! Waits for other threads. Without threads, an endless wait ends in an error that gives the reason; with threads,
+//! another thread ends the wait.
 
 use crate::case::{Case, code, file};
 use crate::expect::{Expecting as _, Tiered as _, expected};

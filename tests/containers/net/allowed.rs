@@ -1,4 +1,4 @@
-//! What is granted is reached, by clients of all sorts.
+//! Granted hosts are reachable for clients of all kinds.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::{Codebox, Report};
@@ -26,7 +26,7 @@ fn all_allowed(report: &Report, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Through the proxy, which a range is reached by alone.
+/// Through the proxy, which is the only route to an address range.
 pub fn plain(ground: &Ground) -> Result<()> {
     let server = Server::answering(OK, b"well done".to_vec())?;
     let grant = format!("127.0.0.0/8:{}", server.port);
@@ -41,7 +41,8 @@ pub fn plain(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// The machine's own authorities vouch inside, too; the granted port of this machine is found at the job's own.
+/// The machine's certificate authorities are trusted in the container too; a granted port of this machine is at the
+/// job's own localhost.
 pub fn tls(ground: &Ground) -> Result<()> {
     let (server, authority) = Server::vouched(&["localhost"], "well said")?;
     let (grant, url) = (format!("localhost:{}", server.port), format!("https://localhost:{}/", server.port));
@@ -55,7 +56,7 @@ pub fn tls(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Node's `fetch` knows no proxy: a granted name leads to a door.
+/// Node's `fetch` ignores proxies: a granted name leads to a port forward.
 pub fn node(ground: &Ground) -> Result<()> {
     let (server, authority) = Server::vouched(&["api.example.test"], "well said")?;
     let (name, address) = (format!("api.example.test:{}", server.port), format!("127.0.0.1:{}", server.port));
@@ -70,7 +71,7 @@ pub fn node(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Any protocol, both ways at once, more than any window.
+/// Any protocol works, in both directions at once, with more data than any window holds.
 pub fn raw(ground: &Ground) -> Result<()> {
     let server = Server::echo()?;
     let text = "import socket, sys, threading\n\
@@ -90,7 +91,7 @@ pub fn raw(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// One after the other and many at once, more than are carried at one time.
+/// Consecutive and concurrent requests work, with more of them at once than are forwarded at a time.
 pub fn many(ground: &Ground) -> Result<()> {
     let server = Server::answering(OK, vec![b'x'; 1000])?;
     let text = "import concurrent.futures as f, sys, urllib.request\n\
@@ -106,7 +107,7 @@ pub fn many(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A container that was ready before is made for the same hosts.
+/// A warm container has the same granted hosts.
 pub fn warm(ground: &Ground) -> Result<()> {
     let server = Server::answering(OK, b"warm".to_vec())?;
     let (grant, url) = (format!("localhost:{}", server.port), format!("http://localhost:{}/", server.port));
@@ -117,7 +118,8 @@ pub fn warm(ground: &Ground) -> Result<()> {
         all_allowed(&report, 1)
     };
     let done = run().and_then(|()| {
-        // The keeper's first container may take a moment; whichever serves, it has the door.
+        // The pool daemon's first container may take a moment; the port forward is there whichever container serves the
+        // run.
         (0..4).try_for_each(|_| run())
     });
     let ended = ground.run().args(["--warm", "0", "--", "/bin/true"]).run()?;
@@ -125,7 +127,7 @@ pub fn warm(ground: &Ground) -> Result<()> {
     done
 }
 
-/// Names by label, through the proxy.
+/// Wildcards match names by label, through the proxy.
 pub fn wildcard(ground: &Ground) -> Result<()> {
     let server = Server::answering(OK, b"below".to_vec())?;
     let text = "import sys, urllib.error, urllib.request\n\

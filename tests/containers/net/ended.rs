@@ -1,4 +1,4 @@
-//! What goes both ways at once, and what becomes of a connection when its program ends.
+//! Simultaneous traffic in both directions, and the end of a connection when its program ends.
 
 use std::io::{ErrorKind, Read as _};
 use std::sync::mpsc::channel;
@@ -11,7 +11,7 @@ use super::allowed::python;
 use super::server::Server;
 use crate::ground::Ground;
 
-/// More in each direction than anything between holds, over many connections at one time.
+/// Each direction carries more data than all buffers between hold, over many connections at once.
 pub fn both_ways(ground: &Ground) -> Result<()> {
     let server = Server::echo()?;
     let (grant, port) = (format!("localhost:{}", server.port), server.port.to_string());
@@ -29,7 +29,7 @@ pub fn both_ways(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// What a server reads to the end, and how that came.
+/// Returns the number of bytes that a server reads and the error that ended the stream, if any.
 fn reads(
     ground: &Ground,
     text: &str,
@@ -54,7 +54,7 @@ fn reads(
     heard.recv_timeout(Duration::from_secs(30)).context("the server heard of no end")
 }
 
-/// What a program sent before it ended is received, all of it.
+/// All data that a program sent before its end arrives.
 pub fn last_words(ground: &Ground) -> Result<()> {
     let text = "import os, socket, sys\n\
         one = socket.create_connection(('localhost', int(sys.argv[1])))\n\
@@ -64,7 +64,7 @@ pub fn last_words(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Who was killed while bytes of his were under way is not taken for somebody who has said all.
+/// The connection of a program that is killed during a transfer ends with a reset, not as complete.
 pub fn cut(ground: &Ground) -> Result<()> {
     let text = "import socket, sys\n\
         one = socket.create_connection(('localhost', int(sys.argv[1])))\n\

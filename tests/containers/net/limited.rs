@@ -1,4 +1,4 @@
-//! Traffic, connections and time are limited, whoever it is that does not stop or does not go on.
+//! Traffic, connections and time are limited, for clients and servers that flood or stall.
 
 use std::io::{Read as _, Write as _};
 
@@ -22,7 +22,8 @@ pub fn bytes(ground: &Ground) -> Result<()> {
 pub fn connections(ground: &Ground) -> Result<()> {
     let server = Server::echo()?;
     let (grant, port) = (format!("localhost:{}", server.port), server.port.to_string());
-    // A door takes a connection before its host is dialed; an answer shows that the server has it.
+    // A port forward accepts a connection before it dials the host; a response proves that the server has the
+    // connection.
     let text = "import socket, sys, time\nkept = []\n\
         for _ in range(6):\n    one = socket.create_connection(('localhost', int(sys.argv[1])))\n    kept.append(one)\n    \
         one.sendall(b'x')\n    one.recv(1)\ntime.sleep(60)";
@@ -33,10 +34,10 @@ pub fn connections(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A server that never answers keeps neither output nor the deadline.
+/// A server that never answers blocks neither output nor the deadline.
 pub fn stalled(ground: &Ground) -> Result<()> {
     let server = Server::start(|mut stream| {
-        // Reads nothing and says nothing, until the other is gone.
+        // Reads and writes nothing until the peer is gone.
         std::thread::sleep(std::time::Duration::from_secs(20));
         Ok(stream.read(&mut [0]).map(drop)?)
     })?;
@@ -52,7 +53,7 @@ pub fn stalled(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A program that takes nothing of what it is sent keeps nobody but itself.
+/// A program that does not read its input blocks only itself.
 pub fn untaken(ground: &Ground) -> Result<()> {
     let flood = Server::start(|mut stream| {
         loop {
@@ -71,7 +72,7 @@ pub fn untaken(ground: &Ground) -> Result<()> {
     let job = ground.run().args(["--net", &grants[0], "--net", &grants[1], "--lang", "python", "-c", text]).args(ports);
     let report = ground.ends("ok", 0, job)?;
     ensure!(report.stdout() == "done\n", "{}", report.stdout());
-    // What is under way is bounded, by windows and by what the system keeps for a socket.
+    // Data in flight is bounded by windows and by the system's socket buffers.
     ensure!(report.at("/network/received").as_u64() < Some(200 << 20), "{}", report.at("/network/received"));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Names that lead where a test wants, and networks that nobody else is in: both in namespaces of the test's own.
+//! Host names with chosen addresses and isolated networks, both in namespaces of the test.
 
 use std::path::Path;
 
@@ -7,12 +7,13 @@ use codebox_testkit::Codebox;
 
 use crate::ground::Ground;
 
-/// A job whose codebox finds these names at these addresses, and no others.
+/// Returns a job whose codebox resolves these names to these addresses and resolves no others.
 pub fn with_names(ground: &Ground, names: &[(&str, &str)], job: &Codebox) -> Result<Codebox> {
     wrapped(ground, &["-m"], "", names, job)
 }
 
-/// The same in a network of its own, where a server of the machine's Python answers at this address on port 80.
+/// Does the same as [`with_names`] in an isolated network with an HTTP server of the machine's Python at this address,
+/// port 80.
 pub fn with_server_at(ground: &Ground, address: &str, names: &[(&str, &str)], job: &Codebox) -> Result<Codebox> {
     let set_up = format!(
         "/usr/sbin/ip link set lo up; /usr/sbin/ip address add {address}/32 dev lo; cd /var/empty 2>/dev/null || cd /; \

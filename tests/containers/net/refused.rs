@@ -1,4 +1,4 @@
-//! What is not granted is not reached, and the report says what was tried and how to allow it.
+//! Hosts that are not granted are unreachable, and the report lists the attempts and how to allow them.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::Codebox;
@@ -9,7 +9,7 @@ use super::server::{OK, Server};
 use crate::ground::{Ground, program};
 use crate::watched::{WAITING, during};
 
-/// Fetches each address, and prints what came of it.
+/// Program that fetches each address and prints the result.
 const FETCH: &str = "import sys, urllib.error, urllib.request\n\
     for url in sys.argv[1:]:\n    try:\n        print(urllib.request.urlopen(url, timeout=30).status)\n    \
     except urllib.error.HTTPError as error:\n        print(error.code, error.reason)\n    \
@@ -19,7 +19,7 @@ fn fetch(job: Codebox, urls: &[String]) -> Codebox {
     job.args(["--lang", "python", "-c", FETCH]).args(urls.to_vec())
 }
 
-/// Neither a door nor a word of one.
+/// Without a grant, neither a port forward nor a proxy setting exists.
 pub fn nothing_without_a_grant(ground: &Ground) -> Result<()> {
     let text = "import os, socket\n\
         print(sorted(name for name in os.environ if 'proxy' in name.lower() or 'CERT' in name))\n\
@@ -35,8 +35,8 @@ pub fn nothing_without_a_grant(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// With hosts granted a container has no more of a network than without: its own loopback, no way out of it, and no names
-/// but the granted ones.
+/// With granted hosts, a container has no more network than without: its own loopback, no route out, and no names
+/// except the granted ones.
 pub fn no_more_than_before(ground: &Ground) -> Result<()> {
     let job = ground.run_granted().args(["--net", "a.example.org:5432", "--lang", "python", "-c", WAITING]);
     let (ran, found) = during(ground, job, |id| ground.engine.inspect(id))?;
@@ -71,10 +71,10 @@ pub fn other_hosts(ground: &Ground) -> Result<()> {
         "http://169.254.169.254/latest/meta-data/".to_owned(),
         "https://other.example/".to_owned(),
     ];
-    // A range, so that no door leads there: everything goes to the proxy.
+    // A range has no port forward, so all traffic uses the proxy.
     let grants = [format!("127.0.0.1/32:{port}"), "127.0.0.3".to_owned()];
     let job = ground.run().args(["--net", &grants[0], "--net", &grants[1]]);
-    // The proxy is asked for everything.
+    // These settings send every request to the proxy.
     let job = job.args(["--env", "NO_PROXY=none.invalid", "--env", "no_proxy=none.invalid"]);
     let report = ground.ends("ok", 0, fetch(job, &urls))?;
     let lines: Vec<&str> = report.stdout().lines().collect();
@@ -95,7 +95,7 @@ pub fn other_hosts(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A redirect is the client's to follow, and judged like anything else.
+/// The client follows redirects, and the target is checked like any other address.
 pub fn redirects(ground: &Ground) -> Result<()> {
     let head = format!("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{}/secret", ground.canaries.port());
     let server = Server::answering(Box::leak(head.into_boxed_str()), Vec::new())?;
@@ -110,7 +110,7 @@ pub fn redirects(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A granted name opens no address that only this machine or its network can see.
+/// A granted name does not open an address that only this machine or its network can reach.
 pub fn behind_a_name(ground: &Ground) -> Result<()> {
     let server = Server::answering(OK, Vec::new())?;
     let port = server.port;
@@ -129,7 +129,7 @@ pub fn behind_a_name(ground: &Ground) -> Result<()> {
     let report = ground.ends("ok", 0, with_names(ground, &names, &job)?)?;
     for (line, (name, address)) in report.stdout().lines().zip(names) {
         ensure!(line.starts_with(&format!("403 codebox: {name}:{port}: it is a")), "{name}: {line}");
-        // Where a name leads is for whoever started the job.
+        // The address behind a name is shown only to the user who started the job.
         ensure!(!line.contains(address), "{name}: {line}");
     }
     let attempts = attempts(&report);
@@ -143,8 +143,8 @@ pub fn behind_a_name(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// The address at which a cloud tells its machines their secrets, in a network that has one: not by a name, not in a
-/// range, only by itself.
+/// The metadata address of clouds, in a network that has one, is reachable neither by a name nor in a range, only by an
+/// explicit grant.
 pub fn metadata(ground: &Ground) -> Result<()> {
     const ADDRESS: &str = "169.254.169.254";
     let names = [("meta.example.test", ADDRESS)];
@@ -157,13 +157,13 @@ pub fn metadata(ground: &Ground) -> Result<()> {
     };
     let wide = run(&["*.example.test", "169.254.0.0/16", "0.0.0.0/0"])?;
     ensure!(wide.lines().count() == 2 && wide.lines().all(|line| line.starts_with("403 codebox: ")), "{wide}");
-    // The server is there: whoever names it by itself reaches it.
+    // The server is up: an explicit grant reaches it.
     let named = run(&["*.example.test", ADDRESS])?;
     ensure!(named == "200\n200\n", "{named}");
     Ok(())
 }
 
-/// An address of the public internet that is this machine's own: its services may be meant for others only.
+/// A public address that belongs to this machine is refused, because its services may be meant for others only.
 pub fn own(ground: &Ground) -> Result<()> {
     const ADDRESS: &str = "192.88.98.7";
     let names = [("own.example.test", ADDRESS)];
@@ -180,7 +180,7 @@ pub fn own(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// What the configuration does not allow is not granted, whoever asks; a project's file cannot widen it.
+/// Hosts that the configuration does not allow cannot be granted, and a project file cannot widen the configuration.
 pub fn not_allowed(ground: &Ground) -> Result<()> {
     let config = ground.home().join("config/config.toml");
     std::fs::write(&config, "[network]\nallow = [\"*.example.test:443\"]\n")?;
@@ -200,7 +200,7 @@ pub fn not_allowed(ground: &Ground) -> Result<()> {
         let report = asked(folder.path(), "evil.example:443")?;
         ensure!(matches!(report.kind(), "denied" | "invalid_request"), "{hostile}: {}", report.json());
     }
-    // One that has no list of its own changes nothing; one that tries to grant is no configuration.
+    // A project file without an allow list changes nothing; a project file that tries to grant is invalid.
     std::fs::write(folder.path().join("codebox.toml"), "net = [\"evil.example\"]\n")?;
     ensure!(asked(folder.path(), "a.example.test:443")?.kind() == "invalid_request");
     ensure!(ground.containers()?.is_empty(), "a container is there");

@@ -14,14 +14,14 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// A server that lives as long as this process.
+/// Server that lives as long as this process.
 pub struct Server {
     pub port: u16,
     calls: Arc<AtomicUsize>,
 }
 
 impl Server {
-    /// Serves every connection with this, on a thread of its own.
+    /// Serves every connection with this function, each on a separate thread.
     pub fn start(serve: impl Fn(TcpStream) -> Result<()> + Send + Sync + 'static) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let (port, calls) = (listener.local_addr()?.port(), Arc::new(AtomicUsize::new(0)));
@@ -30,24 +30,24 @@ impl Server {
             for stream in listener.incoming().flatten() {
                 counted.fetch_add(1, Ordering::Relaxed);
                 let serve = Arc::clone(&serve);
-                // How a guest breaks off is its own matter.
+                // A broken connection is the guest's matter.
                 thread::spawn(move || serve(stream));
             }
         });
         Ok(Self { port, calls })
     }
 
-    /// How many came.
+    /// Returns the number of connections.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Answers every request with this: status line and headers without their lengths, and a body.
+    /// Answers every request with this status line and headers, without a length header, and this body.
     pub fn answering(head: &'static str, body: Vec<u8>) -> Result<Self> {
         Self::start(move |mut stream| answer(&mut stream, head, &body))
     }
 
-    /// Sends back what comes.
+    /// Echoes all data.
     pub fn echo() -> Result<Self> {
         Self::start(|mut stream| {
             let mut back = stream.try_clone()?;
@@ -56,10 +56,10 @@ impl Server {
         })
     }
 
-    /// The same over TLS, with a certificate for these names; the file holds who vouches for it.
+    /// Answers over TLS with a certificate for these names; the file holds the certificate authority.
     pub fn vouched(names: &[&str], body: &'static str) -> Result<(Self, NamedTempFile)> {
         let mut authority = CertificateParams::new(Vec::new())?;
-        // Whoever has the same name as its issuer is taken for its own.
+        // A certificate whose subject equals its issuer would count as self-signed.
         authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
@@ -80,13 +80,13 @@ impl Server {
         })?;
         let file = NamedTempFile::new().context("a file")?;
         std::fs::write(file.path(), authority.pem())?;
-        // The job is not its owner.
+        // The job runs as another user.
         std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644))?;
         Ok((server, file))
     }
 }
 
-/// The head of an answer that is all right.
+/// Head of a successful response.
 pub const OK: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain";
 
 fn answer(stream: &mut (impl Read + Write), head: &str, body: &[u8]) -> Result<()> {

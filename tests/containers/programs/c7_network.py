@@ -41,7 +41,7 @@ tell("routes", len(lines("/proc/net/route")[1:]))
 tell("routes of version 6", len([line for line in lines("/proc/net/ipv6_route") if not line.endswith("lo")]))
 tell("connect 127.0.0.1", attempt(lambda: connect(socket.AF_INET, ("127.0.0.1", port))))
 tell("connect ::1", attempt(lambda: connect(socket.AF_INET6, ("::1", port))))
-# An address of those that stand in examples and belong to nobody.
+# An address from a block reserved for documentation.
 tell("connect 192.0.2.1", attempt(lambda: connect(socket.AF_INET, ("192.0.2.1", 80))))
 tell("datagram 192.0.2.1", attempt(lambda: datagram(("192.0.2.1", 53))))
 tell("name", attempt(lambda: socket.getaddrinfo("codebox.invalid", 80)))

@@ -1,4 +1,4 @@
-//! Runs that reached somebody are not silently made a second time.
+//! Runs that reached a host, which are not silently repeated.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::Guest::{self, JavaScript, Python};
@@ -13,8 +13,8 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Runs a program that dies for want of a process, where a container would be accepted and no engine is; answers why it
-/// was not run again.
+/// Runs a program that fails because it needs a process, with containers allowed but no engine available. Returns the
+/// reason why the program was not run again.
 fn why(ground: &Ground, guest: Guest, text: &str) -> Result<String> {
     let run = ground.kit.codebox().env("DOCKER_HOST", "unix:///no/docker.sock");
     let run = run.env("CONTAINER_HOST", "unix:///no/podman.sock").env("SSL_CERT_FILE", ground.roots());
@@ -43,7 +43,7 @@ fn reached(ground: &Ground, guest: Guest) -> Result<()> {
     );
     let reason = why(ground, guest, reaches)?;
     ensure!(reason.contains("it has reached hosts on the network"), "{reason}");
-    // Whoever reached nobody would be run again, if there were an engine.
+    // A run that reached no host would be repeated if an engine were available.
     let reason = why(ground, guest, tries)?;
     ensure!(!reason.contains("reached") && reason.contains("engine"), "{reason}");
     Ok(())

@@ -1,4 +1,5 @@
-//! A confined process that was broken into: what it gets from its broker. This process takes its place, by the line.
+//! Compromised confined process, and the limits that its broker enforces. The test takes the place of the process with
+//! a duplicate of its broker connection.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -19,7 +20,7 @@ pub fn cases() -> Vec<Case> {
     vec![("a_broken_process_gets_no_more_than_was_granted", Python, broken)]
 }
 
-/// A process that ends with this.
+/// Child process; killed when dropped.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -45,7 +46,7 @@ fn broken(ground: &Ground) -> Result<()> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let dial = |port: u16| executor.block_on(broker.dial("127.0.0.1", port));
     ensure!(dial(granted.address.port()).is_ok(), "what was granted is not to be had");
-    // That it is refused is the broker's word: what is asked here says that it is granted.
+    // The forged rules on this side allow the address, so the refusal comes from the broker.
     ensure!(dial(ground.plain.address.port()).is_err(), "what was not granted is to be had");
     ensure!(dial(granted.address.port()).is_ok(), "the third one is not to be had");
     let fourth = dial(granted.address.port());
@@ -53,7 +54,7 @@ fn broken(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// The descriptor by which a process asks its broker.
+/// Duplicates the descriptor of a process's broker connection.
 fn line_of(child: &Child) -> Result<OwnedFd> {
     let id = Pid::from_child(child);
     let process = pidfd_open(id, PidfdFlags::empty())?;

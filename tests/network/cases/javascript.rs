@@ -1,4 +1,4 @@
-//! JavaScript: `fetch` and what is around it.
+//! JavaScript: `fetch` and related functions.
 
 use std::net::TcpListener;
 use std::thread;
@@ -115,13 +115,13 @@ console.log(await whole(Readable.fromWeb((await fetch(base + '/pieces')).body)))
     ground.prints(JavaScript, text, &ground.all(), wanted).map(drop)
 }
 
-/// The host has 64 exchanges at once.
+/// The host limits concurrent exchanges to 64.
 fn places(ground: &Ground) -> Result<()> {
     let text = r#"
 const base = 'http://127.0.0.1:PLAIN';
 const all = await Promise.all(Array.from({ length: 150 }, (_, i) => fetch(base + '/echo', { method: 'POST', body: `${i}` }).then((answer) => answer.text())));
 console.log(all.every((text, i) => text === `${i}`));
-// What is short is over although nobody reads it.
+// A short response ends although its body is not read.
 let good = 0;
 const kept = [];
 for (let i = 0; i < 150; i++) {
@@ -140,7 +140,7 @@ const second = fetch(base + '/hello').then((answer) => answer.text());
 console.log(await first);
 await held[7].body.cancel();
 console.log(await second);
-// Where nobody makes room, waiting ends.
+// A request fails if no connection becomes free.
 const large = [await fetch(base + '/large')];
 for (const one of held) if (one !== held[7]) await one.body.cancel();
 for (let i = 1; i < 64; i++) large.push(await fetch(base + '/large'));
@@ -228,7 +228,7 @@ fn reset(ground: &Ground) -> Result<()> {
     let at = listener.local_addr()?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // Closing what has something unread in it resets it.
+            // Closing a socket with unread data resets the connection.
             let _came = stream.peek(&mut [0; 16]);
         }
     });

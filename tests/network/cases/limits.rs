@@ -1,4 +1,4 @@
-//! Limits, deadlines and hostile words, in both languages.
+//! Limits, deadlines and hostile messages, in both languages.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::Guest::{self, JavaScript, Python};
@@ -39,7 +39,7 @@ fn bytes(ground: &Ground, guest: Guest) -> Result<()> {
     Ok(())
 }
 
-/// A body that does not fit into the guest's memory is the limit's matter, and not the request's.
+/// A body that does not fit into the guest's memory hits the memory limit and is not an error of the request.
 fn memory(ground: &Ground, guest: Guest) -> Result<()> {
     let text = guest.choose(
         "import urllib.request\nkept = []\nwhile True:\n    kept.append(urllib.request.urlopen('http://127.0.0.1:PLAIN/large').read())",
@@ -72,7 +72,7 @@ fn deadline(ground: &Ground, guest: Guest) -> Result<()> {
     Ok(())
 }
 
-/// A program that speaks with the host itself.
+/// A program makes malformed host calls directly.
 fn hostile(ground: &Ground) -> Result<()> {
     let text = r#"
 import _host, os, struct
@@ -120,7 +120,7 @@ print("alive")
     Ok(())
 }
 
-/// What a program begins with that asks the host for exchanges itself.
+/// Start of a program that makes the host calls of exchanges directly.
 const EXCHANGES: &str = r#"
 import _host, json, struct
 START, BODY, NEXT, WAIT, ROOM = 16, 17, 18, 20, 1 << 31
@@ -133,7 +133,7 @@ def number(answer):
     return int.from_bytes(answer[1:5], "little")
 "#;
 
-/// A server that never reads: what the host takes of the guest and does not send is all that it holds.
+/// With a server that never reads, the host holds only a limited amount of unsent data.
 fn held(ground: &Ground) -> Result<()> {
     let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
     let address = silent.local_addr()?.to_string();
@@ -154,7 +154,7 @@ print(taken)
     let (taken, sent): (u64, _) = (report.stdout().trim().parse()?, report.at("/network/sent").as_u64().unwrap_or(0));
     ensure!(taken > 1 << 20 && taken.saturating_sub(sent) < 3 << 20, "of {taken} bytes, {sent} were sent");
 
-    // Bodies that come whole, for a server that cannot even be connected to: its queue is full.
+    // Complete bodies for a server that accepts no connection because its queue is full.
     let full = std::net::TcpListener::bind("127.0.0.1:0")?;
     rustix::net::listen(&full, 0)?;
     let address = full.local_addr()?.to_string();
@@ -193,7 +193,7 @@ print(len({finish(number(start(f"http://{host}:PORT/connection"))) for host in (
     let made = report.at("/network/attempts").as_array().into_iter().flatten();
     let made: u64 = made.filter_map(|attempt| attempt["times"].as_u64()).sum();
     ensure!(made > 300, "{made} connections were made");
-    // Those of exchanges that go on, and as many between them.
+    // Connections of ongoing exchanges, and as many idle ones.
     ensure!(server.most_open() < 250, "{} connections were open at one time", server.most_open());
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Python: clients that are packages, as an index has them; what they need is fetched and kept by a first run of each.
+//! Python clients from a package index. A first run of each fetches and caches the package and its dependencies.
 
 use anyhow::{Result, ensure};
 
 use crate::Ground;
 
-/// A case: its name, the package, what is done.
+/// Case: name, package and body.
 pub type Case = (&'static str, &'static str, fn(&Ground) -> Result<()>);
 
 pub const CASES: &[Case] = &[
@@ -84,7 +84,7 @@ with httpx.Client(base_url=base, follow_redirects=True) as client:
     Ok(())
 }
 
-/// In an event loop, over TLS whose bytes anyio carries.
+/// Uses httpx in an event loop, with TLS data transferred by anyio.
 fn httpx_without_waiting(ground: &Ground) -> Result<()> {
     let text = r#"
 import asyncio, httpx

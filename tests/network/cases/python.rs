@@ -1,4 +1,4 @@
-//! Python: the standard library's clients.
+//! Python: clients of the standard library.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::Guest::Python;
@@ -337,7 +337,7 @@ asyncio.run(main())
         .map(drop)
 }
 
-/// A connection that is plain at first, and what of it is to be told.
+/// Upgrades a plain connection to TLS and checks the reported TLS properties.
 fn begins_later(ground: &Ground) -> Result<()> {
     let text = r#"
 import asyncio, ssl
@@ -362,7 +362,7 @@ asyncio.run(main())
     ground.prints(Python, text, &ground.all(), wanted).map(drop)
 }
 
-/// The way in which programs carry the bytes of TLS themselves.
+/// Transfers the TLS bytes in the program itself.
 fn apart(ground: &Ground) -> Result<()> {
     let text = r#"
 import socket, ssl
@@ -443,7 +443,7 @@ async def kind(port, host="localhost", **more):
         return type(error).__name__
 async def main():
     print(await asyncio.gather(kind(MISNAMED, ssl=True), kind(MISNAMED, ssl=lax), kind(TLS, ssl=True, server_hostname="other.example")))
-    # A handshake that nobody answers holds nobody up.
+    # An unanswered handshake does not block other connections.
     slow = asyncio.create_task(kind(OTHER, ssl=lax, ssl_handshake_timeout=0.2))
     ticks = 0
     while not slow.done():

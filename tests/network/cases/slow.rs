@@ -1,4 +1,4 @@
-//! Python sends more than the other side takes at once: what arrives is what was sent.
+//! Python programs that send more than the peer accepts at once; all data arrives intact.
 
 use anyhow::Result;
 use codebox_testkit::Guest::Python;
@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What every program here begins with.
+/// Start of every program here.
 const DATA: &str = r#"
 import hashlib, select, socket, ssl, time
 data = bytes(number * 7 & 255 for number in range(100003)) * 150
@@ -23,7 +23,7 @@ head = b"%d\n" % len(data)
 wanted = hashlib.sha256(data).hexdigest().encode() + b"\n"
 "#;
 
-/// Runs a program with the ports of slow servers: `SLOW` of a plain one, `SEALED` of one that speaks TLS.
+/// Runs a program with the ports of slow servers: `SLOW` of a plain one, `SEALED` of one with TLS.
 fn prints(ground: &Ground, text: &str, wanted: &str) -> Result<()> {
     let (plain, sealed) = (slow::start(None)?, slow::start(ground.tls.tls.clone())?);
     let text = format!("{DATA}{text}").replace("SLOW", &plain.to_string()).replace("SEALED", &sealed.to_string());

@@ -1,4 +1,4 @@
-//! Those that mean harm: what a build tries, what it leaves, and archives that are not what they seem.
+//! Hostile source distributions: escape attempts of a build, its remains, and malformed archives.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
     ("why_there_is_no_solution_is_told", no_solution),
 ];
 
-/// What the build tries, each with the words that tell of success.
+/// Escape attempts of the build; each prints a line with `ESCAPE` on success.
 const TRIES: &str = r#"
 import socket, subprocess
 def tries(what, act):
@@ -59,7 +59,7 @@ fn reaches(ground: &Ground) -> Result<()> {
     let place = canaries.file().parent().map(|place| place.display().to_string()).unwrap_or_default();
     let runs = TRIES.replace("PLACE", &place).replace("PORT", &canaries.port().to_string());
     let index = Index::of([Source { runs: &runs, ..Source::of(&name, "") }.stated()])?;
-    // What the program may have is not its packages' builds'.
+    // Grants of the program do not apply to the builds of its packages.
     let job = ground.building(&index).grant(&canaries.grant(), "/granted", "rw");
     let job = job.args(["--env", "CODEBOX_CANARY", "--net", &format!("127.0.0.1:{}", canaries.port())]);
     let ran = canaries.around(job.args(["--with", &name, "-c", "print(1)"])).run()?;
@@ -160,10 +160,10 @@ fn fails(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A source distribution of the package with this name.
+/// Function that creates a source distribution for a package name.
 type Made = Box<dyn Fn(&str) -> Offered>;
 
-/// None of them comes as far as a container.
+/// Malformed archives are refused before a container starts.
 fn archives(ground: &Ground) -> Result<()> {
     let project = ("pyproject.toml", "[build-system]\nrequires = []\nbuild-backend = 'x'\n");
     let mut all: Vec<(&str, Made)> = Vec::new();
@@ -188,7 +188,7 @@ fn archives(ground: &Ground) -> Result<()> {
         let said = refused(ground.with(&index, &name, "print(1)"), "install_failed")?;
         ensure!(said.contains(told) && !said.contains("its build"), "{told}: {said}");
     }
-    // Nor does one whose content is not what was announced.
+    // An archive whose content differs from its announced digest is refused too.
     let name = unique("wrong");
     let mut offered = Source::of(&name, "").stated();
     offered.announced = "0".repeat(64);
@@ -199,7 +199,7 @@ fn archives(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A source distribution with one member of this kind, whose name is written as it is.
+/// Returns a source distribution with one member of this kind, with its name written literally.
 fn odd(name: &str, member: &str, kind: tar::EntryType) -> Offered {
     let stem = format!("{}-1", name.replace('-', "_"));
     let path = if member.starts_with('/') { member.to_owned() } else { format!("{stem}/{member}") };
@@ -250,7 +250,7 @@ fn no_program(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// An image that one run named says nothing about what other runs have.
+/// A package that was built in the image of one run's `--image` is not used by runs without that option.
 fn images(ground: &Ground) -> Result<()> {
     let name = unique("image");
     let module = name.replace('-', "_");
@@ -265,7 +265,8 @@ fn images(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Otherwise the same command has other packages once its answer is asked for again.
+/// A wheel that contradicts the static metadata of its source is refused. Otherwise the same command would resolve to
+/// other packages once the index is queried again.
 fn breaks_its_word(ground: &Ground) -> Result<()> {
     let (name, need) = (unique("breaks"), unique("need"));
     let index = Index::of([
@@ -281,7 +282,7 @@ fn breaks_its_word(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// Where sources serve, it is not that there are no wheels.
+/// With sources allowed, missing wheels are not given as the reason for an impossible resolution.
 fn no_solution(ground: &Ground) -> Result<()> {
     let (name, need) = (unique("conf"), unique("okone"));
     let wants = format!("{need}==99");
@@ -292,7 +293,7 @@ fn no_solution(ground: &Ground) -> Result<()> {
         let said = refused(job, "install_failed")?;
         ensure!(said.contains(&wants) && !said.contains("only source distributions"), "{said}");
     }
-    // Without --build they are what is missing.
+    // Without `--build`, the missing wheels are the reason.
     let job = ground.codebox(&index).args(["run", "--json", "--with", &name, "-c", "print(1)"]);
     ensure!(refused(job, "install_failed")?.contains("only a source distribution"));
     Ok(())

@@ -1,4 +1,4 @@
-//! Images that differ: what one of them decides is not for runs in another.
+//! Images that differ: the resolution for one image does not apply to runs in another.
 
 use anyhow::{Result, ensure};
 use codebox_testkit::{BASE_IMAGE, engine_says};
@@ -14,14 +14,14 @@ pub(super) const CASES: &[Case] = &[
     ("a_lock_for_a_named_image_has_what_is_built_in_it", locked),
 ];
 
-/// Makes Python say that its C library is an old one.
+/// File that makes Python report an old C library.
 const OLD: (&str, &str) =
     ("/usr/local/lib/python3.11/dist-packages/old.pth", "import os; os.confstr = lambda name: 'glibc 2.17'\n");
 
-/// A file that tells an image from others, and nothing more.
+/// File that only makes an image different from others.
 const MARKER: (&str, &str) = ("/marker", "");
 
-/// The image of the tests with one more file; removed when dropped.
+/// Test image with one more file; removed when dropped.
 struct Image<'g> {
     ground: &'g Ground,
     name: String,
@@ -69,7 +69,7 @@ fn c_library(ground: &Ground) -> Result<()> {
     ensure!(printed(job().arg("main.py"))? == "2\n");
     ensure!(printed(in_old().arg("main.py"))? == "1\n");
     ensure!(printed(job().arg("main.py"))? == "2\n");
-    // A lock is found by what both are called.
+    // Both images have the same target name in the lock file, so the same lock applies to both.
     let lock = |words: &[&str]| -> Result<()> {
         let made = ground.codebox(&index).folder(folder.path()).arg("lock").args(words.iter().copied()).run()?;
         ensure!(made.code == Some(0), "{}", made.stderr_text());

@@ -1,4 +1,4 @@
-//! Those that mean well.
+//! Well-behaved source distributions.
 
 use anyhow::{Result, ensure};
 
@@ -33,7 +33,7 @@ fn in_wasm(ground: &Ground) -> Result<()> {
     let why = report.at("/provenance/reason").as_str().unwrap_or_default().to_owned();
     ensure!(why.contains(&format!("{name} 1 is built from {module}-1.tar.gz")), "{why}");
     let (first, asked) = (report.stdout().to_owned(), index.seen().len());
-    // What is built is kept: nobody is asked again, and no engine is there.
+    // A built wheel is cached: a second run needs neither the index nor an engine.
     let again = without_engines(ground.with(&index, &name, &program));
     ensure!(printed(again)? == first);
     ensure!(index.seen().len() == asked, "{:?}", index.seen());
@@ -85,7 +85,7 @@ fn named_container(ground: &Ground) -> Result<()> {
     ensure!(report.kind() == "ok", "{}\n{}", ran.stdout_text(), ran.stderr_text());
     let why = report.at("/provenance/reason").as_str().unwrap_or_default().to_owned();
     ensure!(why.contains("is built from"), "{why}");
-    // It was built in the image that all programs start from, and is for any platform.
+    // The wheel was built in the default image and supports any platform.
     ensure!(printed(ground.with(&index, &name, &program))? == report.stdout());
     Ok(())
 }
@@ -104,7 +104,8 @@ fn unstated(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// The backend is in a package of the index, and asks for one more. What builds is not there when the program runs.
+/// The build backend is in a package of the index and requires one more package. Build requirements are not installed
+/// for the program.
 fn tools(ground: &Ground) -> Result<()> {
     let (name, tool, more) = (unique("built"), unique("tool"), unique("more"));
     let [module, builder, inner] = [&name, &tool, &more].map(|name| name.replace('-', "_"));
@@ -127,7 +128,7 @@ fn tools(ground: &Ground) -> Result<()> {
         pure(&more, "1", &[], &[(&format!("{inner}.py"), "VALUE = 7\n")]),
     ])?;
     ensure!(printed(ground.with(&index, &name, &program))? == "7\ngone\n");
-    // What is built with has wheels, or nothing is built.
+    // Build requirements need wheels; otherwise the build fails.
     let other = unique("other");
     let project = format!("[build-system]\nrequires = ['{other}']\nbuild-backend = '{builder}'\n");
     let index = Index::of([sdist(&name, "1", &[("pyproject.toml", &project)]), Source::of(&other, "").stated()])?;
@@ -136,7 +137,8 @@ fn tools(ground: &Ground) -> Result<()> {
     Ok(())
 }
 
-/// A script that a wheel brings, and one that its entry points name; the program that has the package finds neither.
+/// The build can start a script of a wheel and a script of its entry points; the program that uses the package finds
+/// neither.
 fn programs(ground: &Ground) -> Result<()> {
     let (name, tool) = (unique("starts"), unique("tool"));
     let [module, builder] = [&name, &tool].map(|name| name.replace('-', "_"));
@@ -213,12 +215,12 @@ fn locked(ground: &Ground) -> Result<()> {
     let said = refused(unasked, "install_failed")?;
     ensure!(said.contains("as a source distribution") && said.contains("--build"), "{said}");
     ensure!(printed(ground.building(&index).folder(folder.path()).arg("main.py"))? == "1\n");
-    // Another content of the same name is another package.
+    // A file of the same name with other content is a different package.
     let other = Index::of([Source::of(&name, "VALUE = 2\n").stated()])?;
     std::fs::write(&lock, written.replace(&hash, &"1".repeat(64)))?;
     let said = refused(ground.building(&other).folder(folder.path()).arg("main.py"), "install_failed")?;
     ensure!(said.contains("sha256"), "{said}");
-    // Nor is one package built under the name of another.
+    // A package cannot be built under the name of another.
     let evil = unique("evil");
     let metadata = format!("Metadata-Version: 2.1\\nName: {name}\\nVersion: 1\\n");
     let poses = Source {
@@ -230,7 +232,7 @@ fn locked(ground: &Ground) -> Result<()> {
     std::fs::write(&lock, written.replace(&hash, &both.announced(&evil)))?;
     let planted = || ground.building(&both).folder(folder.path()).arg("main.py");
     ensure!(refused(planted(), "install_failed")?.contains("sha256"));
-    // Also where it is here already, and makes itself out to be the other one.
+    // A cached package that claims to be the other one is refused too.
     ensure!(refused(ground.with(&both, &evil, "print(1)"), "install_failed")?.contains("it was built of"));
     ensure!(refused(planted(), "install_failed")?.contains("sha256"));
     Ok(())

@@ -1,9 +1,9 @@
-//! The most used packages, each with a short program and what that prints.
+//! Most used packages, each with a short program and its output.
 
-/// A package, a program that uses it, and the line that the program prints.
+/// Package, a program that uses it, and the line that the program prints.
 pub type Program = (&'static str, &'static str, &'static str);
 
-/// By name.
+/// Programs sorted by package name.
 pub const PROGRAMS: [Program; 60] = [
     ("aiohttp", "import aiohttp\nprint(aiohttp.hdrs.ACCEPT)", "Accept"),
     ("aiosignal", "import aiosignal\nprint(aiosignal.Signal.__name__)", "Signal"),

@@ -1,4 +1,4 @@
-//! The table in docs/packages.md.
+//! Table in docs/packages.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// What stands between the page and its table.
+/// Heading between the page's text and its table.
 const BEGIN: &str = "## The most used packages\n";
 
 const HEAD: &str = "
@@ -19,14 +19,14 @@ Each is asked for alone, at its newest version, and runs a short program of `tes
 |---|---|---|---|
 ";
 
-/// What came of one package.
+/// Result for one package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// "wasm, Python 3.15".
+    /// Tier and Python version: "wasm, Python 3.15".
     pub tier: String,
-    /// What led there.
+    /// Reason for the tier.
     pub why: String,
-    /// Why it does not do there what it should.
+    /// Reason why the program failed, if it did.
     pub why_not: Option<String>,
 }
 
@@ -35,20 +35,20 @@ impl Row {
         self.why_not.as_deref().unwrap_or("yes")
     }
 
-    /// The tier without the version of its Python.
+    /// Returns the tier without the Python version.
     fn isolation(&self) -> &str {
         self.tier.split(',').next().unwrap_or_default()
     }
 }
 
-/// The page, which one trial at a time looks at.
+/// Page of the table, which one trial accesses at a time.
 #[derive(Clone, Default)]
 pub struct Table(Arc<Mutex<()>>);
 
 impl Table {
-    /// Holds the page against a row, or writes the row into it where that is asked for.
+    /// Compares the page with a row, or writes the row if `CODEBOX_WRITE` is `packages`.
     ///
-    /// What comes along, and its versions, change with their authors' releases, and are not compared.
+    /// Dependencies and their versions change with upstream releases and are not compared.
     pub fn settle(&self, name: &str, row: &Row) -> Result<()> {
         let _alone = self.0.lock().map_err(|_| anyhow::anyhow!("another trial panicked"))?;
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/packages.md");
@@ -72,7 +72,7 @@ impl Table {
     }
 }
 
-/// The package that a line of the table tells of.
+/// Returns the package of a table line.
 fn name_of(line: &str) -> Option<&str> {
     let name = line.strip_prefix("| ")?.split(" |").next()?;
     (name != "package").then_some(name)

@@ -1,34 +1,34 @@
-//! Which call of an engine's interface a request is.
+//! Identification of the engine API call of a request.
 
-/// A call of the interface that both engines speak.
+/// Call of the API that both engines implement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EngineCall {
-    /// Whether it is there.
+    /// Liveness check.
     Ping,
-    /// Which version it is.
+    /// Engine version.
     Version,
-    /// What it is.
+    /// Engine information.
     Info,
-    /// What an image is.
+    /// Inspecting an image.
     Image,
-    /// Making a container.
+    /// Creating a container.
     Create,
-    /// Carrying a container's streams.
+    /// Attaching to a container's streams.
     Attach,
     /// Starting a container.
     Start,
-    /// What a container is.
+    /// Inspecting a container.
     Inspect,
     /// Removing a container.
     Remove,
-    /// Which containers there are.
+    /// Listing containers.
     List,
-    /// Anything else.
+    /// Any other call.
     Other,
 }
 
 impl EngineCall {
-    /// The call of a request's first line: `POST /v1.41/containers/create HTTP/1.1`.
+    /// Identifies the call of a request line: `POST /v1.41/containers/create HTTP/1.1`.
     #[must_use]
     pub fn of(line: &str) -> Self {
         let mut words = line.split(' ');

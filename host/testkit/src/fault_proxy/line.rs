@@ -1,4 +1,4 @@
-//! One connection: a thread that follows requests, and one that carries answers.
+//! Proxied connection: one thread forwards requests, another forwards responses.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
@@ -8,22 +8,22 @@ use std::thread;
 
 use super::{EngineCall, Fault, Shared, Spot};
 
-/// Longest head of a request.
+/// Maximum length of a request's head in bytes.
 const LONGEST_HEAD: u64 = 64 << 10;
 
-/// The request that is being answered.
+/// State of the current response.
 #[derive(Debug, Default)]
 struct Answering {
     fault: Option<Fault>,
-    /// Bytes of the answer that came.
+    /// Number of response bytes received.
     seen: usize,
-    /// How much of the empty line that ends a head was just seen.
+    /// Number of bytes matched of the `\r\n\r\n` that ends the head.
     ending: usize,
-    /// Bytes that came after the head, once that is over.
+    /// Number of bytes received after the head, once the head is complete.
     body: Option<usize>,
 }
 
-/// What to do with a byte.
+/// Action for a response byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Pass(u8),
@@ -33,7 +33,7 @@ enum Verdict {
 }
 
 impl Answering {
-    /// Takes the next byte of the answer.
+    /// Processes the next byte of the response.
     fn take(&mut self, byte: u8) -> Verdict {
         let here = |spot: Spot| match spot {
             Spot::Answer(at) => self.seen == at,
@@ -63,7 +63,7 @@ impl Answering {
     }
 }
 
-/// Carries a connection until either end ends it.
+/// Forwards a connection until either end closes it.
 pub(super) fn carry(client: UnixStream, engine: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
     let answering = Arc::new(Mutex::new(Answering::default()));
     let line = Line { shared: Arc::clone(shared), answering };
@@ -80,7 +80,7 @@ struct Line {
 }
 
 impl Line {
-    /// Follows requests to their end.
+    /// Forwards requests until the client closes the connection.
     fn requests(&self, client: UnixStream, mut engine: UnixStream) {
         let mut requests = BufReader::new(client);
         while let Ok(Some(Head { bytes, call, length, upgrades })) = head(&mut requests) {
@@ -94,7 +94,7 @@ impl Line {
                 break;
             }
             if upgrades {
-                // The client says nothing more, and may go on to listen.
+                // The client sends no more data but may still read.
                 let _ = engine.shutdown(Shutdown::Write);
                 return;
             }
@@ -113,7 +113,7 @@ impl Line {
         fault
     }
 
-    /// Carries answers, and makes of them what the faults say.
+    /// Forwards responses and applies the faults.
     fn answers(&self, mut engine: UnixStream, mut client: UnixStream) {
         let mut buffer = vec![0; 64 << 10];
         let mut stalled = false;
@@ -129,7 +129,7 @@ impl Line {
             }
             stalled = end == Some(Verdict::Stall);
         }
-        // What an engine that stalls does at its end is nobody's to see.
+        // After a stall, the end of the engine's stream must not reach the client.
         if !stalled {
             let _ = client.shutdown(Shutdown::Write);
         }
@@ -159,7 +159,7 @@ struct Head {
     upgrades: bool,
 }
 
-/// The head of the next request; nothing at the end of the connection.
+/// Reads the head of the next request; `None` at the end of the connection.
 fn head(requests: &mut BufReader<UnixStream>) -> io::Result<Option<Head>> {
     let mut bytes = Vec::new();
     let mut lines = requests.take(LONGEST_HEAD);
@@ -181,7 +181,7 @@ fn head(requests: &mut BufReader<UnixStream>) -> io::Result<Option<Head>> {
     Ok(Some(Head { call, length, upgrades: field("upgrade").is_some(), bytes }))
 }
 
-/// Passes on what comes as it comes.
+/// Forwards data as it arrives.
 fn forward(from: &mut impl io::Read, to: &mut UnixStream) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {

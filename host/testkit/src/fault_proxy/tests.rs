@@ -2,7 +2,7 @@ use std::io::{Read as _, Write as _};
 
 use super::*;
 
-/// A server that answers every request so, and then closes.
+/// Starts a server that sends this answer to every request.
 fn server(folder: &Path, answer: &'static [u8]) -> Result<PathBuf> {
     let socket = folder.join("server.sock");
     let listener = UnixListener::bind(&socket)?;
@@ -33,7 +33,7 @@ fn asked(proxy: &FaultProxy, line: &str) -> Result<Vec<u8>> {
         match client.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => got.extend(&buffer[..count]),
-            // Nothing comes any more, and the connection stays.
+            // The response stalled: no more data arrives, and the connection stays open.
             Err(_) => {
                 got.extend(b"...");
                 break;

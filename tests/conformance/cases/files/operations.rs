@@ -1,4 +1,4 @@
-//! Longer programs that work on files.
+//! Longer programs with file operations.
 
 pub const OPERATIONS: &str = "import os, shutil
 os.mkdir('d')
