@@ -1,4 +1,5 @@
-//! Whole processes against native Python, Node and QuickJS-NG: codebox and the other in alternation, ratios of one run.
+//! Benchmarks of whole processes: codebox and native Python, Node or QuickJS-NG run alternately and are compared as
+//! ratios.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -28,7 +29,7 @@ use node::Node;
 use python::Python;
 use table::Verdict;
 
-/// How `compare` is called.
+/// Arguments of `compare`.
 #[derive(Args)]
 pub struct Options {
     /// Few runs: shows that everything works, and measures roughly
@@ -37,7 +38,7 @@ pub struct Options {
     /// Compare this binary instead of building one
     #[arg(long, value_name = "PATH")]
     codebox: Option<PathBuf>,
-    /// Compare with this Python as it is, and not with a clean environment of `python3`; it needs numpy and pandas
+    /// Compare with this Python as it is, not with a clean environment of `python3`; it needs numpy and pandas
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
     /// Fail when a bar is missed
@@ -45,12 +46,12 @@ pub struct Options {
     enforce: bool,
 }
 
-/// How many times each thing is measured.
+/// Number of measurements of each subject.
 #[derive(Debug, Clone, Copy)]
 pub struct Runs {
-    /// Of a process that takes milliseconds.
+    /// For a process that takes milliseconds.
     pub short: usize,
-    /// Of a process that takes a good part of a second.
+    /// For a process that takes a good part of a second.
     pub long: usize,
 }
 
@@ -59,12 +60,12 @@ impl Runs {
     const QUICK: Self = Self { short: 11, long: 2 };
 }
 
-/// What every comparison needs.
+/// Inputs of all comparisons.
 pub struct Contest {
     pub project: Project,
     pub codebox: PathBuf,
     pub python: Python,
-    /// Or why there is none.
+    /// Node, or the reason why it is missing.
     pub node: Result<Node, String>,
     pub runs: Runs,
 }
@@ -72,7 +73,7 @@ pub struct Contest {
 /// Makes every comparison and prints the table.
 ///
 /// # Errors
-/// When an answer was wrong or codebox could not be run; with `--enforce`, when a bar was missed.
+/// Fails if an answer is wrong or codebox cannot run; with `--enforce`, also if a bar is missed.
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
     let codebox = match &options.codebox {
@@ -120,14 +121,14 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 impl Contest {
-    /// `codebox run`, with the runtime that development shares.
+    /// Returns a `codebox run` command with the runtime that development shares.
     fn codebox(&self) -> Command {
         let mut command = Command::new(&self.codebox);
         command.env("CODEBOX_HOME", &self.project.home).arg("run");
         command
     }
 
-    /// Has the runtimes installed, so that no comparison pays for it.
+    /// Installs the runtimes, so that no comparison includes the installation.
     fn install(&self) -> Result<()> {
         for language in ["python", "javascript"] {
             let mut first = self.codebox();

@@ -10,10 +10,10 @@ use crate::project::{Project, output_of};
 
 const CLI: &str = "docs/cli.md";
 
-/// How `docs` is called.
+/// Arguments of `docs`.
 #[derive(Args)]
 pub struct Options {
-    /// Write nothing; fail where the checked-in document differs
+    /// Write nothing; fail if the checked-in document differs
     #[arg(long)]
     check: bool,
 }
@@ -21,7 +21,8 @@ pub struct Options {
 /// Writes or checks the reference of the command line.
 ///
 /// # Errors
-/// When the binary cannot be built or asked, or, with `--check`, when the document is not what it says.
+/// Fails if the binary cannot be built or run; with `--check`, also if the document differs from the binary's
+/// reference.
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
     let wanted = output_of(Command::new(project.binary()?).arg("help-markdown"))?;

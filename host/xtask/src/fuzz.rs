@@ -1,7 +1,7 @@
-//! The fuzz targets of `fuzz/`, each for a given time.
+//! Fuzz targets of `fuzz/`, each run for a given time.
 //!
-//! The directory has the layout of `cargo fuzz`, which serves for work on one target. This task needs no more than the
-//! stable compiler and a C++ compiler: coverage counters are plain options of the compiler, and safe code gains little from
+//! The directory has the layout of `cargo fuzz`, which is convenient for work on one target. This task needs only the
+//! stable compiler and a C++ compiler: coverage counters are ordinary compiler options, and safe code gains little from
 //! a sanitizer.
 
 use std::path::{Path, PathBuf};
@@ -12,14 +12,15 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::project::{Project, output_of};
 
-/// A target and how it is run.
+/// Fuzz target and its options.
 struct Target {
     name: &'static str,
-    /// Arguments of libFuzzer's beside those that all targets have.
+    /// libFuzzer arguments in addition to those of all targets.
     args: &'static [&'static str],
 }
 
-/// Arguments for targets whose input may end the fuzzer by taking too much, which ends no more than one process in codebox.
+/// Arguments for targets whose input may exhaust the fuzzer's resources; in codebox, such an input ends only one
+/// process.
 const MAY_EXHAUST: &[&str] = &["-max_len=4096", "-fork=1", "-ignore_ooms=1", "-ignore_timeouts=1", "-timeout=10"];
 
 const TARGETS: [Target; 7] = [
@@ -32,7 +33,7 @@ const TARGETS: [Target; 7] = [
     Target { name: "metadata", args: &[] },
 ];
 
-/// What the compiler is told so that libFuzzer sees which branches an input takes; as `cargo fuzz` has it.
+/// Compiler options, as in `cargo fuzz`, that let libFuzzer see which branches an input takes.
 const COVERAGE: [&str; 8] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -44,10 +45,10 @@ const COVERAGE: [&str; 8] = [
     "--cfg=fuzzing",
 ];
 
-/// Runs every target for `seconds`, or the one that is named, and fails if any has a finding.
+/// Runs every target, or only the named one, for `seconds` each, and fails if any has a finding.
 ///
 /// # Errors
-/// When there is no such target, one cannot be built, or one has a finding.
+/// Fails if the named target does not exist, a target cannot be built, or a target has a finding.
 pub fn run(project: &Project, seconds: u64, only: Option<&str>) -> Result<()> {
     let targets: Vec<&Target> = TARGETS.iter().filter(|target| only.is_none_or(|only| only == target.name)).collect();
     ensure!(!targets.is_empty(), "no fuzz target is called {}", only.unwrap_or_default());
@@ -71,11 +72,11 @@ pub fn run(project: &Project, seconds: u64, only: Option<&str>) -> Result<()> {
 fn build(project: &Project, name: &str) -> Result<PathBuf> {
     let host = output_of(Command::new("rustc").args(["--print", "host-tuple"]))?.trim().to_owned();
     let into = project.target.join("fuzz");
-    // The versions that codebox is built of; what is fuzzed beside them cargo adds.
+    // The lock file pins the versions that codebox is built with; cargo adds the dependencies of the targets alone.
     let lock = project.root.join("fuzz/Cargo.lock");
     std::fs::copy(project.root.join("Cargo.lock"), &lock).with_context(|| format!("write {}", lock.display()))?;
     let mut cargo = project.cargo();
-    // Named, so that build scripts are not built with the same flags.
+    // An explicit target keeps these flags away from build scripts.
     cargo.args(["build", "--release", "--target", &host, "--bin", name, "--manifest-path", "fuzz/Cargo.toml"]);
     if matches!(name, "archives" | "metadata") {
         cargo.args(["--features", "packages"]);
@@ -85,7 +86,7 @@ fn build(project: &Project, name: &str) -> Result<PathBuf> {
     Ok(into.join(host).join("release").join(name))
 }
 
-/// Runs a target; false if it has a finding.
+/// Runs a target and returns true if it has no finding.
 fn fuzz(project: &Project, target: &Target, program: &Path, seconds: u64) -> Result<bool> {
     let fuzz = project.root.join("fuzz");
     let corpus = fuzz.join("corpus").join(target.name);
@@ -93,7 +94,7 @@ fn fuzz(project: &Project, target: &Target, program: &Path, seconds: u64) -> Res
     for folder in [&corpus, &artifacts] {
         std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
     }
-    // Parsers call themselves for each level of an input.
+    // Parsers recurse for each level of an input.
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -s 1000000; exec \"$0\" \"$@\""]).arg(program).args(target.args);
     shell.arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");

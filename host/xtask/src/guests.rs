@@ -1,4 +1,4 @@
-//! The guests that are checked in: made anew from their pinned sources, and compared byte for byte or replaced.
+//! Checked-in guests: rebuilt from pinned sources, and compared byte for byte or replaced.
 
 use std::time::Instant;
 
@@ -18,18 +18,18 @@ use crate::project::Project;
 use made::Made;
 use workshop::Workshop;
 
-/// How `guests` is called.
+/// Arguments of `guests`.
 #[derive(Args)]
 pub struct Options {
-    /// Make only these guests; all without any
+    /// Build only these guests; all by default
     #[arg(value_name = "NAME")]
     names: Vec<Guest>,
-    /// Replace what is checked in, and compare nothing
+    /// Replace the checked-in files without comparing
     #[arg(long)]
     write: bool,
 }
 
-/// A guest whose build is part of this repository.
+/// Guest whose build is part of this repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Guest {
     Javascript,
@@ -37,7 +37,7 @@ enum Guest {
 }
 
 impl Guest {
-    /// The folder in `guest-runtimes`.
+    /// Returns the guest's folder name in `guest-runtimes`.
     fn name(self) -> &'static str {
         match self {
             Self::Javascript => "javascript",
@@ -45,7 +45,7 @@ impl Guest {
         }
     }
 
-    /// Every file that is made and not written, as the sources give it now.
+    /// Builds every generated file from the current sources.
     fn make(self, workshop: &Workshop) -> Result<Vec<Made>> {
         match self {
             Self::Javascript => javascript::make(workshop),
@@ -54,10 +54,10 @@ impl Guest {
     }
 }
 
-/// Makes the guests and compares them with what is checked in, or replaces that.
+/// Builds the guests and compares them with the checked-in files, or replaces those.
 ///
 /// # Errors
-/// When a guest cannot be made, or, without `--write`, when any file is not what its sources give.
+/// Fails if a guest cannot be built; without `--write`, also if a checked-in file differs from its build.
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
     let workshop = Workshop::open(&project)?;

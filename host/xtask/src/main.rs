@@ -9,6 +9,7 @@ mod compare;
 mod docs;
 mod fuzz;
 mod guests;
+mod lint_prose;
 mod project;
 mod soak;
 mod venv;
@@ -30,6 +31,8 @@ enum Task {
     Docs(docs::Options),
     /// Build the checked-in guests from their pinned sources and compare
     Guests(guests::Options),
+    /// Check the prose of comments
+    LintProse,
 }
 
 fn main() -> ExitCode {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Task::Soak(options) => soak::run(&options),
         Task::Docs(options) => docs::run(&options),
         Task::Guests(options) => guests::run(&options),
+        Task::LintProse => lint_prose::run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Where things lie in this workspace, and how its binary is made.
+//! Paths of this workspace, and the build of its binary.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,19 +7,19 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// The workspace, its target directory, and where the runtime for development is installed.
+/// Workspace, its target directory, and the home of the development runtime.
 pub struct Project {
     pub root: PathBuf,
     pub target: PathBuf,
-    /// What `CODEBOX_HOME` is for every process started here.
+    /// Value of `CODEBOX_HOME` for every process that a task starts.
     pub home: PathBuf,
 }
 
 impl Project {
-    /// The workspace that this program was built from, as cargo sees it now.
+    /// Finds the workspace that this program was built from, and the target directory that cargo uses now.
     ///
     /// # Errors
-    /// When the workspace is not where it was built.
+    /// Fails if the workspace has moved since the build.
     pub fn find() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().context("find the workspace")?;
         let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(|value| root.join(value));
@@ -31,20 +31,21 @@ impl Project {
         Ok(Self { root, target, home })
     }
 
-    /// The cargo that runs this, in the workspace.
+    /// Returns a command for the cargo that runs this program, in the workspace.
     pub fn cargo(&self) -> Command {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
         cargo.current_dir(&self.root);
         cargo
     }
 
-    /// Builds the release binary and tells where it is.
+    /// Builds the release binary and returns its path.
     ///
     /// # Errors
-    /// When it cannot be built.
+    /// Fails if the binary cannot be built.
     pub fn binary(&self) -> Result<PathBuf> {
         let mut build = self.cargo();
-        // All that tests are built with: less has other features of its dependencies, and those would be built again.
+        // The build covers all test targets: a smaller one would select other features of dependencies, and cargo would
+        // then rebuild those for the tests.
         build.args(["build", "--release", "--workspace", "--all-targets"]);
         ensure!(build.status().context("start cargo")?.success(), "codebox could not be built");
         let binary = self.target.join("release").join(format!("codebox{}", env::consts::EXE_SUFFIX));
@@ -53,10 +54,10 @@ impl Project {
     }
 }
 
-/// Runs a command to its end and gives its standard output.
+/// Runs a command to its end and returns its standard output.
 ///
 /// # Errors
-/// When it cannot be started or fails; its standard error is in the message.
+/// Fails if the command cannot be started or fails; the message includes its standard error.
 pub fn output_of(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("start {shown}"))?;
@@ -69,7 +70,7 @@ pub fn output_of(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{shown} wrote something that is not UTF-8"))
 }
 
-/// A command as one would type it.
+/// Formats a command as a user would type it.
 pub fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")

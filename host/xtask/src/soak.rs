@@ -1,7 +1,7 @@
-//! The long forms of the reliability tests.
+//! Long forms of the reliability tests.
 //!
-//! A reliability test has one body and two lengths: the short one runs in every `cargo test`, the long one where the
-//! environment says `CODEBOX_SOAK=1`.
+//! A reliability test has one body and two lengths: the short one runs in every `cargo test`, and `CODEBOX_SOAK=1` in
+//! the environment selects the long one.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,25 +12,25 @@ use serde::Deserialize;
 
 use crate::project::{Project, output_of};
 
-/// The folders whose test targets have a long form.
+/// Folders whose test targets have a long form.
 const FOLDERS: [&str; 2] = ["tests/reliability", "tests/containers"];
 
-/// What has to be there, where the environment does not say.
+/// Default of `CODEBOX_REQUIRE`.
 const REQUIRE: &str = "wasm";
 
-/// How `soak` is called.
+/// Arguments of `soak`.
 #[derive(Args)]
 pub struct Options {
     /// Run only this test target, or only the tests whose names contain this
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Say which test targets there are and run nothing
+    /// List the test targets and run nothing
     #[arg(long)]
     list: bool,
     /// Run the fuzz targets instead
     #[arg(long, conflicts_with = "list")]
     fuzz: bool,
-    /// How long each fuzz target runs
+    /// Time that each fuzz target runs
     #[arg(long, value_name = "SECONDS", default_value_t = 1800, requires = "fuzz")]
     fuzz_seconds: u64,
 }
@@ -55,7 +55,7 @@ struct Target {
 /// Runs every reliability target in its long form, one after the other.
 ///
 /// # Errors
-/// When there is none, or when any of them fails; the others are run all the same.
+/// Fails if no target matches or any target fails; a failed target does not stop the others.
 pub fn run(options: &Options) -> Result<()> {
     let project = Project::find()?;
     if options.fuzz {
@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
         if std::env::var_os("CODEBOX_REQUIRE").is_none() {
             test.env("CODEBOX_REQUIRE", REQUIRE);
         }
-        // Hours of silence cannot be told from a hang.
+        // Without output, a run of hours cannot be distinguished from a hang.
         test.arg("--").args(filter).arg("--nocapture");
         let passed = test.status().context("start cargo")?.success();
         println!("soak: {name} {} in {:.0?}", if passed { "passed" } else { "FAILED" }, began.elapsed());
@@ -96,7 +96,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The names of the workspace's test targets below the folders, each once, in order.
+/// Lists the names of the workspace's test targets below the folders, sorted and without duplicates.
 fn targets(project: &Project) -> Result<Vec<String>> {
     let text = output_of(project.cargo().args(["metadata", "--no-deps", "--format-version=1"]))?;
     let metadata: Metadata = serde_json::from_str(&text).context("read what cargo says of the workspace")?;

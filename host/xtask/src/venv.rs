@@ -1,10 +1,10 @@
-//! Pythons that only see what is their own.
+//! Python commands that are isolated from the environment.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A Python without the variables that change how it starts.
+/// Returns a command for a Python without the variables that change its start.
 pub fn bare(path: &Path) -> Command {
     let mut command = Command::new(path);
     for (name, _) in env::vars_os() {
@@ -15,7 +15,7 @@ pub fn bare(path: &Path) -> Command {
     command
 }
 
-/// The Python of a virtual environment.
+/// Returns the path of a virtual environment's Python.
 pub fn python_in(folder: &Path) -> PathBuf {
     if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") }
 }

@@ -1,4 +1,4 @@
-//! Container jobs, cold and ready, against the engine's own command line, with the same image and the same flags.
+//! Container jobs, cold and ready, compared with the engine's own CLI with the same image and flags.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -20,7 +20,7 @@ const DOCKER: &str = "cold container job, `print(1)`, vs `docker run` of the sam
 const PODMAN_READY: &str = "ready container (`--warm`), `print(1)`, vs `podman run`";
 const DOCKER_READY: &str = "ready container (`--warm`), `print(1)`, vs `docker run`";
 
-/// What codebox gives a container, in the words of both engines' command lines.
+/// Options that codebox sets for a container, as both engines' CLIs spell them.
 const FLAGS: [&str; 26] = [
     "--rm",
     "--network",
@@ -50,34 +50,34 @@ const FLAGS: [&str; 26] = [
     "none",
 ];
 
-/// Against `podman run`.
+/// Compares a cold container with `podman run`.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn podman(contest: &Contest) -> Result<Row> {
     compare(contest, "podman", PODMAN)
 }
 
-/// Against `docker run`.
+/// Compares a cold container with `docker run`.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn docker(contest: &Contest) -> Result<Row> {
     compare(contest, "docker", DOCKER)
 }
 
-/// Containers that were ready, against `podman run`.
+/// Compares ready containers with `podman run`.
 ///
 /// # Errors
-/// When an answer is wrong, or none gets ready.
+/// Fails if an answer is wrong or the containers do not become ready.
 pub fn podman_ready(contest: &Contest) -> Result<Row> {
     compare_ready(contest, "podman", PODMAN_READY)
 }
 
-/// Containers that were ready, against `docker run`.
+/// Compares ready containers with `docker run`.
 ///
 /// # Errors
-/// When an answer is wrong, or none gets ready.
+/// Fails if an answer is wrong or the containers do not become ready.
 pub fn docker_ready(contest: &Contest) -> Result<Row> {
     compare_ready(contest, "docker", DOCKER_READY)
 }
@@ -94,7 +94,8 @@ fn compare(contest: &Contest, engine: &'static str, what: &'static str) -> Resul
     Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
 }
 
-/// As many containers as there are runs are ready before the first, so that no run meets a cold one.
+/// Compares ready containers with the engine's CLI. More containers are ready before the first run than there are runs,
+/// so that no run starts a cold one.
 fn compare_ready(contest: &Contest, engine: &'static str, what: &'static str) -> Result<Row> {
     const READY: usize = 16;
     let row = |measured| Row { what, bar: Some(0.35), measured };
@@ -126,7 +127,7 @@ fn codebox(contest: &Contest, engine: &str, options: &[&str]) -> Command {
     command
 }
 
-/// The engine's own way, or why there is none.
+/// Returns the engine's own command, or the reason why it cannot be used.
 fn native(engine: &str) -> Result<Command, String> {
     let mut native = Command::new(engine);
     native.arg("run").args(FLAGS).args([IMAGE, "python3", "-u", "-B", "-c", PROGRAM]);
@@ -134,7 +135,7 @@ fn native(engine: &str) -> Result<Command, String> {
     if ready { Ok(native) } else { Err(format!("no {engine} with the image {IMAGE}; run tests/engines/up")) }
 }
 
-/// How many containers of codebox's run.
+/// Counts codebox's running containers.
 fn running(engine: &str) -> Result<usize> {
     let mut list = Command::new(engine);
     Ok(output_of(list.args(["ps", "--quiet", "--filter", "label=codebox.home"]))?.lines().count())

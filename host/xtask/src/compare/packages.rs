@@ -1,4 +1,4 @@
-//! Runs with packages, the second and later ones, and the choosing of packages against uv's own program.
+//! Second and later runs with packages, and package resolution compared with uv.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ const WASM: &str = "wasm, second run with 10 pure packages, vs the same process 
 const CONTAINER: &str = "container, second run `--with polars`, vs the same without";
 const LOCK: &str = "choosing 30 packages, warm cache, `codebox lock` vs `uv pip compile`";
 
-/// Ten packages for any platform that the runtime does not have built in.
+/// Ten platform-independent packages that the runtime does not have built in.
 const PURE: [&str; 10] = [
     "requests",
     "rich",
@@ -28,7 +28,7 @@ const PURE: [&str; 10] = [
     "inflection",
 ];
 
-/// What comes to some thirty packages.
+/// Requirements that resolve to some thirty packages.
 const MANY: [&str; 12] = [
     "requests",
     "rich",
@@ -46,19 +46,19 @@ const MANY: [&str; 12] = [
 
 const PROGRAM: &str = "print(1)";
 
-/// WebAssembly with packages against WebAssembly without.
+/// Compares WebAssembly with packages with WebAssembly without packages.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn wasm(contest: &Contest) -> Result<Row> {
     let with: Vec<&str> = PURE.iter().flat_map(|name| ["--with", *name]).collect();
     with_and_without(contest, WASM, 1.3, (&["--isolation", "wasm"], &with), contest.runs.short)
 }
 
-/// A container with a native package against one without.
+/// Compares a container with a native package with a container without packages.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn container(contest: &Contest) -> Result<Row> {
     let options =
         ["--isolation", "container", "--engine", "docker", "--image", "localhost/codebox-test:1", "--lang", "python"];
@@ -88,10 +88,10 @@ fn with_and_without(
     Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
 }
 
-/// Choosing packages, from what indexes said before, against uv.
+/// Compares package resolution from cached index responses with uv.
 ///
 /// # Errors
-/// When either cannot write down what it chose.
+/// Fails if either program cannot write its resolution.
 pub fn lock(contest: &Contest) -> Result<Row> {
     let row = |measured| Row { what: LOCK, bar: Some(1.5), measured };
     let folder = tempfile::tempdir().context("make a directory")?;
@@ -105,7 +105,7 @@ pub fn lock(contest: &Contest) -> Result<Row> {
     fs::write(folder.path().join("requirements.in"), MANY.join("\n"))?;
     let mut ours = Command::new(&contest.codebox);
     ours.env("CODEBOX_HOME", &contest.project.home).args(["lock", "main.py"]).current_dir(folder.path());
-    // One resolution for each tier is made in any case; an engine is no part of the choosing.
+    // `codebox lock` always resolves for each tier; engines are not part of this comparison.
     ours.env("DOCKER_HOST", "unix:///no/docker.sock").env("CONTAINER_HOST", "unix:///no/podman.sock");
     let mut theirs = Command::new(uv);
     theirs.env("UV_CACHE_DIR", folder.path().join("cache")).current_dir(folder.path());
@@ -116,7 +116,8 @@ pub fn lock(contest: &Contest) -> Result<Row> {
         return Ok(row(Err(format!("{error:#}"))));
     }
     let chosen = output_of(&mut theirs)?;
-    // Both have heard everything by now. What is compared is the choosing, and not how an index answers.
+    // Both programs have cached all index responses by now. The comparison covers the resolution, not the index's
+    // response time.
     ours.env("UV_OFFLINE", "1");
     theirs.env("UV_OFFLINE", "1");
     let runs = contest.runs.long * 3;
@@ -125,7 +126,7 @@ pub fn lock(contest: &Contest) -> Result<Row> {
     Ok(row(Ok(Measured::of(&medians, format!("{runs} each")))))
 }
 
-/// uv's program, installed for this alone.
+/// Installs uv into the folder and returns its executable.
 fn uv(contest: &Contest, folder: &std::path::Path) -> Result<std::path::PathBuf> {
     let place = folder.join("uv");
     output_of(contest.python.pip().args(["install", "--quiet", "--target"]).arg(&place).arg("uv"))?;

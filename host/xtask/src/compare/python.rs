@@ -1,4 +1,4 @@
-//! The native Python that codebox is compared with.
+//! Native Python for the comparison.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use crate::project::{Project, output_of};
 use crate::venv::{bare, python_in};
 
-/// What has to be importable for the row with numpy and pandas.
+/// Imports that the row with numpy and pandas needs.
 const DATA: &str = "import numpy, pandas";
 
-/// One Python on this machine.
+/// Python installation on this machine.
 #[derive(Debug, Clone)]
 pub struct Python {
     path: PathBuf,
@@ -19,28 +19,28 @@ pub struct Python {
     pub origin: Origin,
 }
 
-/// Where a Python's packages come from.
+/// Origin of a Python's packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The user named it: it is taken as it is.
+    /// A Python that the user named, used as it is.
     Named,
-    /// An environment below the target directory.
+    /// A virtual environment below the target directory.
     Clean,
-    /// What `python3` starts, with whatever its site-packages run at every start.
+    /// The Python that `python3` starts, with all code that its site-packages run at startup.
     Machine,
 }
 
 impl Python {
-    /// The Python at `path`; or a clean environment of the one that `python3` starts, where one can be made.
+    /// Finds the Python at `path`; without a path, a clean environment of the one that `python3` starts, if possible.
     ///
-    /// What a machine has installed may run code whenever Python starts, and make it several times slower: that is
-    /// not Python's time, and would flatter us.
+    /// Installed packages may run code at every Python startup and slow it down several times. That time is not
+    /// Python's own and would distort the comparison in codebox's favour.
     ///
     /// # Errors
-    /// When it cannot be run.
+    /// Fails if Python cannot be run.
     pub fn find(path: Option<&Path>, project: &Project) -> Result<Self> {
         let asked = path.unwrap_or(Path::new("python3"));
-        // `python3` may be a script of a version switcher, which must not be timed.
+        // `python3` may be a script of a version manager, whose time must not be measured.
         let ask = "import platform, sys; print(sys.executable); print(platform.python_version())";
         let said = output_of(bare(asked).args(["-c", ask])).context("find a native Python; name one with --python")?;
         let (found, version) = said.trim_end().split_once('\n').context("ask a native Python for its own path")?;
@@ -55,15 +55,15 @@ impl Python {
         }))
     }
 
-    /// A command that starts it as a user would.
+    /// Returns a command that starts Python as a user would.
     pub fn command(&self) -> Command {
         bare(&self.path)
     }
 
-    /// Sees to it that numpy and pandas can be imported; only a clean environment gets them installed.
+    /// Ensures that numpy and pandas can be imported; only a clean environment gets them installed.
     ///
     /// # Errors
-    /// When they are not there and cannot be had, for want of network for example.
+    /// Fails if they are missing and cannot be installed, for example without a network.
     pub fn have_data(&self) -> Result<()> {
         let imported = || output_of(self.command().args(["-c", DATA]));
         match (imported(), self.origin) {
@@ -76,14 +76,14 @@ impl Python {
         }
     }
 
-    /// Its package installer.
+    /// Returns a command for pip.
     pub fn pip(&self) -> Command {
         let mut pip = self.command();
         pip.args(["-m", "pip", "--disable-pip-version-check"]);
         pip
     }
 
-    /// A virtual environment of this Python, with pip and nothing else, below the target directory.
+    /// Creates a virtual environment of this Python, with only pip, below the target directory.
     fn environment(&self, project: &Project) -> Result<Self> {
         let folder = project.target.join("compare-venv");
         let own = Self { path: python_in(&folder), version: self.version.clone(), origin: Origin::Clean };
@@ -92,7 +92,7 @@ impl Python {
             && output_of(own.command().args(["-c", ask])).is_ok_and(|found| found.trim_end() == own.version);
         if !is_whole {
             output_of(self.command().args(["-m", "venv", "--clear"]).arg(&folder))?;
-            // Older Pythons put it there, and it runs code at every start.
+            // Older Pythons install setuptools there, which runs code at every startup.
             output_of(own.pip().args(["uninstall", "--quiet", "--yes", "setuptools"]))?;
         }
         Ok(own)

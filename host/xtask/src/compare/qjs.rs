@@ -1,4 +1,4 @@
-//! A native build of the QuickJS-NG that the JavaScript runtime is made of.
+//! Native build of the QuickJS-NG that the JavaScript runtime contains.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use crate::project::{Project, output_of};
 const CRATE: &str = "rquickjs-sys";
 const SOURCES: [&str; 8] =
     ["qjs.c", "quickjs-libc.c", "quickjs.c", "libregexp.c", "libunicode.c", "dtoa.c", "gen/repl.c", "gen/standalone.c"];
-/// Those of the runtime's build that bear on what the code means.
+/// Those flags of the runtime's build that affect the meaning of the code.
 const FLAGS: [&str; 8] =
     ["-std=gnu11", "-O2", "-DNDEBUG", "-D_GNU_SOURCE", "-funsigned-char", "-fwrapv", "-fno-strict-aliasing", "-w"];
 const LIBRARIES: [&str; 3] = ["-lm", "-lpthread", "-ldl"];
 
-/// Its own command-line program, built below the target directory at first use.
+/// Builds QuickJS-NG's own command-line program below the target directory, on first use.
 ///
 /// # Errors
-/// When the sources or a C compiler cannot be had, or the runtime was made of another version.
+/// Fails if the sources or a C compiler are missing, or if the runtime was built from another version.
 pub fn build(project: &Project) -> Result<PathBuf> {
     let sources = sources_of(CRATE)?;
     let name = sources.file_name().context("the sources have no folder")?.to_string_lossy();
@@ -34,14 +34,14 @@ pub fn build(project: &Project) -> Result<PathBuf> {
         let mut compile = Command::new("cc");
         compile.current_dir(sources.join("quickjs")).args(FLAGS).args(["-I", ".", "-o"]).arg(&built);
         output_of(compile.args(SOURCES).args(LIBRARIES))?;
-        // Renamed only now, so that an interrupted run leaves nothing half-done.
+        // The rename comes last, so that an interrupted run leaves no partial build.
         fs::rename(&built, &place).with_context(|| format!("put the build in {}", place.display()))?;
     }
     check(&place, &project.root)?;
     Ok(place)
 }
 
-/// Checks that the build is of the version that the runtime says it is.
+/// Checks that the build has the version that the runtime's description names.
 fn check(built: &Path, root: &Path) -> Result<()> {
     let path = root.join("guest-runtimes/javascript/runtime.toml");
     let runtime = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! What it costs a run in WebAssembly that a second process stands by, to run it again in a container.
+//! Cost, for a run in WebAssembly, of a second process on standby for a rerun in a container.
 
 use std::io::{self, Read as _};
 use std::process::{Command, Stdio};
@@ -13,18 +13,18 @@ use super::timing::{Medians, median};
 const WHAT: &str = "whole process with another standing by, `print(1)`, vs `--isolation wasm`";
 const PIPED: &str = "the same, until nobody has its output open any more";
 
-/// Until the process has ended.
+/// Compares the times until the process has ended.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn ended(contest: &Contest) -> Result<Row> {
     compare(contest, WHAT, |times| times.0)
 }
 
-/// Until a reader of its output comes to the end.
+/// Compares the times until the output reaches end of file.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn read(contest: &Contest) -> Result<Row> {
     compare(contest, PIPED, |times| times.1)
 }
@@ -45,7 +45,7 @@ fn compare(contest: &Contest, what: &'static str, of: fn((Duration, Duration)) -
     Ok(row(Ok(Measured::of(&medians, format!("{} each", contest.runs.short)))))
 }
 
-/// Whether an engine is there, as `codebox explain` finds it.
+/// Returns true if `codebox explain` finds an engine.
 fn has_engine(contest: &Contest) -> Result<bool> {
     let mut codebox = Command::new(&contest.codebox);
     codebox.env("CODEBOX_HOME", &contest.project.home).args([
@@ -59,13 +59,13 @@ fn has_engine(contest: &Contest) -> Result<bool> {
     Ok(told["isolation"] == "container")
 }
 
-/// How long a process takes to end, and its output to be nobody's any more.
+/// Measures the time until a process ends and the time until its output reaches end of file.
 fn times(command: &mut Command) -> Result<(Duration, Duration)> {
     let (mut output, ours) = io::pipe().context("make a pipe")?;
     command.stdin(Stdio::null()).stdout(ours).stderr(Stdio::null());
     let began = Instant::now();
     let mut child = command.spawn().context("start codebox")?;
-    // What the command holds of the pipe would keep it open.
+    // The command's copy of the write end would keep the pipe open.
     command.stdout(Stdio::null());
     let status = child.wait().context("wait for codebox")?;
     let ended = began.elapsed();

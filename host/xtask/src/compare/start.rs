@@ -1,4 +1,4 @@
-//! The start of a process: the smallest program there is.
+//! Startup of a process: the smallest program.
 
 use anyhow::Result;
 
@@ -10,10 +10,10 @@ const WHAT: &str = "whole process, `codebox run -c 'print(1)'` vs `python3 -c 'p
 const PROGRAM: &str = "print(1)";
 const ANSWER: &str = "1\n";
 
-/// Compares the two.
+/// Compares codebox with native Python.
 ///
 /// # Errors
-/// When an answer is wrong.
+/// Fails if an answer is wrong.
 pub fn compare(contest: &Contest) -> Result<Row> {
     let mut codebox = contest.codebox();
     codebox.args(["-c", PROGRAM]);

@@ -1,20 +1,20 @@
-//! The table that a comparison ends in.
+//! Result table of a comparison.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use super::timing::{Medians, geometric_mean};
 
-/// One comparison and the bar it has to clear.
+/// Comparison and its bar.
 pub struct Row {
     pub what: &'static str,
-    /// The greatest ratio that is good enough; nothing where the comparison only informs.
+    /// Greatest acceptable ratio; `None` if the comparison is only informative.
     pub bar: Option<f64>,
-    /// What was measured, or why nothing was.
+    /// Measurement, or the reason why it is missing.
     pub measured: Result<Measured, String>,
 }
 
-/// What codebox and the native program took.
+/// Times of codebox and of the native program.
 pub struct Measured {
     pub ratio: f64,
     pub codebox: Duration,
@@ -23,13 +23,13 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Codebox first, the native program second.
+    /// Creates the result from the medians of codebox (first) and the native program (second).
     pub fn of(medians: &Medians, runs: String) -> Self {
         let Medians { one, other } = *medians;
         Self { ratio: one.as_secs_f64() / other.as_secs_f64(), codebox: one, native: other, runs }
     }
 
-    /// Geometric means over the seconds of several programs, each codebox's first.
+    /// Creates the result from geometric means over the seconds of several programs, codebox first in each pair.
     pub fn of_pairs(pairs: &[(f64, f64)], runs: String) -> Self {
         let mean = |of: fn(&(f64, f64)) -> f64| geometric_mean(pairs.iter().map(of));
         Self {
@@ -41,13 +41,13 @@ impl Measured {
     }
 }
 
-/// Whether a bar was cleared.
+/// Relation of a measurement to its bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Met,
     Missed,
     NotMeasured,
-    /// It was measured, and there is no bar.
+    /// Measured, without a bar.
     Open,
 }
 
@@ -62,7 +62,7 @@ impl Row {
     }
 }
 
-/// The rows as a Markdown table, with the facts of the machine below.
+/// Renders the rows as a Markdown table, followed by the facts of the machine.
 pub fn render(rows: &[Row], facts: &str) -> String {
     let mut text = String::from("| what | bar | ratio | | codebox | native | runs |\n|---|---|---|---|---|---|---|\n");
     for row in rows {

@@ -1,4 +1,4 @@
-//! Timing processes against each other.
+//! Timing of two processes in alternation.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -7,14 +7,14 @@ use anyhow::{Context, Result, ensure};
 
 use crate::project::{output_of, shown};
 
-/// A process that is compared: how it is started, and what it must print.
+/// Compared process: its command and the answer that it must print.
 pub struct Subject<'a> {
     pub command: Command,
     pub answer: &'a str,
 }
 
 impl Subject<'_> {
-    /// Runs it once, untimed, and looks at its answer.
+    /// Runs the process once, untimed, and checks its answer.
     fn check(&mut self) -> Result<()> {
         let shown = shown(&self.command);
         let found = output_of(&mut self.command)?;
@@ -33,16 +33,16 @@ impl Subject<'_> {
     }
 }
 
-/// The median times of two processes that were run in turns.
+/// Median times of two processes that ran alternately.
 pub struct Medians {
     pub one: Duration,
     pub other: Duration,
 }
 
-/// Checks both answers, then runs both in turns.
+/// Checks both answers, then runs both processes alternately.
 ///
 /// # Errors
-/// When either cannot be run, fails, or prints something else than its answer.
+/// Fails if either process cannot be run, fails, or prints a wrong answer.
 pub fn in_turns(mut one: Subject, mut other: Subject, runs: usize) -> Result<Medians> {
     one.check()?;
     other.check()?;
@@ -54,13 +54,13 @@ pub fn in_turns(mut one: Subject, mut other: Subject, runs: usize) -> Result<Med
     Ok(Medians { one: median(&mut ones), other: median(&mut others) })
 }
 
-/// The middle value; the upper one of two.
+/// Returns the middle value, or the upper of the two middle values.
 pub fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// The geometric mean of values above zero.
+/// Computes the geometric mean of positive values.
 pub fn geometric_mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
     let count = values.clone().count().max(1) as f64;
     (values.map(f64::ln).sum::<f64>() / count).exp()

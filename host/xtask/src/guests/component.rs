@@ -1,4 +1,4 @@
-//! The two steps of a guest that is a component: C bindings for the contract, and the component around a core module.
+//! Two build steps of a component guest: C bindings for the contract, and the component around a core module.
 
 use std::fs;
 use std::path::Path;
@@ -11,16 +11,17 @@ use wit_bindgen_core::Files;
 use wit_bindgen_core::wit_parser::Resolve;
 use wit_component::ComponentEncoder;
 
-/// The world that a runtime exports.
+/// World that a runtime exports.
 const WORLD: &str = "runtime";
 
-/// Writes the C bindings of the world in `wit_dir` to `out_dir`: a source, its header, and an object with the world's type.
+/// Writes the C bindings of the world in `wit_dir` to `out_dir`: a source, its header, and an object with the world's
+/// type.
 ///
-/// The object carries the world into the core module that it is linked into, where [`component`] finds it. Files that were
-/// there are overwritten; the directory is made if it is missing.
+/// The linker copies the world from the object into the core module, where [`component`] finds it. Existing files are
+/// overwritten, and a missing directory is created.
 ///
 /// # Errors
-/// When the package cannot be read or has no such world, or the files cannot be written.
+/// Fails if the package cannot be read or has no such world, or if the files cannot be written.
 pub fn bindings(wit_dir: &Path, out_dir: &Path) -> Result<()> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(wit_dir).with_context(|| format!("read the package {}", wit_dir.display()))?;
@@ -35,13 +36,13 @@ pub fn bindings(wit_dir: &Path, out_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a component of a core module that was linked with [`bindings`] and imports WASI preview 1.
+/// Wraps a core module that was linked with [`bindings`] and imports WASI preview 1 in a component.
 ///
-/// The adapter inside turns those imports into WASI 0.2's. The result is validated, says nothing of the tools that made it,
-/// and is the same for the same module and the same versions of the dependencies.
+/// The adapter in the component maps those imports to WASI 0.2. The result is validated, contains no trace of the tools
+/// that made it, and depends only on the module and the versions of the dependencies.
 ///
 /// # Errors
-/// When the module is none of that kind.
+/// Fails if the input is not such a module.
 pub fn component(core: &[u8]) -> Result<Vec<u8>> {
     let made = ComponentEncoder::default()
         .module(core)
@@ -54,15 +55,15 @@ pub fn component(core: &[u8]) -> Result<Vec<u8>> {
     stripped(&made)
 }
 
-/// The section of a component that is a core module, and the one that is a component.
+/// Ids of the component sections that contain a core module or a component.
 const NESTED: [u8; 2] = [1, 4];
 
-/// What follows the magic number where a component begins.
+/// Bytes after the magic number of a component.
 const COMPONENT: [u8; 4] = [0x0d, 0, 1, 0];
 
-/// The same binary without names and without the list of its producers, in nested modules as well.
+/// Removes names and the list of producers from a binary and its nested modules.
 ///
-/// That list holds versions of tools, which may change while what they make does not.
+/// The list of producers contains tool versions, which may change without a change of the output.
 fn stripped(binary: &[u8]) -> Result<Vec<u8>> {
     let (header, mut rest) = binary.split_at_checked(8).context("a binary ends in its header")?;
     let nests = header[4..] == COMPONENT;
@@ -82,14 +83,14 @@ fn stripped(binary: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Whether the custom section with this body holds names, or what made the binary.
+/// Returns true if the custom section with this body holds names or the list of producers.
 fn is_about_the_making(body: &[u8]) -> Result<bool> {
     let (size, rest) = length(body)?;
     let name = rest.get(..size).context("the name of a section is longer than the section")?;
     Ok(matches!(name, b"name" | b"component-name" | b"producers"))
 }
 
-/// The number that `bytes` begins with, in LEB128, and what follows it.
+/// Reads the LEB128 number at the start of `bytes` and returns it with the remaining bytes.
 fn length(bytes: &[u8]) -> Result<(usize, &[u8])> {
     let mut value = 0;
     for (at, byte) in bytes.iter().enumerate().take(5) {
@@ -114,7 +115,7 @@ fn push_length(out: &mut Vec<u8>, mut value: usize) {
 mod tests {
     use super::*;
 
-    /// A section with an identity and a body.
+    /// Encodes a section with an id and a body.
     fn section(id: u8, body: &[u8]) -> Vec<u8> {
         let mut section = vec![id];
         push_length(&mut section, body.len());
@@ -122,7 +123,7 @@ mod tests {
         section
     }
 
-    /// A custom section with a name.
+    /// Encodes a custom section with a name.
     fn custom(name: &str, body: &[u8]) -> Vec<u8> {
         let mut named = Vec::new();
         push_length(&mut named, name.len());

@@ -1,4 +1,4 @@
-//! The digest that a `runtime.toml` pins.
+//! Digest that a `runtime.toml` pins.
 
 use anyhow::{Result, bail};
 
@@ -6,10 +6,10 @@ use super::made::sha256;
 
 const KEY: &str = "sha256 = \"";
 
-/// The description with the digest of `module` in the place of the one it has.
+/// Returns the description with its digest replaced by that of `module`.
 ///
 /// # Errors
-/// When it has no digest, or several.
+/// Fails if the description does not have exactly one digest.
 pub fn pinning(description: &str, module: &[u8]) -> Result<String> {
     let digests: Vec<&str> = description.lines().filter(|line| line.starts_with(KEY)).collect();
     let [digest] = digests.as_slice() else {

@@ -1,4 +1,4 @@
-//! JavaScript: QuickJS-NG with our shim, and the prelude inside.
+//! JavaScript: QuickJS-NG with our shim and the embedded prelude.
 
 use std::fs;
 
@@ -13,10 +13,10 @@ const NAME: &str = "javascript";
 const MODULE: &str = "javascript.wasm";
 const DESCRIPTION: &str = "runtime.toml";
 
-/// The prelude's bundle, the module that has it inside, and the description that pins the module.
+/// Builds the prelude's bundle, the module that embeds it, and the description that pins the module.
 ///
 /// # Errors
-/// When any of them cannot be made.
+/// Fails if any of them cannot be built.
 pub fn make(workshop: &Workshop) -> Result<Vec<Made>> {
     let (root, folder, bench) = (&workshop.project.root, Workshop::folder_of(NAME), workshop.bench(NAME)?);
     let mut files = prelude::bundle(root, &folder, &bench)?;

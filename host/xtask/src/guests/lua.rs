@@ -1,4 +1,4 @@
-//! Lua: its own sources with our shim, as a component that exports the world of `wit/`.
+//! Lua: its original sources with our shim, as a component that exports the world of `wit/`.
 
 use std::fs;
 
@@ -11,10 +11,10 @@ use super::workshop::Workshop;
 
 const NAME: &str = "lua";
 
-/// The component.
+/// Builds the component.
 ///
 /// # Errors
-/// When it cannot be made.
+/// Fails if it cannot be built.
 pub fn make(workshop: &Workshop) -> Result<Vec<Made>> {
     let bench = workshop.bench(NAME)?;
     let (bindings, core) = (bench.join("bindings"), bench.join("core.wasm"));

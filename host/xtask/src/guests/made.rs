@@ -1,4 +1,4 @@
-//! One file of a guest, made anew, beside the one that is checked in.
+//! Rebuilt file of a guest and its comparison with the checked-in file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,36 +7,36 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
-/// A file as the sources give it.
+/// File as built from the sources.
 pub struct Made {
-    /// Where it is checked in, from the workspace's root.
+    /// Checked-in path, relative to the workspace's root.
     pub path: PathBuf,
-    /// What is in it; nothing where the sources give no such file any more.
+    /// Content; `None` if the sources no longer produce this file.
     pub bytes: Option<Vec<u8>>,
 }
 
 impl Made {
-    /// The file `name` of a guest, made in `bench` and checked in below `folder`.
+    /// Reads the file `name` of a guest, built in `bench` and checked in below `folder`.
     ///
     /// # Errors
-    /// When it was made and cannot be read.
+    /// Fails if the file exists and cannot be read.
     pub fn of(name: &str, bench: &Path, folder: &Path) -> Result<Self> {
         Ok(Self { path: folder.join(name), bytes: read(&bench.join(name))? })
     }
 
-    /// In what the file below `root` differs, if it does.
+    /// Describes how the file below `root` differs; `None` if it is the same.
     ///
     /// # Errors
-    /// When it is there and cannot be read.
+    /// Fails if the file exists and cannot be read.
     pub fn difference(&self, root: &Path) -> Result<Option<String>> {
         let found = read(&root.join(&self.path))?;
         Ok(difference(found.as_deref(), self.bytes.as_deref()))
     }
 
-    /// Puts the file below `root` in the place of the one that is there.
+    /// Replaces the file below `root`, or removes it if the sources no longer produce it.
     ///
     /// # Errors
-    /// When it cannot be written or removed.
+    /// Fails if the file cannot be written or removed.
     pub fn write(&self, root: &Path) -> Result<()> {
         let path = root.join(&self.path);
         match &self.bytes {
@@ -45,7 +45,7 @@ impl Made {
         }
     }
 
-    /// Its size and digest.
+    /// Formats the file's size and digest.
     pub fn told(&self) -> String {
         match &self.bytes {
             Some(bytes) => format!("{} bytes, sha256 {}", bytes.len(), sha256(bytes)),
@@ -54,12 +54,12 @@ impl Made {
     }
 }
 
-/// The sha256 of some bytes in hexadecimal.
+/// Computes a SHA-256 digest in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is in a file that need not be there.
+/// Reads a file; `None` if it is missing.
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),

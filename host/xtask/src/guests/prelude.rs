@@ -1,4 +1,4 @@
-//! The prelude of the JavaScript guest: our sources and pinned packages, bundled into one script.
+//! Prelude of the JavaScript guest: our sources and pinned packages, bundled into one script.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,16 +11,16 @@ use anyhow::{Context, Result, bail, ensure};
 use super::made::Made;
 use crate::project::output_of;
 
-/// What the bundler starts from, beside the sources.
+/// Inputs of the bundler in addition to the sources.
 const INPUTS: [&str; 4] = [".npmrc", "build.mjs", "package.json", "package-lock.json"];
 
-/// The bundle, checked in below `folder` and made below `bench`, and the licences of what is in it.
+/// Builds the bundle below `bench`, to be checked in below `folder`, with the licences of its packages.
 ///
 /// # Errors
-/// When npm is missing, the packages cannot be had, or the bundler fails.
+/// Fails if npm is missing, the packages cannot be installed, or the bundler fails.
 pub fn bundle(root: &Path, folder: &Path, bench: &Path) -> Result<Vec<Made>> {
     let prelude = bench.join("prelude");
-    // Made from a copy, so that the packages of a checkout are neither used nor touched.
+    // The build uses a copy, so that the packages of a checkout are neither used nor changed.
     copy(&root.join(folder).join("prelude/src"), &prelude.join("src"))?;
     for name in INPUTS {
         let from = root.join(folder).join("prelude").join(name);
@@ -29,7 +29,7 @@ pub fn bundle(root: &Path, folder: &Path, bench: &Path) -> Result<Vec<Made>> {
     for program in ["node", "npm"] {
         require(program)?;
     }
-    // The bundler is a development dependency, and its binary an optional one; no package runs anything on its own.
+    // The bundler is a development dependency and its binary an optional one. Install scripts of packages do not run.
     let mut install = Command::new("npm");
     install.args(["ci", "--ignore-scripts", "--include=dev", "--include=optional"]);
     output_of(install.current_dir(&prelude))?;
@@ -58,7 +58,7 @@ fn require(program: &str) -> Result<()> {
     Ok(())
 }
 
-/// Copies a folder of folders and files.
+/// Copies a folder recursively.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("list {}", from.display()))? {
@@ -73,7 +73,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The names in a folder that need not be there.
+/// Lists the names in a folder; empty if the folder is missing.
 fn names_in(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! What every guest is made with.
+//! Build environment of the guests.
 
 use std::env;
 use std::fs;
@@ -11,21 +11,21 @@ use tempfile::TempDir;
 use super::ziglang;
 use crate::project::{Project, output_of};
 
-/// The compiler, a folder to work in, and where the guests are.
+/// Compiler, temporary build folder and location of the guests.
 pub struct Workshop<'a> {
     pub project: &'a Project,
-    /// Empty at first, and gone afterwards.
+    /// Temporary folder, empty at first and removed at the end.
     scratch: TempDir,
-    /// What is kept from run to run: the compiler and what it has compiled.
+    /// Folder that is kept between runs: the compiler and its cache.
     shelf: PathBuf,
     python: PathBuf,
 }
 
 impl<'a> Workshop<'a> {
-    /// Has everything ready.
+    /// Sets up the build environment.
     ///
     /// # Errors
-    /// When the compiler cannot be had.
+    /// Fails if the compiler cannot be installed.
     pub fn open(project: &'a Project) -> Result<Self> {
         let shelf = project.target.join("guests");
         fs::create_dir_all(&shelf).with_context(|| format!("create {}", shelf.display()))?;
@@ -34,28 +34,28 @@ impl<'a> Workshop<'a> {
         Ok(Self { project, scratch, shelf, python })
     }
 
-    /// The folder of a guest, from the workspace's root.
+    /// Returns the folder of a guest, relative to the workspace's root.
     pub fn folder_of(name: &str) -> PathBuf {
         Path::new("guest-runtimes").join(name)
     }
 
-    /// A folder of a guest's own, to work in.
+    /// Creates a temporary build folder for one guest.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if the folder cannot be created.
     pub fn bench(&self, name: &str) -> Result<PathBuf> {
         let bench = self.scratch.path().join(name);
         fs::create_dir_all(&bench).with_context(|| format!("create {}", bench.display()))?;
         Ok(bench)
     }
 
-    /// Runs a guest's `build.sh`, after `prepare` gave it its arguments.
+    /// Runs a guest's `build.sh` after `prepare` has set its arguments.
     ///
-    /// Of this process's environment it sees where programs and temporary files are, and nothing that compilers or the
-    /// script itself would heed.
+    /// The script sees only `PATH` and `TMPDIR` of this process's environment, and no variable that affects compilers
+    /// or the script itself.
     ///
     /// # Errors
-    /// When it fails.
+    /// Fails if the script fails.
     pub fn build(&self, name: &str, prepare: impl FnOnce(&mut Command)) -> Result<()> {
         let cache = self.shelf.join("zig-cache");
         let mut build = Command::new("sh");

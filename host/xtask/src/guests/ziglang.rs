@@ -1,4 +1,4 @@
-//! The C compiler of the guests: a Python package, pinned by digest, in an environment of its own.
+//! C compiler of the guests: a Python package, pinned by digest, in a separate virtual environment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use super::made::sha256;
 use crate::project::{Project, output_of};
 use crate::venv::{bare, python_in};
 
-/// The requirements file, from the workspace's root.
+/// Requirements file, relative to the workspace's root.
 const PINNED: &str = "guest-runtimes/ziglang.txt";
 
-/// A Python that has the compiler, installed in `shelf` where it is not there yet.
+/// Returns a Python that has the compiler, which is installed below `shelf` if it is missing.
 ///
 /// # Errors
-/// When there is no Python with pip, or the package cannot be had.
+/// Fails if no Python with pip is found or the package cannot be installed.
 pub fn python(project: &Project, shelf: &Path) -> Result<PathBuf> {
     let pinned = project.root.join(PINNED);
     let text = fs::read(&pinned).with_context(|| format!("read {PINNED}"))?;
-    // Its name says what is in it, so that another pin gets another environment.
+    // The folder's name contains the digest of the requirements, so that another pin gets another environment.
     let place = shelf.join(format!("ziglang-{:.12}", sha256(&text)));
     let python = python_in(&place);
     if place.is_dir() && output_of(bare(&python).args(["-m", "ziglang", "version"])).is_ok() {
@@ -32,11 +32,11 @@ pub fn python(project: &Project, shelf: &Path) -> Result<PathBuf> {
     let mut pip = bare(&python_in(folder.path()));
     pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--only-binary=:all:"]);
     output_of(pip.args(["--require-hashes", "-r"]).arg(&pinned)).context("install the compiler")?;
-    // One whose Python is gone may be in the way.
+    // An environment whose Python no longer exists may occupy the path.
     if place.exists() {
         fs::remove_dir_all(&place).with_context(|| format!("remove {}", place.display()))?;
     }
-    // Renamed only now, so that an interrupted run leaves nothing half-done.
+    // The rename comes last, so that an interrupted run leaves no partial environment.
     fs::rename(folder.keep(), &place).with_context(|| format!("put the compiler in {}", place.display()))?;
     Ok(python)
 }
