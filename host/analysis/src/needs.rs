@@ -79,8 +79,18 @@ pub fn can_need(text: &str) -> bool {
 /// itself.
 #[must_use]
 pub fn script_can_need(text: &str) -> bool {
-    const WORDS: [&str; 9] =
-        ["import", "require", "fetch", "WebSocket", "EventSource", "Worker", "WebAssembly", "Stream(", " from "];
+    const WORDS: [&str; 10] = [
+        "import",
+        "require",
+        "fetch",
+        "WebSocket",
+        "EventSource",
+        "Worker",
+        "WebAssembly",
+        "Stream(",
+        " from ",
+        "subtle",
+    ];
     WORDS.iter().any(|word| text.contains(word))
 }
 
