@@ -78,7 +78,9 @@ impl NpmStore {
             let place = environments.join(name);
             // The lock is held during the removal: a process that opens the environment meanwhile waits, and then finds
             // it gone.
-            if File::open(place.join(NOTED)).is_ok_and(|noted| noted.try_lock().is_ok() && remove(&place).is_ok()) {
+            let Ok(noted) = File::open(place.join(NOTED)) else { continue };
+            if noted.try_lock().is_ok() {
+                remove(&place)?;
                 pruned.environments += 1;
             }
         }
