@@ -1,7 +1,7 @@
 //! Configuration files: the user's `config.toml` and a project's `codebox.toml`.
 //!
-//! Both have one form. The user's sets defaults, ceilings and what is allowed; a project's comes with the code
-//! it is about, so it can only ask for less.
+//! Both have the same format. The user's file sets defaults, ceilings and permissions. A project's file comes with the
+//! code that codebox is to contain, so it can only restrict them.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -21,49 +21,49 @@ mod network;
 mod packages;
 
 pub use images::Images;
-pub use packages::{Building, Packages};
+pub use packages::{Building, Packages, normalized_name};
 
-/// What a configuration file says, with every value checked.
+/// Settings of a configuration file, with every value checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// The limits of requests that set none.
+    /// Limits of requests that set none.
     pub limits: LimitOverrides,
-    /// The highest limits that a request may set.
+    /// Highest limits that a request may set.
     pub ceilings: LimitOverrides,
-    /// The isolations that may be used.
+    /// Isolations that may be used.
     pub isolations: Option<IsolationSet>,
-    /// The image of requests that name none.
+    /// Image of requests that name none.
     pub image: Option<String>,
-    /// Whether needs may lead a program to a container.
+    /// Permission to escalate to a container.
     pub escalation: Option<Escalation>,
-    /// The container engine to prefer.
+    /// Preferred container engine.
     pub engine: Option<String>,
     /// Container images.
     pub images: Images,
-    /// How many containers are to be ready for later runs.
+    /// Number of containers to keep ready for later runs.
     pub warm: Option<u32>,
-    /// The hosts that may be granted; any, where there is no list.
+    /// Hosts that may be granted; `None` allows every host.
     pub allowed_hosts: Option<Vec<NetGrant>>,
-    /// Which packages may be had, and from where.
+    /// Allowed packages and their sources.
     pub packages: Packages,
 }
 
-/// Why a configuration file cannot be used.
+/// Reason that a configuration file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("bad configuration in {}: {}{detail}", file.display(), if key.is_empty() { String::new() } else { format!("{key}: ") })]
 pub struct ConfigError {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// The key, where one is at fault.
+    /// Key with the fault; empty if the fault is not in a value.
     pub key: String,
-    /// What is wrong.
+    /// Description of the fault.
     pub detail: String,
-    /// What to do.
+    /// Remedy.
     pub fix: String,
 }
 
 impl ConfigError {
-    /// The one word for it, which also decides the exit status.
+    /// Returns the result kind, which determines the exit status.
     #[must_use]
     pub fn kind(&self) -> ResultKind {
         ResultKind::InvalidRequest
@@ -74,7 +74,7 @@ impl ConfigError {
     }
 }
 
-/// The file as it is written.
+/// Deserialized configuration file, before its values are checked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct File {
@@ -91,10 +91,10 @@ struct File {
 }
 
 impl Settings {
-    /// Reads the text of a configuration file; `file` is for messages.
+    /// Parses the text of a configuration file; `file` is used only in messages.
     ///
     /// # Errors
-    /// When it is no TOML, has an unknown key, or a value that cannot be used.
+    /// Returns an error if the text is not TOML, or has an unknown key or an invalid value.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
         let written: File = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(text, span.start));
@@ -119,7 +119,7 @@ impl Settings {
         })
     }
 
-    /// The policy that these settings come to.
+    /// Returns the policy that these settings define.
     #[must_use]
     pub fn policy(&self, protected: Vec<Protected>) -> Policy {
         Policy {
@@ -131,7 +131,7 @@ impl Settings {
             allowed_images: self.images.allowed.clone(),
             engine: self.engine.clone(),
             allowed_hosts: self.allowed_hosts.clone(),
-            // None is what there is without this setting, too.
+            // A count of 0 is the same as no setting.
             warm: self.warm.filter(|count| *count > 0),
             endings: BTreeMap::new(),
             protected,
@@ -139,13 +139,14 @@ impl Settings {
     }
 }
 
-/// The user's settings, narrowed by a project's.
+/// Restricts the user's settings by a project's.
 ///
-/// Of each limit and ceiling the lower holds, and of the isolations those in both. A project's image is taken
-/// where the user's settings name none.
+/// The lower of each limit and ceiling applies, and only the isolations in both files are allowed. The project's image
+/// is used if the user's settings name none.
 ///
 /// # Errors
-/// When no isolation is left. `file` is the project's.
+/// Returns an error if no isolation remains, or if the project sets a value that only the user may set. `file` is the
+/// project's.
 pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settings, ConfigError> {
     let ours = user.isolations.unwrap_or_default();
     let theirs = project.isolations.unwrap_or_default();
@@ -156,12 +157,12 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
     })?;
     let images = user.images.narrowed(&project.images, file)?;
     let allowed_hosts = network::narrowed(user.allowed_hosts.as_ref(), project.allowed_hosts.as_ref(), file)?;
-    // Whoever forbids it is heard.
+    // Either file can forbid escalation.
     let escalation = match (user.escalation, project.escalation) {
         (Some(Escalation::Forbidden), _) | (_, Some(Escalation::Forbidden)) => Some(Escalation::Forbidden),
         (ours, theirs) => ours.or(theirs),
     };
-    // A project can have fewer of the user's machine, and none where the user has said nothing.
+    // A project can lower the user's count, and cannot set one if the user has not.
     let warm = user.warm.map(|ours| ours.min(project.warm.unwrap_or(ours)));
     let said = user.isolations.is_some() || project.isolations.is_some();
     Ok(Settings {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::{fs, io};
 
 use codebox_core::ResultKind;
+use codebox_service::config::normalized_name;
 use codebox_service::{Program, Request, admit};
 
 use crate::answer;
@@ -14,7 +15,7 @@ use crate::progress::progress;
 use crate::render::{Escaped, bytes};
 use crate::voice::Voice;
 
-/// Writes the lock of a script.
+/// Writes the lock file of a script.
 pub(super) fn lock(args: LockArgs, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
     let LockArgs { file: script, with: packages, requirements, build, image } = args;
     if fs::metadata(&script).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
@@ -35,7 +36,7 @@ pub(super) fn packages(command: PackagesCommand, voice: Voice, host: &dyn Host) 
         PackagesCommand::List => answer::print(&list(&host.kept_packages()?)),
         PackagesCommand::Show { name } => {
             let mut kept = host.kept_packages()?;
-            kept.retain(|package| spelled(&package.name) == spelled(&name));
+            kept.retain(|package| normalized_name(&package.name) == normalized_name(&name));
             if kept.is_empty() {
                 let line = format!("no package {name:?} is kept");
                 return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("see codebox packages list"));
@@ -75,10 +76,6 @@ fn show(kept: &[KeptPackage]) -> String {
     text
 }
 
-fn spelled(name: &str) -> String {
-    name.to_lowercase().replace(['_', '.'], "-")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,7 +96,7 @@ mod tests {
         assert!(show(&[built]).contains(&format!("from some_name-1.0.tar.gz, sha256-{}", "cd".repeat(32))));
         assert_eq!(list(&[]), "no package is kept\n");
         assert_eq!(list(std::slice::from_ref(&kept)), "Some_Name-1.0-py3-none-any.whl  2.0 KiB  wasm-3.15\n");
-        assert_eq!(spelled(&kept.name), spelled("some.name"));
+        assert_eq!(normalized_name(&kept.name), normalized_name("some__name"));
         assert!(show(&[kept]).contains(&"ab".repeat(32)));
     }
 }

@@ -31,7 +31,7 @@ pub(super) const fn name_and_flag(kind: LimitKind) -> (&'static str, Option<&'st
         LimitKind::Disk => ("disk", Some("--max-disk")),
         LimitKind::Files => ("file", Some("--max-files")),
         LimitKind::OpenFiles => ("open file", Some("--max-open-files")),
-        LimitKind::Processes => ("process", None),
+        LimitKind::Processes => ("process", Some("--max-processes")),
         LimitKind::Fuel => ("fuel", None),
         LimitKind::NetBytes => ("network traffic", Some("--max-net-bytes")),
         LimitKind::NetConnections => ("connection", Some("--max-net-connections")),

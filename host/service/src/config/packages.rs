@@ -1,4 +1,4 @@
-//! The table of packages in a configuration file.
+//! Packages in a configuration file.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 
-/// The table as it is written.
+/// Deserialized table, before its values are checked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Table {
@@ -16,28 +16,29 @@ pub(super) struct Table {
     build: Option<bool>,
 }
 
-/// Whether source distributions are built where there are no wheels.
+/// Policy for building source distributions of packages without wheels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Building {
-    /// Never, whoever asks.
+    /// Builds are never allowed, even if requested.
     Forbidden,
-    /// Where a request asks for it.
+    /// Builds are allowed if the request asks for them.
     #[default]
     Asked,
-    /// For every request.
+    /// Builds are allowed for every request.
     Always,
 }
 
-/// Which packages may be had, and from where.
+/// Allowed packages and their sources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Packages {
-    /// The only ones that may be asked for; any, where there is no list. What they need themselves comes with them.
+    /// Packages that may be requested; `None` allows every package. Dependencies of a requested package are always
+    /// allowed.
     pub allow: Option<Vec<String>>,
-    /// The only index that is asked for packages of Python; the user's own settings for indexes count where there is none.
+    /// Only index that is queried for Python packages; without it the user's own index settings apply.
     pub index: Option<String>,
-    /// The only registry that is asked for packages of npm, whatever their scope; the user's own count where there is none.
+    /// Only registry that is queried for npm packages of any scope; without it the user's own registry settings apply.
     pub registry: Option<String>,
-    /// Whether those of Python may be built.
+    /// Policy for building Python packages.
     pub building: Building,
 }
 
@@ -66,14 +67,15 @@ impl Table {
 }
 
 impl Packages {
-    /// Whether a package may be asked for, by its name in any spelling.
+    /// Returns true if the package may be requested; its name may have any spelling.
     #[must_use]
     pub fn allows(&self, name: &str) -> bool {
-        let name = spelled(name);
-        self.allow.as_ref().is_none_or(|allowed| allowed.iter().any(|one| spelled(one) == name))
+        let name = normalized_name(name);
+        self.allow.as_ref().is_none_or(|allowed| allowed.iter().any(|one| normalized_name(one) == name))
     }
 
-    /// These, narrowed by a project's, which cannot say where packages come from, nor have any built.
+    /// Restricts these settings by a project's. A project cannot choose the index or registry, and cannot require
+    /// builds.
     pub(super) fn narrowed(&self, project: &Self, file: &Path) -> Result<Self, ConfigError> {
         let own = [("packages.index", &project.index), ("packages.registry", &project.registry)];
         if let Some((key, _)) = own.into_iter().find(|(_, address)| address.is_some()) {
@@ -96,17 +98,18 @@ impl Packages {
     }
 }
 
-/// A name as indexes compare it.
-fn spelled(name: &str) -> String {
-    let mut spelled = String::new();
+/// Returns the normalized name of a package, by the rule of PEP 503.
+#[must_use]
+pub fn normalized_name(name: &str) -> String {
+    let mut normal = String::new();
     for c in name.chars() {
         match c {
-            '-' | '_' | '.' if spelled.ends_with('-') => {}
-            '-' | '_' | '.' => spelled.push('-'),
-            c => spelled.push(c.to_ascii_lowercase()),
+            '-' | '_' | '.' if normal.ends_with('-') => {}
+            '-' | '_' | '.' => normal.push('-'),
+            c => normal.push(c.to_ascii_lowercase()),
         }
     }
-    spelled
+    normal
 }
 
 #[cfg(test)]
