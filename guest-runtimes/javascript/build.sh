@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds javascript.wasm from QuickJS-NG's sources and ours: the same bytes wherever and whenever it is run.
+# Builds javascript.wasm from the sources of QuickJS-NG and of codebox. The result is reproducible.
 #
 #   build.sh CRATE [OUT]     CRATE: the unpacked folder of the crate rquickjs-sys, as Cargo.lock pins it
 #
@@ -30,13 +30,13 @@ cd "$work/build"
 [ "$("$python" -m ziglang version)" = 0.15.2 ] || { echo "build.sh: ziglang is not 0.15.2" >&2; exit 1; }
 target="-target wasm32-wasi -mexec-model=reactor"
 
-# The compiler keeps what it has compiled by all that went into it, but does not count embedded files: their digest does.
+# The compiler caches its results by their inputs, but ignores embedded files, for which the digest stands.
 digest=$(sha256sum prelude.js | cut -c1-64)
 
 objects=
 for source in engine regexp libunicode dtoa bytes clock errors files host look loop memory modules reactor streams; do
     objects="$objects $source.o"
-    # With BUILD, an object is kept while nothing that it is made of is newer.
+    # With BUILD, an object is kept unless one of its sources is newer.
     case $source in
         engine) more=quickjs.c ;;
         regexp) more=libregexp.c ;;

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Builds the core module of lua.wasm from Lua's sources, ours, and the bindings: the same bytes wherever and whenever it is run.
+# Builds the core module of lua.wasm from the sources of Lua and of codebox and from the bindings. The result is
+# reproducible.
 #
 #   build.sh CRATE BINDINGS OUT     CRATE: the folder with the sources of lua-src 551.1.0
-#                                   BINDINGS: the folder with what wit-bindgen made of the contract for C
-#                                   OUT: where the core module goes, of which a component is still to be made
+#                                   BINDINGS: the folder with the C bindings of wit-bindgen for the contract
+#                                   OUT: the path of the core module, from which the component is made
 #
 # PYTHON names an interpreter that has ziglang 0.15.2.
 set -eu
@@ -42,6 +43,6 @@ for source in $lua $ours runtime; do
     "$python" -m ziglang cc $target $jumps -std=gnu23 -O3 -DNDEBUG -D_GNU_SOURCE -D_WASI_EMULATED_PROCESS_CLOCKS \
         -include config.h -fvisibility=hidden -Wall -Wno-unused -Wno-return-type -c "$source.c" -o "$source.o"
 done
-# The stack comes first, so that what runs over its end leaves memory and traps.
+# The stack comes first, so that an overflow leaves the memory and traps.
 "$python" -m ziglang cc $target $objects -o out.wasm -Wl,-z,stack-size=1048576 -Wl,--strip-all
 mv out.wasm "$out"

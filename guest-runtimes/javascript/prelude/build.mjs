@@ -1,4 +1,5 @@
-// Bundles the prelude into one classic script whose value is `(native) => hooks`, and collects the licences of what is in it.
+// Bundles the prelude into one classic script whose value is `(native) => hooks`, and collects the licences of its
+// packages.
 import { build } from 'esbuild';
 import { readFile, writeFile, mkdir, rm, readdir } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
@@ -8,7 +9,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const out = join(here, '..', 'prelude.js');
 const own = (path) => join(here, 'src', path);
 
-// What packages ask for of Node or of other packages, and who answers.
+// Modules of Node and of other packages that packages import, with their replacements.
 const ALIASES = {
   buffer: own('node/buffer.js'),
   'buffer/': own('node/buffer.js'),
@@ -21,9 +22,9 @@ const ALIASES = {
   'cjs-module-lexer/lexer.js': join(here, 'node_modules/cjs-module-lexer/lexer.js'),
 };
 
-// The inspect package is one bundle of numbered modules. Some of them are replaced by src/inspect/parts.js.
+// The inspect package is one bundle of numbered modules, some of which src/inspect/parts.js replaces.
 const HOOK = ['t[r](i,i.exports,n)', '(replaced[r]||t[r])(i,i.exports,n)'];
-// Where the package follows a later Node than programs are told of.
+// Parts in which the package follows a later Node than the one whose version programs see.
 const EARLIER = [
   ['for(let n=0;n<s;n++)e=`${t.stylize("Proxy(","special")}${e}${t.stylize(")","special")}`;', ''],
   ['if(0!==s)for(let e=0;e<s;e++)u=`${t.stylize("Proxy(","special")}${u}${t.stylize(")","special")}`;', ''],

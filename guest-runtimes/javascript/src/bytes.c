@@ -1,4 +1,5 @@
-// Bytes and texts: JavaScript's strings to UTF-8 and Latin-1 and back, and what is too slow in JavaScript over long arrays.
+// Bytes and text: conversion of strings to and from UTF-8 and Latin-1, and operations on long arrays that are slow in
+// JavaScript.
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ static void *resize(JSRuntime *rt, void *opaque, void *room, size_t size)
     return NULL;
 }
 
-// `bytes` is from js_malloc and becomes the array's.
+// Creates an array that takes ownership of `bytes`, which js_malloc allocated.
 JSValue bytes_adopt(JSContext *ctx, uint8_t *bytes, size_t length)
 {
     JSValue array = JS_NewUint8Array(ctx, bytes, length, resize, NULL, false);
@@ -39,8 +40,9 @@ JSValue bytes_adopt(JSContext *ctx, uint8_t *bytes, size_t length)
     return array;
 }
 
-// The UTF-8 of a string, as the world outside knows it: the engine writes lone surrogates in three bytes, which become the
-// three bytes of U+FFFD in place. A text with any of them is not the engine's own copy of an ASCII string.
+// Returns the UTF-8 of a string. The engine encodes a lone surrogate in three bytes, which are replaced in place by the
+// three bytes of U+FFFD. The replacement is safe: a text with a surrogate is never the engine's own copy of an ASCII
+// string.
 const char *text_of(JSContext *ctx, size_t *length, JSValueConst value)
 {
     const char *text = JS_ToCStringLen(ctx, length, value);
@@ -87,8 +89,8 @@ static JSValue utf8_length(JSContext *ctx, JSValueConst self, int argc, JSValueC
     return JS_NewInt64(ctx, length);
 }
 
-// One character of UTF-8 as the Encoding Standard decodes it: -1 for a bad sequence, whose length is that of its longest
-// correct beginning.
+// Decodes one character of UTF-8 as the Encoding Standard specifies. Returns -1 for an invalid sequence, whose length
+// is that of its longest valid prefix.
 static int32_t next(const uint8_t **at, const uint8_t *end)
 {
     const uint8_t *p = *at;
@@ -147,7 +149,7 @@ static JSValue utf8_decode(JSContext *ctx, JSValueConst self, int argc, JSValueC
         at++;
     if (at == end)
         return JS_NewStringLen(ctx, (const char *)bytes, length);
-    // Never more units than bytes.
+    // The text never has more units than bytes.
     uint16_t *units = js_malloc(ctx, length * sizeof *units);
     if (!units)
         return JS_EXCEPTION;
@@ -204,7 +206,7 @@ static JSValue latin1_encode(JSContext *ctx, JSValueConst self, int argc, JSValu
     return bytes_adopt(ctx, bytes, length);
 }
 
-// Two byte strings, of arguments that may be empty arrays without an address.
+// Gets two byte strings from arguments, which may be empty arrays without an address.
 static bool two(JSContext *ctx, JSValueConst *argv, const uint8_t **a, size_t *m, const uint8_t **b, size_t *n)
 {
     *a = bytes_of(ctx, m, argv[0]);

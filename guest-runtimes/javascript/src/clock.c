@@ -1,4 +1,4 @@
-// Time and chance, always asked of the host: nothing of either is kept over a restore.
+// Time and random numbers. Both always come from the host, so that no value of an image survives a restore.
 #include <stdlib.h>
 #include <wasi/api.h>
 
@@ -33,7 +33,8 @@ static JSValue since_begin(JSContext *ctx, JSValueConst self, int argc, JSValueC
     return JS_NewFloat64(ctx, (clock_read(__WASI_CLOCKID_MONOTONIC) - origin) / 1e6);
 }
 
-// Waits for standard input if `stdin` says so, and for the time if it is not negative. True if input is there.
+// Waits for standard input if `input` is set, and for at most `ms` unless it is negative. Returns true if input is
+// available.
 static bool wait(bool input, double ms)
 {
     __wasi_subscription_t ask[2] = {0};
@@ -47,13 +48,13 @@ static bool wait(bool input, double ms)
     if (ms >= 0) {
         ask[n].u.tag = __WASI_EVENTTYPE_CLOCK;
         ask[n].u.u.clock.id = __WASI_CLOCKID_MONOTONIC;
-        // A year is for ever, and fits.
+        // Capped at about a year, which fits into the nanoseconds.
         ask[n++].u.u.clock.timeout = (ms > 31e9 ? 31e9 : ms) * 1e6;
     }
     if (n == 0)
         return false;
     if (__wasi_poll_oneoff(ask, events, n, &count) != 0)
-        // Cannot be polled: reading tells.
+        // Standard input cannot be polled, so the read has to report its state.
         return input;
     for (__wasi_size_t i = 0; i < count; i++)
         if (events[i].userdata == 1)
@@ -79,7 +80,7 @@ static JSValue poll_stdin(JSContext *ctx, JSValueConst self, int argc, JSValueCo
     return JS_NewBool(ctx, wait(true, ms));
 }
 
-// The host gives no more than some megabytes at a time, and looks at its limits in between.
+// Fills the bytes in pieces: the host returns at most some megabytes per call, and checks its limits between calls.
 static int fill(uint8_t *bytes, size_t length)
 {
     static const size_t PIECE = 1 << 20;

@@ -1,14 +1,14 @@
-// Makes the stack that the engine measures as deep as the one it cannot see.
+// Makes the stack that the engine measures grow with the host's stack, which the engine cannot measure.
 //
-// Compiled WebAssembly has two stacks. The engine's checks look at the one in linear memory, where only variables live
-// whose address is taken; return addresses and everything else are on the host's, which nothing can look at and whose end
-// is a trap. Parsing `((((` fills megabytes of the second and next to nothing of the first. So every function that
-// recurses gets some unused room on the first stack, at the very places where it asks whether there is room:
-// then the visible depth is at least half of the invisible one, and a limit on the one holds for both.
+// Compiled WebAssembly has two stacks. The engine's checks measure the one in linear memory, which holds only variables
+// whose address is taken. Return addresses and all other values are on the host's stack, which the guest cannot inspect
+// and whose overflow is a trap. Parsing `((((` uses megabytes of the host's stack and almost none of the linear one.
+// Every recursive function therefore reserves unused space on the linear stack at the points where it checks for
+// overflow. The visible depth is then at least half of the host's depth, and one limit covers both stacks.
 #ifndef DEPTH_H
 #define DEPTH_H
 
-// `value`, in a function whose frame is at least `size` bytes deeper for it.
+// Evaluates to `value`, in a function whose frame it enlarges by at least `size` bytes.
 #define DEEPENED(size, value)                                                                                          \
     ({                                                                                                                 \
         char room[size];                                                                                               \
@@ -16,17 +16,18 @@
         value;                                                                                                         \
     })
 
-// Every JavaScript call is such a place: little room, so that recursion gets as deep as programs expect.
+// Every JavaScript call is such a point. Its padding is small, so that recursion reaches the depth that programs
+// expect.
 #define DEEPER_BY_CALL 64
 #define DEEPER_BY_STEP 256
 
-// What the making of a stack trace may use beyond the limit.
+// Bytes beyond the stack limit that the creation of a stack trace may use.
 #ifndef ROOM_FOR_A_TRACE
 #define ROOM_FOR_A_TRACE (64 << 10)
 #endif
 
-// The functions below are called with a variable and defined with a type in the same position. Pasting that first word
-// to a name tells the two apart, so that the calls change and the definitions do not.
+// The functions below are called with a variable and defined with a type in the same position. The macros paste that
+// first word to a name to distinguish the two, so that they change the calls and not the definitions.
 
 #define js_check_stack_overflow(first, size) check_stack_of_##first, size)
 #define check_stack_of_JSRuntime check_stack(JSRuntime
@@ -42,8 +43,9 @@
 #define proxy_method_of_JSContext find_proxy_method(JSContext
 #define proxy_method_of_ctx find_proxy_method(DEEPENED(2 * DEEPER_BY_STEP, ctx)
 
-// C code that calls back into JavaScript, such as a sort, a getter's call or a conversion. The room is in a function of its
-// own: in the callers it would also be in whatever they are inlined into, the interpreter's own frame above all.
+// Covers C code that calls back into JavaScript, such as a sort, a getter call or a conversion. The padding is in a
+// separate function: in a caller it would also enlarge the frames that the caller is inlined into, above all that of
+// the interpreter.
 #define JS_Call(first, ...) call_of_##first, __VA_ARGS__)
 #define call_of_JSContext (JS_Call)(JSContext
 #define call_of_ctx call_from_c(ctx

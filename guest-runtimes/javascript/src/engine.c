@@ -1,6 +1,7 @@
-// QuickJS-NG as one unit of our own, so that what it forbids itself on WASI can be had and its private state be renewed.
+// QuickJS-NG as one translation unit, which enables features that the engine disables on WASI and can reset its private
+// state.
 
-// All system headers first, while __wasi__ is still what it is.
+// All system headers, included while __wasi__ is still defined.
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -28,8 +29,8 @@
 #ifdef __wasi__
 #include <wasi/api.h>
 
-// Atomics is part of the language, threads or not. Its locks have nobody to wait for; `Atomics.wait` with a time, which
-// programs use as a synchronous sleep, sleeps.
+// Replacements for the engine's threads. Atomics is part of the language even without threads. Its locks never block.
+// `Atomics.wait` with a timeout, which programs use as a synchronous sleep, sleeps.
 typedef int js_mutex_t, js_cond_t, js_once_t;
 #define JS_ONCE_INIT 0
 static void js_once(js_once_t *guard, void (*callback)(void))
@@ -56,14 +57,14 @@ static int js_cond_timedwait(js_cond_t *cond, js_mutex_t *mutex, uint64_t nanose
     (void)__wasi_poll_oneoff(&ask, &event, 1, &count);
     return -1;
 }
-// Nobody will ever signal; the host's deadline ends it.
+// Waits until the host's deadline ends the guest, since no other thread can signal.
 static void js_cond_wait(js_cond_t *cond, js_mutex_t *mutex)
 {
     for (;;)
         js_cond_timedwait(cond, mutex, UINT64_C(3600000000000));
 }
 
-// On WASI the engine switches its own stack checks and Atomics off, in two places that look at this.
+// On WASI the engine disables its stack checks and Atomics, in two places that test this macro.
 #undef __wasi__
 #endif
 
@@ -75,15 +76,17 @@ static JSValue call_and_free_from_c(JSContext *ctx, JSValue function, JSValueCon
 static void record_backtrace(JSContext *ctx, JSValueConst error, JSValueConst from, const char *file, int line, int column,
                              int flags);
 
-// The two functions by which the engine steps iterators of its own that stand on other iterators. It calls them directly,
-// without a look at the stack, so these names are those of functions below that look first.
+// The two functions with which the engine steps iterators that wrap other iterators. The engine calls them without a
+// stack check. The macros rename the engine's definitions, so that these names refer to the functions below, which
+// check first.
 static JSValue js_iterator_helper_next(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv, int *done, int magic);
 static JSValue js_iterator_wrap_next(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv, int *done, int magic);
 #define js_iterator_helper_next(first, ...) step_helper(first, __VA_ARGS__)
 #define js_iterator_wrap_next(first, ...) step_wrapper(first, __VA_ARGS__)
 
-// The engine notes a position where a name is read, but not at `this`, so that an error in `return this.a.b` would be told
-// of the line before. Told apart by their first word as in depth.h, the calls note it first.
+// The engine records a position where a name is read, but not at `this`: an error in `return this.a.b` would be
+// reported for the line before. The calls therefore record the position first. As in depth.h, the first word
+// distinguishes calls from definitions.
 typedef struct JSParseState JSParseState;
 static JSParseState *with_position(JSParseState *s);
 #define js_parse_postfix_expr(first, flags) postfix_of_##first, flags)
@@ -140,8 +143,8 @@ __attribute__((noinline)) static JSValue js_iterator_wrap_next(JSContext *ctx, J
                                  : step_wrapper(DEEPENED(DEEPER_BY_STEP, ctx), self, argc, argv, done, magic);
 }
 
-// A stack trace is made by a function of the prelude, which at the limit needs some room beyond it: it is asked for only
-// there, and not again in what it calls.
+// Records a stack trace. A function of the prelude formats it and needs space beyond the limit when the limit is
+// reached. The space is added only here, and not again in calls from that function.
 __attribute__((noinline)) static void record_backtrace(JSContext *ctx, JSValueConst error, JSValueConst from,
                                                        const char *file, int line, int column, int flags)
 {
@@ -153,8 +156,8 @@ __attribute__((noinline)) static void record_backtrace(JSContext *ctx, JSValueCo
 
 #include "shim.h"
 
-// Room that the deepest JavaScript may use of the linear memory's stack, which see in depth.h. What is left is for C code
-// that recurses a little without asking, and for what runs when the limit has been reached.
+// Bytes of the linear stack that the deepest JavaScript may use; see depth.h. The rest is for C code that recurses a
+// little without a check, and for code that runs after the limit was reached.
 #ifndef STACK_LIMIT
 #define STACK_LIMIT (13 << 18)
 #endif
@@ -168,7 +171,8 @@ void engine_begin(JSContext *ctx, const uint8_t seed[8])
     JS_SetMaxStackSize(ctx->rt, STACK_LIMIT);
 }
 
-// While the program is being left, no user code may come between: no `prepareStackTrace`, and an interrupt at each step.
+// Starts or ends the exit of the program, during which no user code may run: `prepareStackTrace` is off, and an
+// interrupt follows at each step.
 void engine_leave(JSContext *ctx, bool leaving)
 {
     ctx->rt->in_build_stack_trace = leaving;
@@ -191,7 +195,7 @@ size_t engine_used(JSContext *ctx)
     return ctx->rt->malloc_state.malloc_size;
 }
 
-// As JS_Eval2, which cannot begin at line 0: a wrapper's own first line is that.
+// Compiles text like JS_Eval2, which cannot start at line 0. The first line of a wrapper has that number.
 JSValue engine_compile(JSContext *ctx, const char *text, size_t length, const char *file, int line, int flags)
 {
     return JS_EvalInternal(ctx, ctx->global_obj, text, length, file, line, flags, -1);
@@ -220,8 +224,9 @@ JSModuleDef *engine_module_of(JSValueConst value)
     return JS_VALUE_GET_TAG(value) == JS_TAG_MODULE ? JS_VALUE_GET_PTR(value) : NULL;
 }
 
-// Whether the module or one that it needs is in the middle of its evaluation. Modules whose evaluation is over need
-// nothing that is not, so the walk ends at them; `dfs_index` marks what has been seen and is not in use meanwhile.
+// Returns true if the module or one of its dependencies is being evaluated. A module whose evaluation is over depends
+// only on such modules, so the walk ends there. `dfs_index` marks visited modules; the engine does not use it
+// meanwhile.
 static bool being_evaluated(JSModuleDef *module, int mark)
 {
     if (module->status == JS_MODULE_STATUS_EVALUATING)
@@ -239,7 +244,7 @@ static bool being_evaluated(JSModuleDef *module, int mark)
 
 bool engine_being_evaluated(JSModuleDef *module)
 {
-    // Real indices are not negative, so every walk has a mark of its own.
+    // Real indices are not negative, so every walk has a unique mark.
     static int mark = -1;
     return being_evaluated(module, --mark);
 }
@@ -251,7 +256,7 @@ const char *engine_class_of(JSContext *ctx, JSValueConst value)
     switch (JS_GetClassID(value)) {
     case JS_INVALID_CLASS_ID:
         return NULL;
-    // Classes whose name in the engine is another class's.
+    // Classes whose name in the engine is that of another class.
     case JS_CLASS_MODULE_NS:
         return "Module";
     case JS_CLASS_BOUND_FUNCTION:
@@ -284,7 +289,8 @@ const char *engine_function_kind(JSContext *ctx, JSValueConst value)
     case JS_FUNC_ASYNC_GENERATOR:
         return "asyncgenerator";
     }
-    // Only a class's constructor checks how it is called. The text would tell as well, but the prelude's functions have none.
+    // Only the constructor of a class checks how it is called. The source text would show it too, but the prelude's
+    // functions have none.
     for (int at = 0; at < code->byte_code_len;) {
         int op = code->byte_code_buf[at];
         if (op == OP_check_ctor)
@@ -294,7 +300,7 @@ const char *engine_function_kind(JSContext *ctx, JSValueConst value)
     return "function";
 }
 
-// [entries, isKeyValue] of a collection or of what an iterator over one has still to come.
+// Returns [entries, isKeyValue] of a collection, or of the remaining entries of an iterator over one.
 JSValue engine_preview(JSContext *ctx, JSValueConst value)
 {
     JSMapState *state;
@@ -365,7 +371,7 @@ void engine_set_stack(JSContext *ctx, JSValueConst error, JSValue text)
         JS_FreeValue(ctx, text);
 }
 
-// A revoked proxy is one too; the public calls throw for it.
+// Gets the target and the handler of a proxy, or null for a revoked proxy, for which the public functions throw.
 bool engine_proxy(JSContext *ctx, JSValueConst value, JSValue *target, JSValue *handler)
 {
     if (JS_GetClassID(value) != JS_CLASS_PROXY)
@@ -378,8 +384,8 @@ bool engine_proxy(JSContext *ctx, JSValueConst value, JSValue *target, JSValue *
 
 #include "settle.h"
 
-// Whether the error that is being made now is made by the program, with `new Error(…)` or a class of its own, and not thrown by
-// the engine: then the constructor's is the first frame of C below the code that asks.
+// Returns true if the program creates the current error, with `new Error(…)` or a class of its own, and false if the
+// engine throws it. If the program creates it, the first C frame below the calling code is that of the constructor.
 bool engine_error_is_made(JSContext *ctx)
 {
     JSStackFrame *frame = ctx->rt->current_stack_frame;

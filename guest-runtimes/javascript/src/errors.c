@@ -1,11 +1,11 @@
-// Node's errors of system calls: a message, a code and a number, each for one of WASI's numbers.
+// Node's errors of system calls: a message, a code and a number for each error number of WASI.
 #include <stdio.h>
 #include <string.h>
 #include <wasi/api.h>
 
 #include "shim.h"
 
-// The number is Linux's, which programs written for Node compare with.
+// The number is that of Linux, which programs for Node compare with.
 static const struct {
     int wasi, linux_number;
     const char *code, *text;
@@ -45,7 +45,7 @@ static const struct {
     {__WASI_ERRNO_TIMEDOUT, 110, "ETIMEDOUT", "connection timed out"},
     {__WASI_ERRNO_TXTBSY, 26, "ETXTBSY", "text file is busy"},
     {__WASI_ERRNO_XDEV, 18, "EXDEV", "cross-device link not permitted"},
-    // A sandbox's own refusal, which Linux has no number for.
+    // Refusal by the sandbox, for which Linux has no number.
     {__WASI_ERRNO_NOTCAPABLE, 1, "EPERM", "operation not permitted"},
 };
 
@@ -59,7 +59,7 @@ JSValue throw_system(JSContext *ctx, int wasi, const char *call, const char *pat
             text = ERRORS[i].text;
             number = ERRORS[i].linux_number;
         }
-    // The engine's own messages end after 255 bytes, and paths are longer.
+    // The engine truncates its own messages after 255 bytes, and paths may be longer.
     static const char WITHOUT[] = "%s: %s, %s", WITH[] = "%s: %s, %s '%s'", BOTH[] = "%s: %s, %s '%s' -> '%s'";
     const char *format = path && dest ? BOTH : path ? WITH : WITHOUT;
     int length = snprintf(NULL, 0, format, code, text, call, path, dest);

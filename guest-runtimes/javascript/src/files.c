@@ -1,5 +1,5 @@
-// Files and directories below the one preopen: WASI's calls with Linux's flags and Node's errors. No libc in between, so
-// nothing about files is remembered over a restore.
+// Files and directories below the only preopen: WASI's calls with Linux's flags and Node's errors. The code does not
+// use libc, so that no state of files survives a restore.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define ROOT 3
 
-// Linux's numbers, which are what programs for Node have in `fs.constants`.
+// Linux's values, which programs for Node find in `fs.constants`.
 enum {
     O_ACCESS = 3, O_WRITE_ONLY = 1, O_READ_WRITE = 2, O_CREATE = 0100, O_EXCLUSIVE = 0200, O_TRUNCATE = 01000,
     O_APPENDING = 02000, O_NON_BLOCKING = 04000, O_DATA_SYNC = 010000, O_DIRECTORY_ONLY = 0200000, O_NO_FOLLOW = 0400000,
@@ -20,7 +20,7 @@ enum {
 
 #define FOLLOW __WASI_LOOKUPFLAGS_SYMLINK_FOLLOW
 
-// WASI's paths are relative to the preopen.
+// Returns the path relative to the preopen, as WASI requires.
 static const char *below(const char *path)
 {
     while (*path == '/')
@@ -28,7 +28,7 @@ static const char *below(const char *path)
     return *path ? path : ".";
 }
 
-// What the functions below have in common: one or two paths, and an error that names them.
+// Runs an operation on one or two paths, and throws an error that names them.
 static JSValue with_paths(JSContext *ctx, const char *call, int paths, JSValueConst *argv, int (*act)(const char *, const char *))
 {
     const char *first = JS_ToCString(ctx, argv[0]);
@@ -118,7 +118,7 @@ static JSValue file_fd(JSContext *ctx, JSValueConst self, int argc, JSValueConst
     if (JS_ToInt32(ctx, &fd, argv[0]))
         return JS_EXCEPTION;
     if (which == FD_CLOSE)
-        // Without the preopen there would be no files any more.
+        // Closing the preopen would make all files inaccessible.
         error = fd == ROOT ? __WASI_ERRNO_BADF : __wasi_fd_close(fd);
     else
         error = which == FD_SYNC ? __wasi_fd_sync(fd) : __wasi_fd_datasync(fd);
@@ -253,7 +253,7 @@ static JSValue file_readlink(JSContext *ctx, JSValueConst self, int argc, JSValu
     return result;
 }
 
-// Milliseconds as WASI's nanoseconds.
+// Converts milliseconds to WASI's nanoseconds.
 static bool time_of(JSContext *ctx, __wasi_timestamp_t *time, JSValueConst value)
 {
     double ms;
@@ -308,7 +308,7 @@ static JSValue file_read_file(JSContext *ctx, JSValueConst self, int argc, JSVal
     error = __wasi_fd_filestat_get(fd, &stat);
     if (!error && stat.filetype == __WASI_FILETYPE_DIRECTORY)
         error = __WASI_ERRNO_ISDIR;
-    // One byte more than the size, so that the end is seen without growing.
+    // One byte more than the size, so that the end is found without growing the buffer.
     size = !error && stat.size < INT32_MAX ? (size_t)stat.size + 1 : 4096;
     uint8_t *bytes = js_malloc(ctx, size);
     while (bytes && !error) {
@@ -372,13 +372,13 @@ static int add_entry(struct listing *list, const uint8_t *name, size_t length, _
 
 static int list_directory(__wasi_fd_t fd, struct listing *list)
 {
-    // Longer than any one entry can be.
+    // Larger than any single entry.
     static const size_t ROOM = 8192;
     uint8_t *room = malloc(ROOM);
     __wasi_dircookie_t cookie = 0;
     __wasi_size_t used = ROOM;
     int error = room ? 0 : __WASI_ERRNO_NOMEM;
-    // An answer that does not fill the room is the last.
+    // A result that does not fill the buffer is the last one.
     while (!error && used == ROOM) {
         error = __wasi_fd_readdir(fd, room, ROOM, cookie, &used);
         __wasi_dirent_t head;

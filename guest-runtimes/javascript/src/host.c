@@ -1,4 +1,4 @@
-// host.call, the guest's one way to speak with codebox, and the room its answers are written to.
+// host.call, the guest's only channel to codebox, and the allocation of memory for its answers.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 __attribute__((import_module("host"), import_name("call"))) int host_call(const char *text, size_t length,
                                                                           uint8_t **answer, size_t *answer_length);
 
-// What is held back is given for it, since the next turn begins with this.
+// Allocates memory for the host. Releases the reserve if that is necessary, since the next turn starts with this call.
 __attribute__((export_name("host_alloc"))) void *host_alloc(size_t length)
 {
     void *room = malloc(length ? length : 1);
@@ -17,7 +17,7 @@ __attribute__((export_name("host_alloc"))) void *host_alloc(size_t length)
     return malloc(length ? length : 1);
 }
 
-// The answer is the caller's to free.
+// Sends a request to the host. The caller frees the answer.
 int host_ask(const char *text, size_t length, uint8_t **answer, size_t *answer_length)
 {
     *answer = NULL;

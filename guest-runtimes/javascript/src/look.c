@@ -1,4 +1,4 @@
-// What an object is inside, told without running any code of the program's: for printing and for type tests.
+// Inspection of objects without running code of the program, for printing and for type tests.
 #include "shim.h"
 
 static JSValue promise_state(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
@@ -53,7 +53,7 @@ static JSValue own_keys(JSContext *ctx, JSValueConst self, int argc, JSValueCons
         return JS_EXCEPTION;
     JSValue list = JS_NewArray(ctx);
     for (uint32_t i = 0; i < count && !JS_IsException(list); i++) {
-        // Array indices are the atoms with the highest bit, which come first.
+        // Array indices are the atoms with the highest bit set, which come first.
         if (skip && keys[i].atom >> 31)
             continue;
         JSValue key = JS_AtomToValue(ctx, keys[i].atom);

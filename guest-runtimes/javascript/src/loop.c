@@ -1,4 +1,4 @@
-// From one macrotask to the next: promise jobs, rejections and errors in between in Node's order, and the way out.
+// Event loop: runs promise jobs, rejections and errors between macrotasks in Node's order, and ends the program.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,15 +6,16 @@
 
 #include "shim.h"
 
-// Status of an error in the handling of an error, as Node's.
+// Exit status for an error in an error handler, as in Node.
 #define STATUS_HANDLER_FAILED 7
 
 static bool leaving;
 static int leaving_status;
-// Made with the image, so that leaving needs no memory.
+// Created with the image, so that exiting needs no memory.
 static JSValue leaving_error = JS_UNDEFINED;
 
-// Promises rejected since the last drain, and those told of that found a handler later.
+// Promises rejected since the last drain, promises whose rejection was reported, and reported ones that got a handler
+// later.
 struct list {
     JSValue *items;
     int count, size;
@@ -26,7 +27,7 @@ static void add(struct list *list, JSValueConst value)
     if (list->count == list->size) {
         int size = list->size ? list->size * 2 : 8;
         JSValue *items = realloc(list->items, size * sizeof *items);
-        // Without room for it the rejection goes unnoticed; the program is about to run out of memory anyway.
+        // Without memory the rejection is lost; the program is about to run out of memory anyway.
         if (!items)
             return;
         list->items = items;
@@ -113,7 +114,7 @@ static void say(const char *text)
     (void)__wasi_fd_write(2, &out, 1, &written);
 }
 
-// The prelude failed at showing an error: what is left is said without it, and without needing memory.
+// Reports the pending exception without the prelude, which failed to show an error, and without requiring free memory.
 static void last_words(void)
 {
     JSValue error = JS_GetException(ctx);
@@ -139,7 +140,8 @@ static void last_words(void)
     leave(STATUS_HANDLER_FAILED);
 }
 
-// The exception at hand is nobody's: the prelude shows it and ends the program, or a listener of the program's takes it.
+// Handles an exception that the program did not catch: the prelude shows it and ends the program, or a listener of the
+// program handles it.
 void loop_uncaught(void)
 {
     JSValue error = JS_GetException(ctx);
@@ -155,7 +157,7 @@ void loop_uncaught(void)
     JS_FreeValue(ctx, error);
 }
 
-// Calls a hook whose error is the program's. False after an error or at the end, as for an answer that is false.
+// Calls a hook whose errors are the program's. Returns false if the hook returns false or the program exits.
 static bool ask(enum hook which, int argc, JSValueConst *argv)
 {
     if (leaving)
@@ -163,7 +165,7 @@ static bool ask(enum hook which, int argc, JSValueConst *argv)
     JSValue result = hook_call(which, argc, argv);
     if (JS_IsException(result)) {
         loop_uncaught();
-        // The error came from something that was run, so there may be more.
+        // The error came from code that was run, so there may be more to run.
         return !leaving;
     }
     bool answer = JS_ToBool(ctx, result) > 0;
@@ -183,7 +185,7 @@ static void jobs(void)
 
 static void tell(struct list *list, bool rejection)
 {
-    // What a hook does may add to the list: only those there now.
+    // A hook may add to the list, so only its present entries are handled.
     struct list now = *list;
     memset(list, 0, sizeof *list);
     for (int i = 0; i < now.count && !leaving; i++) {
@@ -191,7 +193,7 @@ static void tell(struct list *list, bool rejection)
         if (rejection) {
             JSValue reason = JS_PromiseResult(ctx, promise);
             JSValueConst argv[] = {promise, reason};
-            // Told of before the hook is called: a handler may come while it runs.
+            // Recorded before the hook is called, since a handler may be added while it runs.
             add(&told, promise);
             ask(HOOK_UNHANDLED, 2, argv);
             JS_FreeValue(ctx, reason);

@@ -1,22 +1,22 @@
-// The engine's allocator: the C library's, with some room held back so that a program out of memory can still say so.
+// The engine's allocator: the C library's, with a reserve so that a program that is out of memory can still report it.
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim.h"
 
-// Blocks that are held back, and what each is given free for. They are part of the image, so holding them costs nothing.
+// Reserved blocks, by the purpose for which each is released. They are part of the image, so they cost no time.
 enum { TO_GO_ON, FOR_THE_ERROR, FOR_LAST_WORDS, SPARES };
 static const size_t SIZES[SPARES] = {256 << 10, 64 << 10, 512 << 10};
 static void *spares[SPARES];
 
-// A program that needs no more than this does not make the memory grow.
+// Free memory of an image: a program that needs no more does not make the memory grow.
 #define HEADROOM (256 << 10)
-// Free pieces from this size on are left to be used.
+// Free blocks of at least this size stay available.
 #define LARGE_HOLE (64 << 10)
 
-// Bytes in use, and the most that may be if that is not 0. The host has a limit of its own, where the memory stops growing.
+// Bytes in use, and their limit unless it is 0. The host has a limit of its own, at which the memory stops growing.
 static size_t used, most;
-// Bytes freed since a spare block went.
+// Bytes freed since a reserved block was released.
 static size_t freed;
 
 void memory_hold_back(void)
@@ -26,8 +26,8 @@ void memory_hold_back(void)
             spares[i] = malloc(SIZES[i]);
 }
 
-// Leaves one kind of free memory: large pieces, so that what is allocated from now on lies together. Small pieces, which would
-// scatter it, are taken and stay taken. All is wiped, so that the image has little in it.
+// Leaves only large free blocks, so that later allocations lie together. Small ones, which would scatter them, are
+// allocated for good. All free memory is zeroed, so that the image is small.
 void memory_settle(void)
 {
     struct hole {
@@ -39,7 +39,8 @@ void memory_settle(void)
             memset(spares[i], 0, SIZES[i]);
     void *end = (void *)(__builtin_wasm_memory_size(0) << 16);
     for (size_t size = HEADROOM; size >= 16; size = size > 256 ? size / 2 : size - 8) {
-        // All there is of this size: the allocator takes the best fitting, so two that the memory grew for mean the end.
+        // Allocates all free blocks of this size. The allocator uses the best fit, so two blocks beyond the former end
+        // mean that none is left.
         for (int above = 0; above < 2;) {
             struct hole *hole = malloc(size);
             if (!hole)
@@ -68,15 +69,15 @@ static bool let_go(int which)
     return was_there;
 }
 
-// Before an error that ends the program is shown.
+// Releases the whole reserve, before an error that ends the program is shown.
 void memory_let_go(void)
 {
     for (int i = 0; i < SPARES; i++)
         let_go(i);
 }
 
-// The first refusal is answered from what is held back, and makes the engine look for garbage at its next object. The
-// second is an error, for which there has to be some room.
+// Releases a part of the reserve after a failed allocation. The first failure is served from the reserve, and makes the
+// engine collect garbage at its next object. The second one is an error, which needs some memory itself.
 static bool last_resort(void)
 {
     if (let_go(TO_GO_ON)) {
@@ -87,7 +88,7 @@ static bool last_resort(void)
     return false;
 }
 
-// A program that survived has to find the same the next time.
+// Restores the reserve after enough memory was freed, for a program that survived.
 static void regain(size_t size)
 {
     freed += size;
@@ -97,14 +98,15 @@ static void regain(size_t size)
     }
 }
 
-// The engine adds up the sizes of its blocks when they come and go, but what this C library says of a block's size changes
-// while the block lives. So each block remembers its own.
+// Block that stores its own size. The engine adds up the sizes of its blocks on allocation and release, but the size
+// that this C library reports for a block changes during its lifetime.
 struct block {
     _Alignas(8) size_t size;
     _Alignas(8) unsigned char room[];
 };
 
-// The C library takes the number of bytes that it lets the memory grow by for a signed one, and traps if it is negative.
+// Largest allocation. The C library treats the number of bytes by which the memory grows as signed, and traps if it is
+// negative.
 #define MOST_AT_ONCE (((size_t)1 << 31) - ((size_t)1 << 20))
 
 #define BLOCK_OF(room) ((struct block *)((unsigned char *)(room) - offsetof(struct block, room)))
@@ -112,7 +114,7 @@ struct block {
 static struct block *attempt(struct block *old, size_t size)
 {
     size_t before = old ? old->size : 0;
-    // Under a limit, room is held back by name; it is free once the block is gone that stands for it.
+    // Under a limit, the reserve counts as used until its block is released.
     size_t held = (spares[FOR_THE_ERROR] ? SIZES[FOR_THE_ERROR] : 0) + (spares[FOR_LAST_WORDS] ? SIZES[FOR_LAST_WORDS] : 0);
     if (size > MOST_AT_ONCE || (most && used - before + size + held > most))
         return NULL;
@@ -140,7 +142,7 @@ static void *engine_malloc(void *opaque, size_t size)
 
 static void *engine_calloc(void *opaque, size_t count, size_t size)
 {
-    // The engine has checked that the product has not run over.
+    // The engine has checked that the product does not overflow.
     void *room = get(NULL, count * size);
     return room ? memset(room, 0, count * size) : NULL;
 }

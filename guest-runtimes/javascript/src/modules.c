@@ -1,10 +1,11 @@
-// ES modules: the prelude resolves and loads, the engine links and evaluates; and texts compiled for CommonJS.
+// ES modules, which the prelude resolves and loads and the engine links and evaluates; and functions compiled for
+// CommonJS.
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim.h"
 
-// Stack traces end where the program's own code begins.
+// Ends stack traces where the program's own code begins.
 #define TOP JS_EVAL_FLAG_BACKTRACE_BARRIER
 
 static char *normalize(JSContext *ctx, const char *importer, const char *specifier, JSValueConst attributes, void *opaque)
@@ -24,13 +25,13 @@ static char *normalize(JSContext *ctx, const char *importer, const char *specifi
     return copy;
 }
 
-// Which attributes are known is the prelude's business, which sees them in `resolve`.
+// Accepts all attributes: the prelude checks them in `resolve`.
 static int check_attributes(JSContext *ctx, void *opaque, JSValueConst attributes)
 {
     return 0;
 }
 
-// A synthetic module's turn has come: its exports take the values that it has now.
+// Evaluates a synthetic module: its exports take the values that they have now.
 static int evaluate_synthetic(JSContext *ctx, JSModuleDef *module)
 {
     JSValue description = JS_GetModulePrivateValue(ctx, module);
@@ -88,7 +89,7 @@ done:
     return module;
 }
 
-// A text with the zero behind it that the parser needs; strings have one, bytes are copied.
+// Returns a text with the terminating zero that the parser requires; strings have one, bytes are copied.
 static char *source_of(JSContext *ctx, size_t *length, JSValueConst value, const char **borrowed)
 {
     *borrowed = NULL;
@@ -133,7 +134,7 @@ static JSModuleDef *compile(JSContext *ctx, const char *id, JSValueConst source)
     if (JS_IsException(value))
         return NULL;
     JSModuleDef *module = engine_module_of(value);
-    // The context's list of modules keeps it.
+    // The context's list of modules holds a reference.
     JS_FreeValue(ctx, value);
     return fill_meta(ctx, id, module) ? NULL : module;
 }
@@ -239,7 +240,7 @@ static JSValue eval_script(JSContext *ctx, JSValueConst self, int argc, JSValueC
     return result;
 }
 
-// The text becomes a function's body: the wrapper's beginning is line 0, so that the body's first line is 1.
+// Compiles the text as a function's body. The wrapper starts at line 0, so that the body's first line is 1.
 static JSValue compile_function(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
 {
     static const char BEGIN[] = "(function (", BETWEEN[] = ") {\n", END[] = "\n})";
@@ -254,7 +255,7 @@ static JSValue compile_function(JSContext *ctx, JSValueConst self, int argc, JSV
     if (!(file = JS_ToCString(ctx, argv[1])))
         goto done;
     if (argc > 2 && JS_IsArray(argv[2])) {
-        // An array's string is its members with commas between: a parameter list.
+        // The string of an array joins its elements with commas, which gives a parameter list.
         list = JS_ToString(ctx, argv[2]);
         if (!(names = JS_ToCStringLen(ctx, &names_length, list)))
             goto done;

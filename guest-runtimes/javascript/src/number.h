@@ -1,20 +1,20 @@
-// Decimal texts as the nearest double, for JSON, literals and conversions alike. Part of engine.c.
+// Conversion of decimal text to the nearest double, for JSON, literals and conversions. Part of engine.c.
 //
-// Left alone, JSON goes to the C library, whose arithmetic of 128 bits is all software here, and everything else to the
+// By default, JSON uses the C library, whose 128-bit arithmetic is done in software here. Everything else uses the
 // engine's own reader, which drops the digits after the 38th even where they decide between two doubles.
 #ifndef NUMBER_H
 #define NUMBER_H
 
 #include "dtoa.h"
 
-// What the engine's reader keeps of a decimal text, and what 64 bits hold.
+// Digits that the engine's reader keeps, and digits that fit into 64 bits.
 #define DIGITS_OF_ENGINE 38
 #define DIGITS_OF_WORD 19
-// All integers up to this one, and all powers of ten up to this one's, are doubles themselves.
+// Limits up to which all integers, and all powers of ten, are exact doubles.
 #define EXACT_INTEGER (UINT64_C(1) << 53)
 #define EXACT_POWER 22
 
-// `text` is `[-]digits[.digits][e[sign]digits]`, followed by anything else.
+// Reads `[-]digits[.digits][e[sign]digits]`; any text may follow.
 __attribute__((noinline)) static double read_decimal(const char *text)
 {
     static const double POWERS[EXACT_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -43,7 +43,7 @@ __attribute__((noinline)) static double read_decimal(const char *text)
         int exponent = 0;
         if (*p == 'e' || *p == 'E') {
             bool down = *++p == '-';
-            // Four digits say enough: more is far from exact.
+            // Four digits suffice: a larger exponent is far from exact.
             for (p += *p == '-' || *p == '+'; (unsigned char)*p - '0' <= 9u && exponent < 10000; p++)
                 exponent = exponent * 10 + (*p - '0');
             if (down)
@@ -51,7 +51,7 @@ __attribute__((noinline)) static double read_decimal(const char *text)
         }
         int64_t power = exponent - fraction;
         double value = negative ? -(double)mantissa : (double)mantissa;
-        // One operation on two exact numbers rounds once, which is all that is asked for.
+        // One operation on two exact numbers rounds once, so the result is the nearest double.
         if (power == 0 || mantissa == 0)
             return value;
         if (power > 0 && power <= EXACT_POWER)

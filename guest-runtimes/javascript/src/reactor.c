@@ -1,4 +1,4 @@
-// The exports: the image is made in `_initialize`, and each turn renews what it froze before it runs a job.
+// The exports: `_initialize` makes the image, and each turn renews the state that the image froze before it runs a job.
 #include <stdlib.h>
 #include <string.h>
 #include <wasi/api.h>
@@ -7,8 +7,8 @@
 
 #define EXPORT(name) __attribute__((export_name(#name)))
 
-// How much garbage in cycles a program may make before it is looked for; a small program then never pays for a look,
-// which writes to every object there is.
+// Bytes of garbage in cycles that a program may make before a collection. Small programs then never pay for a
+// collection, which writes to every object.
 #define GARBAGE_BEFORE_COLLECTION (8 << 20)
 
 JSContext *ctx;
@@ -23,8 +23,8 @@ static const char *const HOOK_NAMES[HOOKS] = {
 #define PRELUDE_FILE "../prelude.js"
 #endif
 
-// Not constant: it is wiped once it has been read, so that the image is smaller by it. It is kept with the constants all
-// the same, since the variables that jobs write to lie together then.
+// Source of the prelude. It is not constant, since it is zeroed after it was read to make the image smaller. It is
+// stored with the constants nevertheless, so that the variables that jobs write to lie together.
 __attribute__((section(".rodata.prelude"))) static char PRELUDE[] = {
 #embed PRELUDE_FILE
     , 0};
@@ -34,7 +34,7 @@ JSValue hook_call(enum hook which, int argc, JSValueConst *argv)
     return JS_Call(ctx, hooks[which], JS_UNDEFINED, argc, argv);
 }
 
-// Nothing can be done without the prelude, and nobody but its authors will ever read this.
+// Reports the pending exception of the prelude's start and aborts. Only developers of the prelude see the message.
 static void give_up(const char *what)
 {
     JSValue error = JS_GetException(ctx);
@@ -72,8 +72,8 @@ static void tell_facts(JSValueConst all)
     JS_FreeValue(ctx, message);
 }
 
-// The prelude as the engine writes code. It is compiled in a runtime of its own, which takes with
-// it all that the parser left about; and written without its text, which nobody needs and each function has a copy of.
+// Compiles the prelude to bytecode. A separate runtime does it, whose end frees all memory of the parser. The bytecode
+// omits the source text, which is not needed and of which each function has a copy.
 static uint8_t *compile_prelude(size_t *length)
 {
     JSRuntime *parser = JS_NewRuntime2(&memory_functions, NULL);
@@ -201,7 +201,7 @@ EXPORT(turn) int turn(char *code, size_t length)
         free(code);
         return run_job();
     }
-    // The engine wants a zero after the text, which the host did not write.
+    // The engine requires a zero after the text, which the host does not write.
     char *text = realloc(code, length + 1);
     if (!text) {
         free(code);
@@ -223,7 +223,7 @@ EXPORT(shutdown) int shutdown_guest(void)
     return loop_status(HOOK_EXIT);
 }
 
-// WASI's arguments and environment as a job, whose program is the first argument's file.
+// Builds a job from WASI's arguments and environment; its program is the file that the first argument names.
 static JSValue head_of_arguments(void)
 {
     __wasi_size_t count, size;

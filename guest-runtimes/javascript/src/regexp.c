@@ -1,4 +1,4 @@
-// QuickJS-NG's regular expressions, with the depth of their parser made visible.
+// QuickJS-NG's regular expressions, with the depth of their parser made visible to the stack check.
 #include "libregexp.h"
 
 #include "depth.h"

@@ -1,18 +1,19 @@
-// Puts the heap in order for an image: a job then writes to few of its pages. Part of engine.c, whose structures it needs.
+// Arranges the heap for an image, so that a job writes to few of its pages. Part of engine.c, whose structures it
+// needs.
 //
-// A page that a job writes to has to be copied for it and restored after it. Left alone, a new object goes into whatever
-// hole the making of the image left, each on another page, and the first use of a built-in function writes to the object
-// that holds it.
+// A page that a job writes to is copied for the job and restored afterwards. Without this step, a new object would fill
+// any hole that the creation of the image left, each on another page, and the first use of a built-in function would
+// write to the object that holds it.
 
-// Room for the first small blocks of a job, for each size of block: all of it together is a few pages.
+// Bytes for the first small blocks of a job, for each block size; a few pages in total.
 #define FIRST_ROOM 768
 
-// Built-in functions are made when they are first looked at: they are all made now. Prototypes of functions stay unmade,
-// since most are never used.
+// Creates all built-in functions, which the engine would otherwise create on first access. Prototypes of functions are
+// not created, since most are never used.
 static int settle_built_ins(JSContext *ctx)
 {
     struct list_head *el;
-    // What is made here comes to the end of the list and is looked at too.
+    // Objects created here are appended to the list and are visited as well.
     list_for_each(el, &ctx->rt->gc_obj_list) {
         JSGCObjectHeader *header = list_entry(el, JSGCObjectHeader, link);
         if (JS_GC_TYPE(header) != JS_GC_OBJ_TYPE_JS_OBJECT)
@@ -31,8 +32,8 @@ static int settle_built_ins(JSContext *ctx)
     return 0;
 }
 
-// No new block goes into an arena with old ones. Such an arena is in no list, as a full one; its link to itself lets the
-// engine take it out of the list that it is not in, once it is empty.
+// Keeps new blocks out of arenas that have old ones. Such an arena is in no list, like a full one. Its link points to
+// itself, so that the engine can unlink it when it is empty. Each block size gets a new arena.
 static void settle_arenas(JSRuntime *rt)
 {
     for (int class = 0; class < JS_ARENA_BLOCK_SIZE_COUNT; class++) {
@@ -49,7 +50,7 @@ static void settle_arenas(JSRuntime *rt)
         if (!arena)
             return;
         arena->block_size_idx = class;
-        // One block more than there is and always in use, so that the arena is never empty and never freed.
+        // One block more than there is, always in use, so that the arena is never empty and never freed.
         arena->n_blocks = blocks + 1;
         arena->n_used_blocks = 1;
         arena->first_free_block = 0;

@@ -1,4 +1,5 @@
-// What the parts of the shim say to each other: one interpreter, its hooks, and the functions that each part adds to `native`.
+// Interface between the parts of the shim: one interpreter, its hooks, and the functions that each part adds to
+// `native`.
 #ifndef SHIM_H
 #define SHIM_H
 
@@ -10,17 +11,17 @@
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
 
-// One module instance is one guest: there is never a second interpreter.
+// The only interpreter: one module instance is one guest.
 extern JSContext *ctx;
 
-// The functions that the prelude gave us, by their place in HOOK_NAMES.
+// Functions that the prelude returned, in the order of HOOK_NAMES.
 enum hook {
     HOOK_MAIN, HOOK_TICKS, HOOK_TICK, HOOK_BEFORE_EXIT, HOOK_EXIT, HOOK_STATUS, HOOK_UNCAUGHT, HOOK_UNHANDLED,
     HOOK_HANDLED_LATER, HOOK_RESOLVE, HOOK_LOAD, HOOK_META, HOOKS
 };
 JSValue hook_call(enum hook which, int argc, JSValueConst *argv);
 
-// loop.c: from one macrotask to the next, until nothing is left to do.
+// loop.c: the event loop, from one macrotask to the next until no work is left.
 void loop_begin(void);
 void loop_run(bool with_before_exit);
 void loop_uncaught(void);
@@ -33,16 +34,16 @@ void loop_track(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool 
 enum { HOST_OK = 0, HOST_NOBODY = -1, HOST_FAULT = -2 };
 int host_ask(const char *text, size_t length, uint8_t **answer, size_t *answer_length);
 
-// clock.c: the turn's own start of time.
+// clock.c: start of the turn's clock.
 void clock_begin(void);
 
-// memory.c: the engine's allocator, and the room held back for an error's last words.
+// memory.c: the engine's allocator, and the memory reserved for reporting an error.
 extern const JSMallocFunctions memory_functions;
 void memory_hold_back(void);
 void memory_let_go(void);
 void memory_settle(void);
 
-// engine.c: what the public interface of the engine has no way to do.
+// engine.c: operations that the engine's public interface lacks.
 void engine_begin(JSContext *ctx, const uint8_t seed[8]);
 void engine_leave(JSContext *ctx, bool leaving);
 void engine_relax(JSContext *ctx, size_t headroom);
@@ -64,18 +65,20 @@ bool engine_error_is_made(JSContext *ctx);
 void engine_set_stack(JSContext *ctx, JSValueConst error, JSValue text);
 bool engine_proxy(JSContext *ctx, JSValueConst value, JSValue *target, JSValue *handler);
 
-// bytes.c: bytes and texts, both ways. `bytes_of` accepts ArrayBuffers and all views, and throws for anything else.
+// bytes.c: conversion between bytes and text. `bytes_of` accepts ArrayBuffers and all views, and throws for anything
+// else.
 uint8_t *bytes_of(JSContext *ctx, size_t *length, JSValueConst value);
 JSValue bytes_new(JSContext *ctx, const void *bytes, size_t length);
 JSValue bytes_adopt(JSContext *ctx, uint8_t *bytes, size_t length);
-// The UTF-8 of a string or the bytes of a view; `*text` has to be freed with JS_FreeCString when it is not NULL.
+// Returns the UTF-8 of a string or the bytes of a view. If `*text` is not NULL, the caller frees it with
+// JS_FreeCString.
 const uint8_t *bytes_or_text(JSContext *ctx, size_t *length, const char **text, JSValueConst value);
 const char *text_of(JSContext *ctx, size_t *length, JSValueConst value);
 
 // errors.c: Node's errors of system calls.
 JSValue throw_system(JSContext *ctx, int wasi, const char *call, const char *path, const char *dest);
 
-// modules.c: the loader that asks the prelude.
+// modules.c: the module loader, which calls the prelude.
 void modules_install(JSContext *ctx);
 
 void add_files(JSContext *ctx, JSValueConst native);

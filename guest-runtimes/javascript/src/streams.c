@@ -1,4 +1,4 @@
-// Reading and writing through descriptors, whole or in part, at a position or where the descriptor stands.
+// Reads and writes on descriptors, in whole or in part, at a given or at the current position.
 #include <wasi/api.h>
 
 #include "shim.h"
@@ -8,7 +8,7 @@ static bool fd_of(JSContext *ctx, int *fd, JSValueConst value)
     return JS_ToInt32(ctx, fd, value) == 0;
 }
 
-// A position, or -1 for where the descriptor stands.
+// Reads a position argument; -1 is the current position of the descriptor.
 static bool position_of(JSContext *ctx, int64_t *position, int argc, JSValueConst *argv, int index)
 {
     *position = -1;
@@ -39,7 +39,7 @@ static JSValue write_all(JSContext *ctx, int fd, JSValueConst value, int64_t pos
         error = position < 0 ? __wasi_fd_write(fd, &out, 1, &count)
                              : __wasi_fd_pwrite(fd, &out, 1, position + done, &count);
         done += count;
-        // A stream that takes nothing and says nothing would be asked for ever.
+        // A stream that accepts no bytes and reports no error would be retried forever.
         if (!error && count == 0)
             error = __WASI_ERRNO_IO;
     }
@@ -80,7 +80,7 @@ static JSValue stream_read(JSContext *ctx, JSValueConst self, int argc, JSValueC
         js_free(ctx, bytes);
         return throw_system(ctx, error, "read", NULL, NULL);
     }
-    // A short answer in a long room would hold the room as long as the answer lives.
+    // A short result would otherwise hold a large buffer for its whole lifetime.
     if (count < most / 2) {
         JSValue copy = bytes_new(ctx, bytes, count);
         js_free(ctx, bytes);

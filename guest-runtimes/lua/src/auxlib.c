@@ -1,9 +1,9 @@
-// Lua's auxiliary library, with the numbers of errors that programs know.
+// Lua's auxiliary library, with the error numbers that programs expect.
 #define luaL_fileresult plain_fileresult
 #include "lauxlib.c"
 #undef luaL_fileresult
 
-// Linux's numbers by WASI's; the others are rare, and stay what they are.
+// Linux's error numbers by those of WASI. The others are rare and stay unchanged.
 static const unsigned char LINUX[] = {
     [EACCES] = 13, [EAGAIN] = 11, [EBADF] = 9, [EBUSY] = 16, [EDOM] = 33, [EEXIST] = 17, [EFBIG] = 27, [EINTR] = 4,
     [EINVAL] = 22, [EIO] = 5, [EISDIR] = 21, [ELOOP] = 40, [EMFILE] = 24, [EMLINK] = 31, [ENAMETOOLONG] = 36,

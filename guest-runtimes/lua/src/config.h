@@ -1,4 +1,4 @@
-// What Lua's own sources are compiled with, ahead of their first line. The sources themselves stay as they are.
+// Configuration of Lua's own sources, included before their first line. The sources themselves stay unchanged.
 #ifndef CONFIG_H
 #define CONFIG_H
 
@@ -6,26 +6,27 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-// As `lua` is built by its own makefile.
+// Defined as in Lua's own makefile.
 #define LUA_COMPAT_5_3
 
-// WebAssembly has no jumps to computed addresses; what compilers make of them is slower than a plain switch.
+// WebAssembly has no computed jumps; the code that compilers generate for them is slower than a switch.
 #define LUA_USE_JUMPTABLE 0
 
-// There are no signals, so nothing has to be atomic.
+// There are no signals, so the type need not be atomic.
 #define l_signalT int
 
-// Files may be larger than a `long` can tell.
+// File sizes may exceed the range of `long`.
 #define l_fseek(file, offset, whence) fseeko(file, offset, whence)
 #define l_ftell(file) ftello(file)
 #define l_seeknum off_t
 
-// random.c: seeds come from the job. Without address randomization and with a coarse clock, Lua's own would repeat.
+// random.c: seeds come from the job. Without address randomization and with a coarse clock, Lua's own seeds would
+// repeat.
 uint64_t random_next(void);
 #define luai_makeseed(L) ((unsigned int)random_next())
 #define l_randomizePivot() ((unsigned int)random_next())
 
-// paths.c: modules lie beside the program.
+// paths.c: modules are in the program's folder.
 const char *paths_of_modules(void);
 #define LUA_PATH_DEFAULT paths_of_modules()
 #define LUA_CPATH_DEFAULT "./?.so"

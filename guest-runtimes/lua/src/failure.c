@@ -1,4 +1,4 @@
-// The error that ends a program: printed as `lua` prints it, and told to the host in parts.
+// The error that ends a program: printed as by `lua`, and reported to the host in parts.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,14 +6,14 @@
 #include "guest.h"
 #include "lobject.h"
 
-// The chunk that was started, as Lua knows it.
+// Name of the chunk that was started, as Lua knows it.
 static const char *main_chunk;
 
-// The message that came with the error, without its position, and the line of the main chunk; 0 if there is none.
+// Message of the error without its position, and the line in the main chunk, or 0 if there is none.
 static char *value;
 static uint32_t line;
 
-// How far up the stack the place is looked for.
+// Number of stack levels that are searched for the position.
 #define LEVELS 50
 
 void failure_begin(const char *chunk)
@@ -24,7 +24,7 @@ void failure_begin(const char *chunk)
     line = 0;
 }
 
-// If the message begins with "SOURCE:LINE: ", gives what follows and the line.
+// Returns the text after "SOURCE:LINE: " and sets the line, or returns NULL if the message does not begin so.
 static const char *after_position(const char *message, const char *source, uint32_t *line)
 {
     size_t length = strlen(source);
@@ -43,7 +43,7 @@ static bool is_main(const char *source)
     return strcmp(source, main_chunk) == 0;
 }
 
-// Takes down what the message says and what the stack does.
+// Records the message and the position that the message and the stack give.
 static void take_down(lua_State *L, const char *message)
 {
     lua_Debug frame;
@@ -62,7 +62,7 @@ static void take_down(lua_State *L, const char *message)
     line = said_of_main ? said : innermost;
 }
 
-// The message handler, which does what that of `lua` does and takes it down.
+// Message handler: does the same as that of `lua`, and records the message.
 int failure_handler(lua_State *L)
 {
     const char *message = lua_tostring(L, 1);
@@ -78,7 +78,7 @@ int failure_handler(lua_State *L)
     return 1;
 }
 
-// An error of the compiler has a position and no stack.
+// Records an error of the compiler, which has a position and no stack.
 static void take_down_syntax(const char *message)
 {
     char source[LUA_IDSIZE];
@@ -103,7 +103,7 @@ static void tell(const char *name, const char *printed)
     free(traceback);
 }
 
-// Prints and reports the error on top of the stack, which is what `status` says, and takes it away.
+// Prints and reports the error on top of the stack, whose kind is `status`, and pops it.
 void failure_report(lua_State *L, int status, bool compiling)
 {
     const char *message = lua_tostring(L, -1);

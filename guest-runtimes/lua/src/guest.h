@@ -1,4 +1,4 @@
-// What the parts of the shim say to each other. One instance of the module is one guest with one Lua state.
+// Interface between the parts of the shim. One instance of the module is one guest with one Lua state.
 #ifndef GUEST_H
 #define GUEST_H
 
@@ -11,7 +11,7 @@
 #include "lualib.h"
 #include "runtime.h"
 
-// state.c: the one Lua state, and the way out of it.
+// state.c: the only Lua state, and leaving it.
 enum ended { ENDED_BY_ITSELF, ENDED_BY_EXIT };
 bool state_open(void);
 lua_State *state_get(void);
@@ -22,12 +22,12 @@ void state_close(int *status);
 struct program {
     const char *text;
     size_t length;
-    // What Lua is to call it: "@FILE" for a file, "=NAME" for anything else.
+    // Chunk name for Lua: "@FILE" for a file, "=NAME" for anything else.
     const char *chunk;
 };
 enum arguments { WITHOUT_ARGUMENTS, WITH_ARGUMENTS };
 int program_run(const struct program *program, enum arguments arguments);
-// Passes over what may stand at the beginning of a file and is not Lua: a byte order mark, and a first line with `#`.
+// Skips a byte order mark and a first line with `#`, which a file may start with and which are not Lua.
 void program_skip_prefix(struct program *program);
 
 // failure.c: the error that ended a program.
@@ -43,17 +43,17 @@ void memory_adopt(lua_State *L);
 void random_begin(const uint8_t *bytes, size_t length);
 uint64_t random_next(void);
 
-// paths.c: where the program is, and its environment.
+// paths.c: the program's folder and environment.
 void paths_begin(const char *script);
 const char *paths_of_modules(void);
 bool environment_begin(const runtime_list_tuple2_string_string_t *environment);
 
-// text.c: from Lua's bytes to the host's UTF-8 and back.
+// text.c: conversion between Lua's bytes and the host's UTF-8.
 char *text_copy(const runtime_string_t *text);
 bool text_is_utf8(const char *bytes, size_t length);
 bool text_repaired(const char *bytes, size_t length, runtime_string_t *text);
 
-// What is put into Lua's libraries, or replaces a part of them.
+// Functions that are added to Lua's libraries, or replace parts of them.
 void library_exit(lua_State *L);
 void library_missing(lua_State *L);
 void library_random(lua_State *L);

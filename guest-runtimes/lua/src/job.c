@@ -21,7 +21,7 @@ __attribute__((format(printf, 1, 2))) static int complain(const char *format, ..
     return EXIT_FAILURE;
 }
 
-// What a call leaves: all that was written has to have arrived, for there may be no other call.
+// Writes out all output of a call, since there may be no other call, and records the status.
 static int settled(int status)
 {
     fflush(NULL);
@@ -33,7 +33,8 @@ struct arguments_of {
     const runtime_list_string_t *list;
 };
 
-// The table `arg`: the interpreter below, the program at 0, and its arguments.
+// Creates the table `arg`: the interpreter below the program, the program at 0, and its arguments. Without a program's
+// name, the interpreter is at 0.
 static int make_arg(lua_State *L)
 {
     const struct arguments_of *arguments = lua_touserdata(L, 1);
@@ -76,7 +77,7 @@ static int run_source(const exports_codebox_guest_start_job_t *job, const char *
     const exports_codebox_guest_start_source_t *source = &job->source;
     switch (source->tag) {
     case EXPORTS_CODEBOX_GUEST_START_SOURCE_SCRIPT: {
-        // Names of chunks live as long as the job: an error may name one later.
+        // Chunk names live as long as the job, since a later error may name one.
         char *chunk;
         if (asprintf(&chunk, "@%s", script) < 0)
             return complain("not enough memory");

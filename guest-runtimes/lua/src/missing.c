@@ -1,4 +1,4 @@
-// What WebAssembly does not have. A program that tries finds an error that says so, and the host is told.
+// Features that WebAssembly lacks. A program that uses one gets an error that says so, and the host gets a report.
 #include <errno.h>
 #include <string.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int os_execute(lua_State *L)
 {
     const char *command = luaL_optstring(L, 1, NULL);
     if (!command) {
-        // The question whether there is a shell.
+        // Without a command, the call queries the availability of a shell.
         lua_pushboolean(L, false);
         return 1;
     }
@@ -54,7 +54,7 @@ static int loadlib(lua_State *L)
     return 3;
 }
 
-// The last searcher of `require`: a module that no file in Lua has would have to be native.
+// Last searcher of `require`. A module without a file in Lua would have to be native.
 static int search_native(lua_State *L)
 {
     size_t length;
@@ -75,7 +75,7 @@ void library_missing(lua_State *L)
     library_put(L, LUA_LOADLIBNAME, PACKAGE);
     lua_getglobal(L, LUA_LOADLIBNAME);
     lua_getfield(L, -1, "searchers");
-    // Of the four, the first two are for what is loaded already and for Lua.
+    // Of the four searchers, the first two find preloaded modules and files in Lua.
     lua_pushcfunction(L, search_native);
     lua_rawseti(L, -2, 3);
     lua_pushnil(L);

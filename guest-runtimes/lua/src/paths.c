@@ -1,4 +1,4 @@
-// What the job says of the world around the program: the folder it lies in, and its environment.
+// The program's folder and environment, as the job gives them.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 static char *modules;
 
-// The template of a path cannot express a folder with one of these in its name.
+// Returns true if a path template can express the folder, whose name then has neither of the template's special
+// characters.
 static bool expressible(const char *folder, size_t length)
 {
     return !memchr(folder, LUA_PATH_MARK[0], length) && !memchr(folder, LUA_PATH_SEP[0], length);
@@ -30,7 +31,7 @@ const char *paths_of_modules(void)
     return modules ? modules : BESIDE_US;
 }
 
-// The C library's list of variables, which it would otherwise ask WASI for.
+// The C library's list of variables, which it would otherwise request from WASI.
 extern char **__wasilibc_environ;
 
 bool environment_begin(const runtime_list_tuple2_string_string_t *environment)

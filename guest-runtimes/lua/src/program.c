@@ -1,9 +1,9 @@
-// Running a piece of code as `lua` does.
+// Runs a piece of code as `lua` does.
 #include <string.h>
 
 #include "guest.h"
 
-// How the program is called, and how that ended.
+// Parameters of a run, and its exit status.
 struct call {
     const struct program *program;
     enum arguments arguments;
@@ -19,7 +19,7 @@ void program_skip_prefix(struct program *program)
     }
     if (program->length == 0 || program->text[0] != '#')
         return;
-    // The line's end stays, so that the lines below keep their numbers.
+    // The line break stays, so that the lines below keep their numbers.
     const char *end = memchr(program->text, '\n', program->length);
     size_t skipped = end ? (size_t)(end - program->text) : program->length;
     program->text += skipped;
@@ -39,8 +39,8 @@ static int push_arguments(lua_State *L)
     return count;
 }
 
-// A C function with two arguments lies below the program, as in `lua`: tracebacks end in the same line, and the stack
-// overflows at the same depth.
+// Loads and runs the program. As in `lua`, a C function with two arguments is below the program on the stack:
+// tracebacks end in the same line, and the stack overflows at the same depth.
 static int protected(lua_State *L)
 {
     const struct program *program = lua_touserdata(L, 1);
@@ -63,7 +63,7 @@ static void enter(void *argument)
 {
     struct call *call = argument;
     lua_State *L = state_get();
-    // Neither of these takes memory: a state has room for a few values, and such a function is only an address.
+    // These calls do not allocate: a state has space for a few values, and such a function is only an address.
     lua_pushcfunction(L, protected);
     lua_pushlightuserdata(L, (void *)call->program);
     lua_pushlightuserdata(L, call);

@@ -1,4 +1,4 @@
-// Random numbers that begin with the job's entropy: for the hash of strings, names of temporary files, and `math.random`.
+// Random numbers seeded with the job's entropy: for string hashes, names of temporary files, and `math.random`.
 #include <string.h>
 
 #include "guest.h"
@@ -10,7 +10,7 @@ static uint64_t rotated(uint64_t word, int by)
     return word << by | word >> (64 - by);
 }
 
-// xoshiro256**, as in Lua.
+// Returns the next number of xoshiro256**, the generator that Lua uses.
 uint64_t random_next(void)
 {
     uint64_t result = rotated(state[1] * 5, 7) * 9, shifted = state[1] << 17;
@@ -25,7 +25,7 @@ uint64_t random_next(void)
 
 void random_begin(const uint8_t *bytes, size_t length)
 {
-    // The generator must not start with nothing but zeros.
+    // The state of the generator must not be all zeros.
     memcpy(state, "codebox: lua, and its randomness", sizeof state);
     for (size_t at = 0; at < length; at++)
         ((uint8_t *)state)[at % sizeof state] ^= bytes[at];
@@ -33,7 +33,7 @@ void random_begin(const uint8_t *bytes, size_t length)
         random_next();
 }
 
-// math.randomseed: without arguments Lua takes the time and an address, which two jobs may have in common.
+// math.randomseed. Without arguments, Lua would use the time and an address, which may be the same in two jobs.
 static int randomseed(lua_State *L)
 {
     if (lua_isnone(L, 1)) {

@@ -1,7 +1,8 @@
-// What the compiler calls for setjmp and longjmp, which it turns into a WebAssembly exception.
+// Functions that the compiler calls for setjmp and longjmp, which it lowers to a WebAssembly exception.
 #include <stdint.h>
 
-// A buffer knows the call that set it and the place there. While an exception is under way it also holds what is thrown.
+// Jump buffer: the call that set it and the position there. While an exception is in flight it also holds the thrown
+// value.
 struct buffer {
     void *call;
     uint32_t label;
@@ -11,7 +12,7 @@ struct buffer {
     } thrown;
 };
 
-// The tag of that exception, in the place that the compiler gives it.
+// The tag of that exception, at the index that the compiler assigns.
 enum { C_LONGJMP = 1 };
 
 void __wasm_setjmp(struct buffer *buffer, uint32_t label, void *call)
@@ -20,7 +21,7 @@ void __wasm_setjmp(struct buffer *buffer, uint32_t label, void *call)
     buffer->label = label;
 }
 
-// The place in this call that the buffer means, or 0 when it was another call's.
+// Returns the position in this call that the buffer refers to, or 0 if another call set it.
 uint32_t __wasm_setjmp_test(struct buffer *buffer, void *call)
 {
     return buffer->call == call ? buffer->label : 0;

@@ -8,15 +8,15 @@
 
 static lua_State *the_state;
 
-// Where `os.exit` goes, and what it brought.
+// Jump target of `os.exit`, and its arguments.
 static jmp_buf top;
 static int exit_status;
 static bool exit_closes;
 
-// The last thing that ran ended by `os.exit`, after which `lua` would not run finalizers.
+// Set if the last code that ran ended by `os.exit`, after which `lua` would not run finalizers.
 static bool left;
 
-// os.exit([code [, close]]). No pcall and no coroutine can hold it up: none of them sees this jump.
+// os.exit([code [, close]]). The jump bypasses every pcall and every coroutine.
 static int os_exit(lua_State *L)
 {
     if (lua_isboolean(L, 1))
@@ -49,7 +49,7 @@ static int prepare(lua_State *L)
     library_system(L);
     library_tools(L);
     lua_gc(L, LUA_GCRESTART);
-    // As `lua` does.
+    // The same mode as in `lua`.
     lua_gc(L, LUA_GCGEN, 0, 0);
     return 0;
 }
@@ -70,13 +70,13 @@ bool state_open(void)
     return true;
 }
 
-// The state, or NULL when there is none, or none any more.
+// Returns the state, or NULL before it is opened and after it was closed.
 lua_State *state_get(void)
 {
     return the_state;
 }
 
-// Nothing of the state is running any more, though it does not know yet.
+// Resets the state after the jump, since none of its calls is running.
 static void forget_calls(lua_State *L, l_uint32 calls)
 {
     L->errorJmp = NULL;
@@ -92,7 +92,7 @@ static void do_close(void *unused)
     lua_close(L);
 }
 
-// Runs `body`, which uses the state from its base. If it ends by `os.exit`, `status` becomes what that was given.
+// Runs `body`, which uses the state from its base. If `body` ends by `os.exit`, `status` is set to the exit status.
 enum ended state_enter(void (*body)(void *), void *argument, int *status)
 {
     lua_State *L = the_state;
@@ -104,21 +104,21 @@ enum ended state_enter(void (*body)(void *), void *argument, int *status)
     }
     *status = exit_status;
     left = true;
-    // Closing may call it again, from a finalizer: what is left then stays as it is.
+    // A finalizer may call `os.exit` while the state closes. The rest of the state then stays as it is.
     if (!the_state)
         return ENDED_BY_EXIT;
     forget_calls(L, calls);
     if (exit_closes) {
         state_enter(do_close, NULL, status);
     } else {
-        // Variables that wait to be closed are not, as when the process ends.
+        // Variables that are still to be closed are not closed, as when the process ends.
         L->tbclist.p = L->stack.p;
         luaE_resetthread(L, LUA_OK);
     }
     return ENDED_BY_EXIT;
 }
 
-// Runs finalizers, unless the program has left without.
+// Closes the state and runs finalizers, unless the program ended by `os.exit`.
 void state_close(int *status)
 {
     if (the_state && !left)

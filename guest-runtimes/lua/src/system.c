@@ -1,4 +1,4 @@
-// What Lua's libraries ask of the system and this C library lacks: a stopwatch, and temporary files.
+// System functions that Lua's libraries use and this C library lacks: a stopwatch, and temporary files.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "guest.h"
 
-// Lua keeps no state of the clock, so it starts with the first state.
+// Start of the clock. Lua keeps no state of the clock, so it starts with the first state.
 static struct timespec began;
 
 static int os_clock(lua_State *L)
@@ -21,7 +21,7 @@ static int os_clock(lua_State *L)
 
 #define TEMPORARY "/tmp/lua_XXXXXX"
 
-// Makes a new file and opens it; the name is written to `name`.
+// Creates and opens a new file, and writes its name to `name`.
 static int make_temporary(char name[sizeof TEMPORARY])
 {
     static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -64,7 +64,7 @@ static int io_tmpfile(lua_State *L)
     int file = make_temporary(name);
     if (file < 0)
         return luaL_fileresult(L, 0, NULL);
-    // Where an open file cannot be removed, it goes with the rest of the job's /tmp.
+    // A host that cannot remove an open file removes it with the rest of the job's /tmp.
     remove(name);
     stream->f = fdopen(file, "w+b");
     if (!stream->f) {

@@ -1,10 +1,10 @@
-// Text: Lua's strings are bytes and may hold anything, the host's are UTF-8, and neither ends in a zero.
+// Text conversion. Lua's strings are arbitrary bytes, the host's are UTF-8, and neither is zero-terminated.
 #include <stdlib.h>
 #include <string.h>
 
 #include "guest.h"
 
-// The same text with a zero after it, or NULL when there is no room.
+// Returns a zero-terminated copy of the text, or NULL if memory is exhausted.
 char *text_copy(const runtime_string_t *text)
 {
     char *copy = malloc(text->len + 1);
@@ -15,7 +15,7 @@ char *text_copy(const runtime_string_t *text)
     return copy;
 }
 
-// How many bytes the character at `at` takes, or 0 if what stands there is none.
+// Returns the number of bytes of the character at `at`, or 0 if it is not valid UTF-8.
 static size_t character(const unsigned char *at, size_t left)
 {
     unsigned char first = at[0];
@@ -25,7 +25,7 @@ static size_t character(const unsigned char *at, size_t left)
     for (size_t next = 1; next < size; next++)
         if ((at[next] & 0xc0) != 0x80)
             return 0;
-    // Longer than need be, surrogates, and what is beyond the last character.
+    // Rejects overlong forms, surrogates, and code points beyond the last one.
     if ((first == 0xe0 && at[1] < 0xa0) || (first == 0xed && at[1] > 0x9f) || (first == 0xf0 && at[1] < 0x90) ||
         (first == 0xf4 && at[1] > 0x8f))
         return 0;
@@ -41,10 +41,10 @@ bool text_is_utf8(const char *bytes, size_t length)
     return true;
 }
 
-// What the host is told of a text is cut here.
+// Most bytes of a text that are sent to the host.
 #define MOST (64 << 10)
 
-// A copy of the text in which each byte that is not UTF-8 has become U+FFFD; its end is cut off if it is very long.
+// Copies the text, replaces each byte that is not UTF-8 by U+FFFD, and truncates a very long text.
 bool text_repaired(const char *bytes, size_t length, runtime_string_t *text)
 {
     if (length > MOST)

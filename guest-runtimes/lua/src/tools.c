@@ -1,4 +1,4 @@
-// The table `codebox`: tools of the host.
+// The table `codebox`, with the tools of the host.
 #include "guest.h"
 
 static runtime_string_t utf8(lua_State *L, int argument)
@@ -9,7 +9,7 @@ static runtime_string_t utf8(lua_State *L, int argument)
     return (runtime_string_t){(uint8_t *)bytes, length};
 }
 
-// codebox.call(tool, json): the tool's answer, which is JSON as well.
+// codebox.call(tool, json): returns the tool's answer, which is JSON as well.
 static int call(lua_State *L)
 {
     runtime_string_t tool = utf8(L, 1), input = utf8(L, 2), answer;
@@ -34,7 +34,7 @@ static const luaL_Reg FUNCTIONS[] = {{"call", call}, {NULL, NULL}};
 void library_tools(lua_State *L)
 {
     luaL_newlib(L, FUNCTIONS);
-    // Among the loaded modules as well, where Lua finds a function's name for its messages.
+    // Also added to the loaded modules, where Lua looks up function names for its messages.
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_pushvalue(L, -2);
     lua_setfield(L, -2, "codebox");

@@ -1,4 +1,4 @@
-"""Makes the package `_codebox` out of sources that the host puts in place of SOURCES; runs once, for an image."""
+"""Creates the package `_codebox` from sources that the host inserts in place of SOURCES; runs once, for an image."""
 import sys
 import types
 
@@ -12,7 +12,7 @@ def _load(sources):
         module.__package__ = "_codebox"
         sys.modules[module.__name__] = module
         setattr(package, name, module)
-        # For the end of the name, see `frames`.
+        # `frames` explains the end of the file name.
         exec(compile(source, "<codebox importlib._bootstrap>/" + name, "exec"), module.__dict__)
 
 

@@ -1,6 +1,6 @@
-"""Duplicates of descriptors, pipes and the mode mask, which the interpreter's system interface has no functions for.
+"""Duplicates of descriptors, pipes and the mode mask, for which the interpreter's system interface has no functions.
 
-The host makes the duplicates and pipes, so that they are descriptors like any other, for code in C too.
+The host makes the duplicates and pipes, so that they are ordinary descriptors, for code in C too.
 """
 import errno
 import operator
@@ -21,7 +21,7 @@ _call = _host.call
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0o2000000)
 _NONBLOCK = os.O_NONBLOCK
 
-# Only this program makes files here, and they have no modes, so the mask is only remembered.
+# Only this program creates files here, and they have no modes, so the mask is only stored.
 _mask = 0o022
 
 

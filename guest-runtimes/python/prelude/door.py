@@ -1,15 +1,15 @@
-"""Messages to the host: one JSON object a request, some of them answered."""
+"""Messages to the host: one JSON object per request, some of which are answered."""
 import json
 
 import _host
 
 
-# Asked by every job, so it is ready.
+# Every job sends this request, so it is prepared.
 _JOB = json.dumps({"op": "job"}).encode()
 
 
 def job():
-    """The host's description of the job: a line of JSON, then the program."""
+    """Returns the host's description of the job: a line of JSON, then the program."""
     return _host.call(_JOB)
 
 
@@ -19,7 +19,7 @@ def ask(op, **fields):
 
 
 def tell(op, **fields):
-    """Sends what the host may drop; a guest without a host, or over its limits, goes on."""
+    """Sends a request that may be dropped. Without a host, or over its limits, the call has no effect."""
     try:
         ask(op, **fields)
     except Exception:

@@ -1,10 +1,10 @@
-"""Uncaught exceptions: shown as Python shows them, without frames of ours, and told to the host."""
+"""Uncaught exceptions: printed as by Python, without frames of the prelude, and reported to the host."""
 import sys
 import traceback
 
 from _codebox import door, frames, missing
 
-# Most text of a message or traceback that is sent, and of an exception's name; what is printed is not cut.
+# Most characters of a message or traceback and of an exception's name that are sent; printed text is not truncated.
 _TEXT = 64 << 10
 _NAME = 1024
 
@@ -23,7 +23,7 @@ def _without_ours(tb):
     return kept
 
 
-# The base class's own attributes: a class of the program may have others of these names.
+# Attributes of the base class: a class of the program may override these names.
 _cause, _context = BaseException.__cause__.__get__, BaseException.__context__.__get__
 _is_context_hidden = BaseException.__suppress_context__.__get__
 _traceback, _set_traceback = BaseException.__traceback__.__get__, BaseException.__traceback__.__set__
@@ -31,7 +31,8 @@ _members = BaseExceptionGroup.exceptions.__get__
 
 
 def _linked(exc, hidden):
-    """An exception and those that it is linked to, each once; `hidden` contexts too. Chains have any length."""
+    """Yields an exception and all exceptions that it links to, each once; if `hidden`, also suppressed contexts. The
+    length of a chain is unlimited."""
     waiting, seen = [exc], set()
     while waiting:
         one = waiting.pop()
@@ -52,14 +53,14 @@ def _clean(exc):
 
 
 def status_of(exc):
-    """The exit status of a SystemExit, whose message, if it has one, is printed."""
+    """Returns the exit status of a SystemExit, and prints its message if it has one."""
     code = exc.code
     if code is None:
         return 0
     status = 1
     if isinstance(code, int):
         code = int.__int__(code)
-        # What no C long holds counts as -1.
+        # A value that does not fit into a C long counts as -1.
         status = (code if -(1 << 63) <= code < 1 << 63 else -1) & 0xFFFFFFFF
     else:
         _say(code)
@@ -69,7 +70,7 @@ def status_of(exc):
 
 
 def _say(what):
-    """Prints to standard error, or to what it was at first where the program has taken it away."""
+    """Prints to standard error, or to the original stream if the program has removed it."""
     try:
         print(what, file=getattr(sys, "stderr", None) or sys.__stderr__)
     except BaseException:
@@ -77,7 +78,7 @@ def _say(what):
 
 
 def uncaught(exc):
-    """Shows an exception through `sys.excepthook`, tells the host and returns the exit status."""
+    """Shows an exception through `sys.excepthook`, reports it to the host and returns the exit status."""
     try:
         _clean(exc)
     except Exception:
@@ -88,7 +89,7 @@ def uncaught(exc):
     try:
         _tell(exc)
     except BaseException:
-        # Too little memory or too few descriptors to say more; the name is what limits are told by.
+        # Memory or descriptors do not suffice for the full report; the host recognises limits by the name.
         door.tell("error", name=type(exc).__name__, value="", traceback="", line=None)
     _tell_lacking(exc)
     hook = getattr(sys, "excepthook", sys.__excepthook__)
@@ -106,12 +107,12 @@ def uncaught(exc):
 
 
 def _tell_lacking(exc):
-    """Tells what the program lacked, as the errors say that led to this one."""
+    """Reports the features that the program lacked, according to the errors that led to this one."""
     try:
         for one in _linked(exc, False):
             missing.ended(one)
     except BaseException:
-        # A hint that cannot be told takes nothing from the error.
+        # A failed report does not affect the error.
         pass
 
 
@@ -142,5 +143,5 @@ def _tell(exc):
 
 
 def _sendable(text):
-    """Spells out lone surrogates, which no message can hold."""
+    """Escapes lone surrogates, which a message cannot contain."""
     return text.encode("utf-8", "backslashreplace").decode()

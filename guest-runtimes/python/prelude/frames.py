@@ -1,8 +1,8 @@
 """Hides the frames of this package, and of the reactor that calls it, from programs.
 
-The interpreter's own code in C passes over frames whose file names hold both "importlib" and "_bootstrap" when it looks
-for the code that a warning is about; all files of this package are named so. What programs see of frames in Python goes
-through the attributes and functions that are replaced here.
+The interpreter's own C code skips frames whose file names contain both "importlib" and "_bootstrap" when it looks for
+the code that a warning is about. All files of this package have such names. Programs access frames in Python through
+the attributes and functions that are replaced here.
 """
 import sys
 import types
@@ -26,22 +26,22 @@ def is_ours(frame):
 
 
 def following(tb):
-    """The next entry of a traceback, of this package or not."""
+    """Returns the next entry of a traceback, including those of this package."""
     return _following(tb)
 
 
 def follow(tb, entry):
-    """Changes the next entry of a traceback."""
+    """Sets the next entry of a traceback."""
     _follow(tb, entry)
 
 
 def current():
-    """The frame of the function that calls this."""
+    """Returns the frame of the calling function."""
     return _frame(1)
 
 
 def caller(frame):
-    """The frame that called this one, of this package or not."""
+    """Returns the frame that called this one, including those of this package."""
     return _back(frame)
 
 
@@ -98,7 +98,7 @@ def _dump_traceback(file=None, all_threads=True):
             lines.append("  ...")
             break
         code = frame.f_code
-        # A frame without a line stands at its code's beginning.
+        # A frame without a line is at the beginning of its code.
         lines.append(f'  File "{code.co_filename}", line {frame.f_lineno or "???"} in {code.co_name}')
         frame = outer(frame)
     os.write(fd, ("\n".join(lines) + "\n").encode("ascii", "backslashreplace"))

@@ -1,14 +1,15 @@
-"""The headers of an HTTP answer, without the parser of mail where they are as nearly all are.
+"""Parses the headers of an HTTP answer, without the mail parser for ordinary headers.
 
-That parser takes a tenth of a small request's time. What it would make of these lines is known; any others are its own.
+The mail parser takes a tenth of a small request's time. Its result for ordinary header lines is known; all others are
+left to it.
 """
 import http.client
 import re
 
-# Lines that each are a name, a colon and a value: no part of one before, no lone carriage return, nothing of mail's.
+# Matches if each line is a name, a colon and a value: no continuation line, no lone carriage return, no syntax of mail.
 _plain = re.compile(r"(?:[!-9;-~]+:[^\r\n]*\r\n)+").fullmatch
 _pairs = re.compile(r"([!-9;-~]+):[ \t]*([^\r\n]*)\r\n").findall
-# With such a content, what follows the headers is looked at too.
+# For such a content type, the mail parser also parses the text after the headers.
 _parted = re.compile(r"multipart|message/", re.IGNORECASE).search
 
 _parse = getattr(http.client, "_parse_header_lines", None)

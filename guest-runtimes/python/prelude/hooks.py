@@ -1,4 +1,4 @@
-"""Runs functions of the prelude when a module of the library has been loaded, whoever imports it and whenever."""
+"""Runs functions of the prelude when a module of the library has been loaded, by any importer and at any time."""
 import sys
 
 _bootstrap = sys.modules["_frozen_importlib"]
@@ -6,7 +6,7 @@ _bootstrap = sys.modules["_frozen_importlib"]
 # Directory of the interpreter's own library.
 _LIBRARY = ("built-in", "frozen", "/usr/local/lib/python")
 
-# Functions by the names of modules; each runs once, with the module.
+# Functions by module name; each runs once, with the module.
 _waiting = {}
 
 _load = _bootstrap._load_unlocked
@@ -20,7 +20,7 @@ def _load_unlocked(spec):
 
 
 def _loaded(spec, module):
-    # A program may have a module of its own of that name.
+    # A program may have a module of its own with that name.
     if isinstance(spec.origin, str) and spec.origin.startswith(_LIBRARY):
         _waiting.pop(spec.name)(module)
 
@@ -35,7 +35,7 @@ def after_import(name, function):
 
 
 def install():
-    # The interpreter leaves the import machinery's frames out of tracebacks, by the name of its file.
+    # The interpreter omits the frames of the import machinery from tracebacks, by the name of its file.
     code = _load_unlocked.__code__.replace(co_filename=_load.__code__.co_filename)
     _load_unlocked.__code__ = code
     _bootstrap._load_unlocked = _load_unlocked

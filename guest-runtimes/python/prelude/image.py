@@ -1,4 +1,4 @@
-"""Makes a started interpreter into what an image is taken of; runs once, at the end of an image's making."""
+"""Prepares a started interpreter for its image; runs once, at the end of the image's creation."""
 import gc
 import importlib
 import os
@@ -11,15 +11,15 @@ from _codebox import (
     descriptors, door, frames, headers, integers, loop, mend, missing, online, rehearse, seeds, start
 )
 
-# Free memory that an image leaves in the guest's heap, so that a short program need not grow it.
+# Free memory that an image leaves in the guest's heap, so that a short program does not grow it.
 _HEADROOM = 4 << 20
 
 
 def prepare(modules):
     """Imports `modules`, installs every hook and leaves no trace of this call."""
-    # Libraries read their settings when they are imported: they find what every job will.
+    # Libraries read their settings when they are imported, so the environment is that of every job.
     _settle_environment()
-    # A library's warning about its own import is nobody's who starts from the image.
+    # Programs that start from the image must not get a library's warnings about its own import.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         online.hide()
@@ -51,7 +51,7 @@ def prepare(modules):
 
 
 def _hide():
-    """Takes this package out of reach: nothing of it is imported from here on."""
+    """Removes this package from `sys.modules`, after which no part of it is imported."""
     for name in [name for name in sys.modules if name == "_codebox" or name.startswith("_codebox.")]:
         del sys.modules[name]
 
@@ -62,7 +62,7 @@ def _settle_environment():
 
 
 def _settle_logging():
-    """Lets programs end without flushing the handlers that every image has and nobody wrote to."""
+    """Lets programs end without flushing the handlers that every image has and that were never written to."""
     import atexit
     import logging
 
@@ -77,7 +77,7 @@ def _settle_logging():
 
 
 def _settle_matplotlib():
-    """Loads what the first figure loads, but for the fonts, which are open files and open again when needed."""
+    """Loads what the first figure loads, except for the fonts, which are open files and are opened when needed."""
     import matplotlib
 
     matplotlib.use("agg")

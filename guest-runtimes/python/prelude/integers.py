@@ -1,7 +1,7 @@
-"""Python's part of numpy's default integer being 64 bits wide; the patch `numpy-int64` of the module is the other.
+"""Python's part of making numpy's default integer 64 bits wide; the module's patch `numpy-int64` is the other part.
 
-The width of a pointer, `numpy.intp`, stays 32 bits, for libraries are compiled against it. Counts that programs compute
-with are widened here; positions are not. Everything is done when a module is loaded, for an image or by a program.
+The width of a pointer, `numpy.intp`, stays 32 bits, since libraries are compiled for it. Counts that programs compute
+with are widened here; positions are not. Each change is made when a module is loaded, for an image or by a program.
 """
 import functools
 import inspect
@@ -10,7 +10,7 @@ from _codebox import hooks, pointers, randomstate
 
 
 def _type_names(module):
-    """Makes the names of the default integer mean its type, before anything else of numpy has read them."""
+    """Maps the names of the default integer to its type, before other parts of numpy read them."""
     for names in (module.sctypeDict, module.allTypes):
         for name, wide in (("int_", "int64"), ("uint", "uint64"), ("int", "int64")):
             if name in names:
@@ -18,7 +18,7 @@ def _type_names(module):
 
 
 def _wide_bincount(multiarray):
-    """Replaces `bincount`, which is compiled, by a function that counts with it."""
+    """Replaces the compiled `bincount` by a function that calls it and widens its counts."""
     umath, overrides = multiarray._multiarray_umath, multiarray.overrides
     shown, count = multiarray.bincount, umath.bincount
     pointer, wide = umath.dtype("p"), umath.dtype("q")
@@ -38,7 +38,7 @@ def _wide_bincount(multiarray):
 
 
 def _wide_count_nonzero(multiarray):
-    """Replaces the compiled part of `count_nonzero`, which counts along no axis."""
+    """Replaces the compiled part of `count_nonzero`, which counts without an axis."""
     count, wide = multiarray.count_nonzero, multiarray._multiarray_umath.dtype("q").type
 
     def count_nonzero(a):
@@ -53,7 +53,7 @@ def _multiarray(module):
 
 
 def _int64_for_intp(name):
-    """A function that makes another one, of a module, use `int64` where its text has `intp`."""
+    """Returns a function that makes the function `name` of a module use `int64` instead of `intp`."""
 
     def widen(module):
         _name_int64(getattr(module, name).__wrapped__)
@@ -62,7 +62,7 @@ def _int64_for_intp(name):
 
 
 def _name_int64(function):
-    """Makes a function use `int64` where its text has the attribute `intp` or the text `"long"`."""
+    """Makes a function use `int64` instead of the attribute `intp` and the string `"long"`."""
     code = function.__code__
     names = tuple("int64" if known == "intp" else known for known in code.co_names)
     consts = tuple("int64" if known == "long" else known for known in code.co_consts)
@@ -70,7 +70,7 @@ def _name_int64(function):
 
 
 def install():
-    """Runs before an image's modules are imported."""
+    """Registers the changes; runs before an image's modules are imported."""
     hooks.install()
     hooks.after_import("numpy._core._type_aliases", _type_names)
     hooks.after_import("numpy._core.multiarray", _multiarray)

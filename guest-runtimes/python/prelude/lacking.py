@@ -1,18 +1,18 @@
-"""The table of what an interpreter with an operating system has and this one lacks.
+"""Table of features that an interpreter with an operating system has and this one lacks.
 
-Each row is data: what stands in for a function, or how an error shows what was lacking. `missing` puts the functions in
-place; the host's table of the same words says what a user can do about it.
+Each row is data: the replacement of a function, or the way in which an error shows what was lacking. `missing` installs
+the functions; the host's table of the same words lists what a user can do about each.
 """
 import errno
 
-# The error of each power for who calls a function that takes it: its type, its number if it has one, and its text.
+# Error of each feature for callers of a function that needs it: its type, its number if it has one, and its text.
 ERRORS = {
     "processes": (OSError, errno.ENOTSUP, "processes are not available in this sandbox"),
     "signals": (OSError, errno.ENOTSUP, "signals are not available in this sandbox"),
     "hashlib.scrypt": (ValueError, None, "scrypt is not available in this sandbox"),
 }
 
-# Functions that the library has elsewhere: their module, their names, and the power that they take.
+# Functions that the library has on other systems: their module, their names, and the feature that they need.
 FUNCTIONS = (
     (
         "os",
@@ -24,7 +24,7 @@ FUNCTIONS = (
     ("hashlib", "scrypt", "hashlib.scrypt"),
 )
 
-# Modules whose absence shows what the program that imports them is after.
+# Modules whose absence shows which feature the program that imports them needs.
 MODULES = {
     "_multiprocessing": "processes",
     "_posixshmem": "processes",
@@ -36,7 +36,7 @@ MODULES = {
     "_dbm": "library:dbm.ndbm",
 }
 
-# Modules of other systems' libraries, which no container has.
+# Modules of other systems' libraries, which containers do not have either.
 ELSEWHERE = ("_overlapped", "_winapi", "_wmi", "msvcrt", "nt", "nturl2path", "winreg", "winsound")
 
 # Modules that Python had until 3.11 or 3.12.
@@ -45,8 +45,8 @@ REMOVED = (
     "pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib"
 ).split()
 
-# Attributes that the library's modules have on Linux and not here, and the power that they take; without one, the attribute
-# itself is named. They are told when the program ends for want of one: libraries look for them.
+# Attributes that the library's modules have on Linux and not here, and the feature that they need; without one, the
+# attribute itself is named. They are reported only if the program ends because of one, since libraries test for them.
 ATTRIBUTES = (
     (
         "os",
@@ -127,8 +127,8 @@ ATTRIBUTES = (
     ),
 )
 
-# Errors that end a program and show what it lacked: their type's name, a pattern of their text, a part of the path of the
-# file that raised them, and the power.
+# Errors that end a program and show what it lacked: the name of their type, a pattern of their text, a part of the path
+# of the file that raised them, and the feature.
 ENDINGS = (
     ("OSError", r"ctypes is unavailable", "/ctypes/", "native libraries"),
     ("OSError", r"(?:en|de)coder \w+ not available", "/PIL/", "image codecs"),
@@ -143,5 +143,5 @@ ENDINGS = (
     ("NotImplementedError", r"multiprocessing\.synchronize", "", "processes"),
 )
 
-# Modules whose threads only watch for what does not happen here; each ends as soon as it is started.
+# Modules whose threads only monitor events that do not occur here; each thread ends as soon as it is started.
 WATCHERS = ("tqdm._monitor",)

@@ -1,6 +1,6 @@
 """An event loop for an interpreter without sockets: the selector loop without its wake-up pipe.
 
-The pipe is there to wake a loop from another thread or from a signal handler; there are neither.
+The pipe serves to wake a loop from another thread or from a signal handler. Neither exists here.
 """
 import asyncio
 import selectors
@@ -41,7 +41,7 @@ class EventLoop(selector_events.BaseSelectorEventLoop):
         return socket.getaddrinfo(host, port, family, type, proto, flags)
 
     async def _make_subprocess_transport(self, protocol, args, shell, *others, **options):
-        # Refused, like any other.
+        # Raises the same error as any other attempt to start a process.
         return subprocess.Popen(args, shell=shell)
 
 

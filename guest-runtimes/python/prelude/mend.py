@@ -1,4 +1,4 @@
-"""Mends what the interpreter's build left out and programs rely on."""
+"""Adds features that the interpreter's build left out and that programs rely on."""
 import errno
 import hashlib
 import os
@@ -43,7 +43,8 @@ def _libc_ver(executable=None, lib="", version="", chunksize=16384):
 
 
 def _root():
-    """The owner that `os.stat` tells of every file here, and so who asks for it; programs look before they do anything."""
+    """Returns the owner that `os.stat` reports for every file here, which is also the user; programs check before they
+    act."""
     return 0
 
 
@@ -55,11 +56,13 @@ def _chown(path, uid, gid, *, dir_fd=None, follow_symlinks=True):
 
 
 def _extracted_owner(self, tarinfo, targetpath, numeric_owner):
-    """As for a user who is not root: who extracts owns the files. To fail here would also cost the files their times."""
+    """Keeps the owner, as for a user who is not root: that user owns the extracted files. An error here would also keep
+    their times from being set."""
 
 
 class _ShownSys:
-    """`sys` for the traceback module, which would tell every missing module's seeker that site is disabled.
+    """`sys` for the traceback module, which would otherwise add to the error for a missing module that site is
+    disabled.
 
     `sys.flags` itself has to stay: the interpreter writes into that very object.
     """
@@ -85,7 +88,7 @@ def install():
         patches.put(os, "lchown", lambda path, uid, gid: _chown(path, uid, gid, follow_symlinks=False))
         patches.put(os, "fchown", lambda fd, uid, gid: _chown(fd, uid, gid))
     tarfile.TarFile.chown = patches.dress(_extracted_owner, "tarfile", "chown", tarfile.TarFile.chown)
-    # The originals ask programs.
+    # The original functions start processes.
     platform._Processor.from_subprocess = staticmethod(lambda: "")
     patches.put(platform, "_syscmd_file", lambda target, default="": default)
     # The original opens `sys.executable`, which names no file here.

@@ -1,7 +1,7 @@
-"""Powers that this interpreter lacks: the error a program expects, and a line to the host that says why.
+"""Features that this interpreter lacks: the error that a program expects, and a report to the host with the reason.
 
-Each hook reports before it raises, so that the host knows from the runtime itself, and not from the program's output,
-what the program wanted.
+Each hook reports before it raises, so that the host learns from the runtime itself, and not from the program's output,
+which feature the program used.
 """
 import errno
 import importlib
@@ -13,18 +13,18 @@ import types
 from _codebox import door, frames, lacking, patches
 
 
-# Errors of ours that a library met where it can cope, newest last.
+# Errors of the prelude that were raised where a library can cope with them, newest last.
 _probed = []
 
-# The standard library's own attempts: it does without what fails here.
+# Functions of the standard library that try a feature and do without it if that fails.
 _ATTEMPTS = ("find_library", "getfqdn", "getnode")
 
 
 def refused(what, exc):
-    """Reports a power that the program asked for, and returns the error to raise.
+    """Reports a feature that the program used, and returns the error to raise.
 
-    A library that tries for a power while it is imported, or in one of `_ATTEMPTS`, usually does without; that is told
-    only when the error ends the program.
+    A library that tries a feature while it is imported, or in one of `_ATTEMPTS`, usually does without it; that is
+    reported only if the error ends the program.
     """
     if _probing():
         return optional(what, exc)
@@ -33,14 +33,15 @@ def refused(what, exc):
 
 
 def optional(what, exc):
-    """Returns the error to raise for a power that programs do without; it is reported only when the error ends one."""
+    """Returns the error to raise for a feature that programs do without; it is reported only if the error ends a
+    program."""
     _probed.append((exc, what))
     del _probed[:-8]
     return exc
 
 
 def _probing():
-    """Whether import machinery or an attempt of the library's own is nearer than the program's code."""
+    """Returns true if the import machinery or one of `_ATTEMPTS` is nearer on the stack than the program's code."""
     frame = frames.current()
     while frame is not None:
         name = frame.f_code.co_filename
@@ -55,12 +56,12 @@ def _probing():
 
 
 def forget():
-    """Lets go of errors, whose tracebacks keep the program's objects."""
+    """Releases the errors, whose tracebacks hold the program's objects."""
     _probed.clear()
 
 
 def ended(exc):
-    """Tells what the program lacked when `exc` ended it."""
+    """Reports the features that the program lacked when `exc` ended it."""
     what = _module(exc.name) if issubclass(type(exc), ModuleNotFoundError) else _attribute(exc)
     if what:
         door.tell("missing", what=what)
@@ -74,7 +75,7 @@ def ended(exc):
 
 
 def _module(name):
-    """The word for a module that was not found, or None."""
+    """Returns the word for a module that was not found, or None."""
     if type(name) is not str or not name:
         return None
     top = name.partition(".")[0]
@@ -83,14 +84,14 @@ def _module(name):
     if top in lacking.REMOVED:
         return "removed:" + top
     if top not in sys.stdlib_module_names:
-        # A package that was found lacks this part of itself.
+        # A package that was found lacks this submodule.
         return "module:" + (name if top in sys.modules else top)
-    # A part of the library that no system has, or another system.
+    # Otherwise, a part of the library that other systems have or that no system has.
     return None if top in sys.modules or top in lacking.ELSEWHERE else "library:" + top.removeprefix("_")
 
 
 def _attribute(exc):
-    """The word for an attribute of the library's that was not found, or None."""
+    """Returns the word for an attribute of the library that was not found, or None."""
     if type(exc) is AttributeError and type(exc.obj) is types.ModuleType:
         module, name = vars(exc.obj).get("__name__"), exc.name
     elif type(exc) is ImportError:
@@ -110,7 +111,7 @@ _endings = [(kind, re.compile(pattern), part, what) for kind, pattern, part, wha
 
 
 def _file_of(exc):
-    """The path of the file that raised an exception."""
+    """Returns the path of the file that raised an exception."""
     path, tb = "", exc.__traceback__
     while tb is not None:
         path, tb = tb.tb_frame.f_code.co_filename, tb.tb_next
@@ -118,7 +119,7 @@ def _file_of(exc):
 
 
 def error(what):
-    """The error for who asks for one of the powers of the table."""
+    """Returns the error for a feature of the table."""
     kind, number, text = lacking.ERRORS[what]
     return kind(text) if number is None else kind(number, text)
 
@@ -131,16 +132,16 @@ def _refusing(what):
 
 
 def _no_functions():
-    """Puts the functions of the table where the library has them elsewhere."""
+    """Adds the functions of the table to the modules that have them on other systems."""
     for module, names, what in lacking.FUNCTIONS:
         module = importlib.import_module(module)
         for name in names.split():
-            # Functions that the library writes in Python, such as `os.popen`, call functions that are missing.
+            # Functions that the library implements in Python, such as `os.popen`, call functions that are missing.
             patches.put(module, name, _refusing(what))
 
 
 class _EndedThread:
-    """The system's side of a thread that has ended."""
+    """The system's part of a thread that has ended."""
 
     ident = 0
 
@@ -155,7 +156,7 @@ class _EndedThread:
 
 
 def _end_at_once(thread, handle):
-    """Makes a thread one that was started and has ended."""
+    """Changes a thread to one that was started and has ended."""
     import threading
 
     for name, value in vars(thread).items():
@@ -189,7 +190,7 @@ def _no_threads():
 
 
 def _no_waiting():
-    """Makes waits for another thread run out, or fail; this interpreter cannot wait, it would be trapped."""
+    """Makes waits for another thread time out or fail; a real wait would trap this interpreter."""
     import _queue
     import _thread
 
@@ -199,7 +200,7 @@ def _no_waiting():
     def deadlock():
         return refused("threads", RuntimeError("deadlock: this waits for another thread, and there are none here"))
 
-    # Whatever does not wait, wrong arguments among it, is left to the originals.
+    # Calls that do not wait, including those with wrong arguments, are passed to the originals.
     def lock_acquire(self, blocking=True, timeout=-1):
         if not locked(self) or not blocking or timeout <= 0 and timeout != -1 or timeout > _thread.TIMEOUT_MAX:
             return acquire(self, blocking, timeout)
@@ -241,7 +242,7 @@ def _no_processes():
 
     patches.dress(popen, "subprocess", "__init__", subprocess.Popen.__init__)
     subprocess.Popen.__init__ = popen
-    # multiprocessing's import wants the name; nobody gets as far as using it.
+    # multiprocessing needs the name for its import; programs cannot get as far as using it.
     if not hasattr(os, "WNOHANG"):
         os.WNOHANG = 1
 

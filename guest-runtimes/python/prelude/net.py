@@ -1,7 +1,7 @@
-"""Connections that the host makes, for a job that was granted some: one request to the host an operation.
+"""Connections that the host makes, for a job with network grants: one request to the host per operation.
 
-A request is fourteen bytes (a mark, the operation, a handle, two numbers) and what is sent; an answer is empty or
-begins with a byte that says what it is. JSON would cost more than the rest of a small request.
+A request is fourteen bytes (a mark, the operation, a handle, two numbers) and the data to send; an answer is empty or
+begins with a byte for its kind. JSON would cost more than the rest of a small request.
 """
 import errno
 import json
@@ -11,12 +11,12 @@ import _host
 
 OPEN, TLS, SEND, RECV, CLOSE, SHUTDOWN, POLL, MACHINE, TURN = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-# Answers: what was asked for, why not, or that the time ran out.
+# Kinds of answers: success, failure, or timeout.
 _DONE, _FAILED, _LATE = 0, 1, 2
 
 _MARK = 1
 _FOREVER = 0xFFFFFFFF
-# The most that one request carries; what is longer goes in several.
+# Most bytes that one request carries; longer data is sent in several.
 MOST = 1 << 20
 
 _head = struct.Struct("<BBIII").pack
@@ -24,13 +24,13 @@ _call = _host.call
 
 
 class Late(Exception):
-    """The time ran out before the operation was done."""
+    """Raised when the time ran out before the operation was done."""
 
 
 def ask(op, handle=0, number=0, timeout=None, data=b""):
-    """Asks the host for an operation and returns what came of it, as a view.
+    """Requests an operation from the host and returns its result as a view.
 
-    `timeout` is in seconds; without one it waits as long as the job may.
+    `timeout` is in seconds; without one the call waits as long as the job may run.
     """
     wait = _FOREVER if timeout is None else min(int(timeout * 1000 + 0.999), _FOREVER - 1)
     answer = _call(_head(_MARK, op, handle, number, wait) + data)
@@ -44,12 +44,12 @@ def ask(op, handle=0, number=0, timeout=None, data=b""):
     raise _error(json.loads(answer[1:]))
 
 
-# Makes the exception for an error of TLS; `tls` puts it here.
+# Function that makes the exception for an error of TLS; `tls` sets it.
 tls_error = None
 
 
 def _error(told):
-    """The exception that stands for what the host says."""
+    """Returns the exception for a failure that the host reports."""
     kind, text = told["kind"], told["text"]
     if kind == "name":
         import socket

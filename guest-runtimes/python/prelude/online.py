@@ -1,7 +1,7 @@
-"""Gives a job with network grants its `socket`, `ssl` and `select`, and takes nothing from the others.
+"""Provides `socket`, `ssl` and `select` to jobs with network grants, without affecting other jobs.
 
-What clients load is loaded while the image is made, with `ssl` in reach; every job finds it out of reach again, as the
-interpreter has it, until it was granted a host or has packages.
+Modules that clients load are loaded while the image is made, with `ssl` available. Each job starts without it, as the
+interpreter has none, until the job has a grant for a host or packages.
 """
 import importlib
 import select
@@ -10,16 +10,16 @@ import sys
 
 from _codebox import sockets, tls, waiting
 
-# The modules that only some jobs find.
+# Modules that only some jobs can import.
 _HIDDEN = ("_ssl", "ssl")
 _hidden = {}
 
-# The library's modules that hold what clients are made of, in the order in which they can be loaded.
+# The library's modules that clients are based on, in the order in which they can be loaded.
 _CLIENTS = ("ssl", "http.client", "urllib.request")
 
 
 def prepare():
-    """Loads the clients' modules; before anything else does, so that all of it finds them so."""
+    """Loads the modules of clients, before any other import, so that all importers find the same ones."""
     before = {name: getattr(socket, name) for name in sockets.NAMES if hasattr(socket, name)}
     _lay(socket, sockets.NAMES)
     sys.modules["_ssl"] = tls.module()
@@ -32,13 +32,13 @@ def prepare():
 
 
 def hide():
-    """Puts `ssl` out of reach again, once the prelude has loaded all that looks for it."""
+    """Makes `ssl` unavailable again, after the prelude has loaded all modules that look for it."""
     for name in _HIDDEN:
         _hidden[name] = sys.modules.pop(name)
 
 
 def enter():
-    """Connects a job that has grants."""
+    """Enables connections for a job that has grants."""
     sys.modules.update(_hidden)
     _lay(socket, sockets.NAMES)
     _lay(select, waiting.NAMES)
@@ -46,7 +46,8 @@ def enter():
 
 
 def show():
-    """Lets a job without grants load what wants `ssl` to be there: packages do that of which it uses another part."""
+    """Lets a job without grants import modules that require `ssl`: packages do so even if the job uses only another
+    part."""
     sys.modules.update(_hidden)
 
 
@@ -55,5 +56,5 @@ def _lay(module, names):
         setattr(module, name, value)
 
 
-# What the prelude's other modules load finds `ssl`: asyncio does not look for it again.
+# Runs on import, so that modules of the prelude's other parts find `ssl`: asyncio does not look for it again.
 prepare()

@@ -1,13 +1,13 @@
-"""Functions that stand in for the library's, with the names, places and texts of those."""
+"""Functions that replace those of the library, with the same names, modules and docstrings."""
 import gc
 import sys
 
-# Modules that natively define the functions, by the module that shows them.
+# Modules that natively define the functions, by the module that exports them.
 _HOMES = {"os": "posix"}
 
 
 def dress(function, module, name, like=None):
-    """Gives a function the names and the text of the one that it stands in for."""
+    """Gives a function the names and the docstring of the one that it replaces."""
     function.__module__ = getattr(like, "__module__", None) or module
     function.__name__ = name
     function.__qualname__ = getattr(like, "__qualname__", None) or name
@@ -17,7 +17,7 @@ def dress(function, module, name, like=None):
 
 
 def put(module, name, function):
-    """Puts a function into a module, and among the names that the module exports."""
+    """Puts a function into a module, and adds it to the names that the module exports."""
     home = _HOMES.get(module.__name__, module.__name__)
     like = getattr(module, name, None)
     setattr(module, name, dress(function, home, name, like))
@@ -29,7 +29,7 @@ def put(module, name, function):
 
 
 def replace_in_type(kind, **members):
-    """Changes members of a built-in type, objects of which are made and held everywhere; there is no other way in."""
+    """Replaces members of a built-in type whose objects exist everywhere; a built-in type does not allow assignment."""
     (space,) = gc.get_referents(kind.__dict__)
     for name, member in members.items():
         if callable(member):

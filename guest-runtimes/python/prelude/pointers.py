@@ -1,4 +1,5 @@
-"""Pointer-sized integers for compiled code of libraries that takes nothing else, where their Python code has default integers."""
+"""Pointer-sized integers for compiled library code that accepts no others, where Python code passes default
+integers."""
 import sys
 
 from _codebox import hooks
@@ -15,7 +16,7 @@ def _maybe_indices_to_slice(lib):
 
 
 def _block_manager(managers):
-    """The positions of a frame's columns, to which a default integer was appended."""
+    """Keeps the positions of a frame's columns pointer-sized after a default integer was inserted."""
     intp, manager = managers.np.intp, managers.BlockManager
     insert = manager._insert_update_blklocs_and_blknos
 
@@ -29,7 +30,7 @@ def _block_manager(managers):
 
 
 def _peaks(module):
-    """Lets peaks be given as default integers, as on 64-bit systems, and as floats no more than there."""
+    """Accepts peaks as default integers, as on 64-bit systems, and rejects floats as there."""
     code = module._arg_peaks_as_expected.__code__
     casts = tuple(
         tuple("same_kind" if value == "safe" else value for value in const) if isinstance(const, tuple)
@@ -47,7 +48,7 @@ def _peaks(module):
 
 
 def _median(module):
-    """Lets the size of a kernel be given as default integers."""
+    """Accepts the size of a kernel as default integers."""
     numpy, median = sys.modules["numpy"], module._medfilt2d
 
     def _medfilt2d(image, size):

@@ -1,6 +1,7 @@
-"""Integers of 64 bits from `numpy.random.RandomState`, which is compiled for C's `long`, and from `numpy.random`'s functions.
+"""Integers of 64 bits from `numpy.random.RandomState`, compiled for C's `long`, and from the functions of
+`numpy.random`.
 
-Numbers are drawn as on a 64-bit system, so that a seed means the same there and here.
+Numbers are drawn as on a 64-bit system, so that a seed gives the same numbers here.
 """
 import functools
 import gc
@@ -12,17 +13,17 @@ from _codebox import hooks
 # The largest C `long` of this interpreter.
 _LONG_MAX = (1 << 31) - 1
 
-# Methods whose arrays have the right values, in C longs.
+# Methods whose arrays have the right values, as C longs.
 _NARROW = (
     "choice", "hypergeometric", "multinomial", "permutation", "poisson", "random_integers", "zipf",
 )
 
-# Methods that give the largest C long for what is larger.
+# Methods that return the largest C long for a larger value.
 _CUT = ("geometric", "logseries", "negative_binomial")
 
 
 def _wide_methods(numpy, methods):
-    """The methods that take the place of compiled ones, by name."""
+    """Returns the methods that replace compiled ones, by name."""
     ndarray, long, int64, uint64 = numpy.ndarray, numpy.dtype("l"), numpy.dtype("q"), numpy.dtype("Q")
     kept = dict(methods)
 
@@ -44,7 +45,7 @@ def _wide_methods(numpy, methods):
 
         return draw
 
-    # Arguments are left to the original, which says what is wrong with them.
+    # The original checks the arguments and reports what is wrong with them.
     def randint(self, *args, **kwargs):
         dtype = args[3] if len(args) > 3 else kwargs.get("dtype", int)
         if dtype is not int and not (type(dtype) is str and dtype == "l"):
@@ -63,7 +64,7 @@ def _wide_methods(numpy, methods):
     def binomial(self, *args, **kwargs):
         n = args[0] if args else kwargs.get("n")
         counts = numpy.asarray(n)
-        # The original refuses values that are too large for a C long.
+        # The original rejects values that are too large for a C long.
         if counts.dtype == int64 and type(n) is not int and counts.max(initial=0) <= _LONG_MAX:
             if args:
                 args = (counts.astype(long), *args[1:])
@@ -82,7 +83,7 @@ def _wide_methods(numpy, methods):
 
 
 def _mend(mtrand):
-    # A compiled type takes no new attributes by assignment.
+    # A compiled type does not allow new attributes by assignment.
     (methods,) = gc.get_referents(mtrand.RandomState.__dict__)
     new = _wide_methods(sys.modules["numpy"], methods)
     shown = [name for name in new if hasattr(mtrand, name)]

@@ -1,7 +1,7 @@
-"""Runs small programs while an image is made, as jobs will be run.
+"""Runs small programs while an image is made, in the same way as jobs.
 
-What a first run works out and every later one would work out again - specialised bytecode, method caches, parser tables,
-pools of the allocator, modules that libraries import late - is then in the image.
+The image then contains the results of a first run that every later run would compute again: specialised bytecode,
+method caches, parser tables, pools of the allocator, modules that libraries import late.
 """
 import gc
 import linecache
@@ -9,7 +9,8 @@ import sys
 
 from _codebox import start
 
-# More than the calls after which the interpreter specialises code, and specialises once more what did not fit.
+# More than the number of calls after which the interpreter specialises code, and specialises it again if that did not
+# fit.
 _ROUNDS = 70
 
 _JOB = {"kind": "inline", "file": "<string>", "argv": ["-c"], "env": {}, "path0": "", "cwd": "/work"}
@@ -71,7 +72,8 @@ print(frame.merge(other, on="key").pivot_table(index="key", columns="name", valu
 
 
 def run():
-    """Runs what the image's modules allow; what it prints goes the way of a job's output and is dropped there."""
+    """Runs the programs that the image's modules allow; their output takes the path of a job's output and is dropped
+    there."""
     programs = ["print(1)"] + [text for module, text in _PROGRAMS.items() if module in sys.modules]
     for _ in range(_ROUNDS):
         for program in programs:

@@ -1,6 +1,6 @@
-"""`socket` for a job with network grants: streams over connections of the host's, which resolves the names itself.
+"""`socket` for a job with network grants: streams over connections of the host, which resolves the names itself.
 
-There are clients only. What listens, and what is no TCP stream, is refused as every socket is without a grant.
+There are clients only. Servers, and sockets other than TCP streams, are refused like every socket without a grant.
 """
 import errno
 import os
@@ -9,10 +9,10 @@ import time
 
 from _codebox import missing, net
 
-# Far from the descriptors of files, which the library may meet beside these.
+# Far above the descriptors of files, which the library may use together with these.
 _FIRST = 1 << 24
 
-# The host's handle of each open socket, by the number that stands for its descriptor.
+# The host's handle, peer and host name of each open socket, by the number that stands for its descriptor.
 _handles = {}
 _next = _FIRST
 
@@ -102,7 +102,8 @@ class Socket:
             raise _code(errno.EISCONN)
         host, port = _address(address)
         try:
-            # One that does not wait would need another to tell it of the end; connecting is the host's to bound.
+            # A non-blocking connect would need another call that reports its end, so it blocks; the host limits its
+            # time.
             answer = net.ask(net.OPEN, 0, port, self._timeout or None, _name(host))
         except net.Late:
             raise TimeoutError("timed out") from None
@@ -161,7 +162,7 @@ class Socket:
             sent = net.ask(net.SEND, self._opened(), 0, wait, data)
         except net.Late:
             raise _waited(wait) from None
-        # Where all went, there is nothing to say.
+        # An empty answer means that all data was sent.
         return int.from_bytes(sent, "little") if sent else len(data)
 
     def sendall(self, data, flags=0):
@@ -201,7 +202,7 @@ class Socket:
         handle = self._opened()
         if how not in (0, 1, 2):
             raise _code(errno.EINVAL)
-        # Not to read any more is nothing that the other side hears of.
+        # Shutting down the reading side sends nothing to the peer.
         if how:
             net.ask(net.SHUTDOWN, handle)
 
@@ -242,7 +243,7 @@ class Socket:
         return False
 
     def bind(self, address):
-        # A client's own address is the host's to choose; a server's would have to be granted by name.
+        # The host chooses a client's own address; a server's would need a grant by name.
         if address and address[1] not in (0, None):
             self._serve()
 
@@ -379,7 +380,7 @@ def getdefaulttimeout():
 
 
 def handle_of(fd):
-    """The host's handle behind a number that stands for a descriptor, or None."""
+    """Returns the host's handle for a number that stands for a descriptor, or None."""
     known = _handles.get(fd)
     return None if known is None else known[0]
 
@@ -388,7 +389,7 @@ def is_ours(fd):
     return fd >= _FIRST
 
 
-# What takes the place of the library's own while a job has network grants.
+# Replacements for the library's own names while a job has network grants.
 NAMES = {
     "socket": Socket,
     "SocketType": Socket,
@@ -400,13 +401,13 @@ NAMES = {
     "getdefaulttimeout": getdefaulttimeout,
 }
 
-# What no connection gives: that the network is granted is true of it all the same.
+# Functions that no connection provides, with errors of their own, since the network itself is granted.
 NAMES.update(dict.fromkeys(("gethostbyaddr", "getnameinfo"), _only_the_host))
 NAMES.update({name: _only_clients for name in ("create_server", "socketpair", "fromfd") if hasattr(socket, name)})
 
-# The interpreter's system has other numbers; programs write these.
+# Linux's values, which programs use; those of the interpreter's system differ.
 NAMES.update({"SHUT_RD": 0, "SHUT_WR": 1, "SHUT_RDWR": 2})
 
-# Names that programs tune connections by, and the interpreter's system lacks; with the numbers of Linux.
+# Names that programs use to tune connections and that the interpreter's system lacks, with Linux's numbers.
 _OPTIONS = {"SO_ERROR": 4, "SO_KEEPALIVE": 9, "SO_RCVBUF": 8, "SO_REUSEADDR": 2, "SO_SNDBUF": 7, "MSG_DONTWAIT": 64}
 NAMES.update({name: number for name, number in _OPTIONS.items() if not hasattr(socket, name)})

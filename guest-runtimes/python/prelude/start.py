@@ -1,4 +1,4 @@
-"""Runs one job: makes the restored interpreter unique and current, then runs the program as `python` does."""
+"""Runs one job: resets the restored interpreter's per-run state, then runs the program as `python` does."""
 import atexit
 import builtins
 import gc
@@ -13,7 +13,7 @@ import types
 import _reactor
 from _codebox import door, errors, missing, online
 
-# What every program finds in its environment; the grants of a job are laid over it.
+# Environment of every program, which the grants of a job extend and override.
 ENVIRONMENT = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
@@ -31,32 +31,32 @@ _scan = json.JSONDecoder().scan_once
 _BASES = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
 
-# What is built in, and what a plain `python` has loaded before a program starts: no file takes its place.
+# Built-in modules, and modules that a plain `python` loads before a program starts: no file replaces them.
 _EARLIER = frozenset(
     "__main__ _codebox _collections_abc _host _reactor _sitebuiltins abc codecs encodings genericpath io os posixpath "
     "site stat zipimport".split()
 ).union(sys.builtin_module_names)
 
-# The files that hold what is not written yet.
+# Types of files that hold unwritten data.
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
-# The programs' own places on `sys.path`, which the image has not: they were looked at before there was a program.
+# Entries of `sys.path` without those of programs, which were searched before there was a program.
 _LIBRARY = [entry for entry in sys.path if entry]
 
 
 def enter(*_ignored):
-    """Takes the place of the reactor's own turn: one job a turn, its status raised as SystemExit."""
+    """Replaces the reactor's own turn: runs one job per turn and raises its status as SystemExit."""
     head, _, source = door.job().partition(b"\n")
-    # What `json.loads` calls in the end; the host wrote this.
+    # The function that `json.loads` calls in the end; the host wrote the text.
     job, _ = _scan(head.decode(), 0)
     renew(job)
     raise SystemExit(_finish(program(job, source)))
 
 
 def renew(job):
-    """Whatever an image froze and each run has to have for itself."""
+    """Resets the state that an image froze and that each run needs for itself."""
     modules = sys.modules
-    # The states of `random` and `numpy.random` are the host's to fill: it was told where they stand.
+    # The host fills the states of `random` and `numpy.random`, whose location `seeds` has reported.
     if "tempfile" in modules:
         modules["tempfile"]._name_sequence = None
         modules["tempfile"].tempdir = None
@@ -64,7 +64,7 @@ def renew(job):
         modules["logging"]._startTime = time.time_ns()
     if "uuid" in modules:
         modules["uuid"]._last_timestamp = None
-    # The image has ENVIRONMENT and nothing else.
+    # The image has ENVIRONMENT and no other variables.
     for name, value in job["env"].items():
         os.environ[name] = value
     sys.argv = list(job["argv"])
@@ -78,7 +78,7 @@ def renew(job):
 
 
 def program(job, source):
-    """Runs the program's text and returns its status; what it left for its end has not run yet."""
+    """Runs the program's text and returns its status; functions registered for the program's end have not run yet."""
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     main.__dict__.setdefault("__annotations__", {})
@@ -95,13 +95,14 @@ def program(job, source):
     if job.get("local"):
         _make_way(job["path0"])
     exc = _run(source, name, main.__dict__)
-    # Handled out here, where it is no longer the current exception: a hook's own would be shown with it.
+    # Handled outside of `_run`, where it is no longer the current exception and therefore not the context of a hook's
+    # own.
     try:
         if exc is None:
             return 0
         return errors.status_of(exc) if isinstance(exc, SystemExit) else errors.uncaught(exc)
     finally:
-        # Its traceback leads to this frame: together they would keep the program's objects.
+        # The traceback refers to this frame; the reference cycle would keep the program's objects alive.
         del exc
 
 
@@ -118,7 +119,7 @@ def _python_path(env):
 
 
 def _make_way(path0):
-    """Forgets the image's modules in whose place a plain `python` would find the program's own files."""
+    """Removes the image's modules for which a plain `python` would find the program's own files."""
     try:
         entries = os.listdir(path0)
     except OSError:
@@ -135,13 +136,13 @@ def _make_way(path0):
 
 
 def _remember(name, source):
-    """Lets tracebacks show the lines of a program that is in no file, as recent Pythons do for `-c`."""
+    """Lets tracebacks show the lines of a program without a file, as recent Pythons do for `-c`."""
     text = source.decode("utf-8", "replace")
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
 
 
 def _finish(status):
-    """What the interpreter does on its way out, with the same effect on the status."""
+    """Does what the interpreter does on exit, with the same effect on the status."""
     try:
         atexit._run_exitfuncs()
     except BaseException:
@@ -152,18 +153,18 @@ def _finish(status):
     except BaseException:
         pass
     flush()
-    # 120 is what Python exits with when its last output could not be written.
+    # Python exits with 120 if its last output could not be written.
     return status if flushed else 120
 
 
 def _drop():
-    """Ends what the program left, as an interpreter does when it takes its modules down: files are written.
+    """Finalises the program's objects, as an interpreter does when it clears its modules: files are written.
 
-    Nothing else of that can be seen, so a program that left nothing with a finaliser is spared it. The image's own
-    objects are frozen, and so neither looked at nor collected.
+    The rest of that has no visible effect, so it is skipped for a program that left no object with a finaliser. The
+    image's own objects are frozen, and therefore neither visited nor collected.
     """
     sys.last_exc = sys.last_type = sys.last_value = sys.last_traceback = None
-    # Streams that the program put there are objects of its own.
+    # Streams that the program installed there are its own objects.
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     left = gc.get_objects()
     if not any([_has_finaliser(kind) for kind in {type(one) for one in left}]):
@@ -171,12 +172,12 @@ def _drop():
     _flush_files(left)
     del left
     missing.forget()
-    # Once before anything is forgotten, as Python does: it also brings what survives into the order of its use.
+    # Collected once before modules are removed, as in Python, which also puts the survivors in the order of their use.
     gc.collect()
     spaces = _forget_modules()
-    # Finalisers run first, and find their module as it was.
+    # Finalisers run first, with their module intact.
     gc.collect()
-    # What libraries hold on to, such as a hook or a class, keeps its module's names.
+    # References from libraries, such as a hook or a class, keep a module's names alive.
     for space in [held for held in gc.get_objects() if id(held) in spaces and type(held) is dict]:
         names = [name for name in space if isinstance(name, str) and name != "__builtins__"]
         for name in sorted(names, key=_is_public):
@@ -185,17 +186,17 @@ def _drop():
 
 
 def _has_finaliser(kind):
-    """Whether a type's objects do something when they end; asks the type's own metaclass nothing."""
+    """Returns true if objects of a type have a finaliser, without calling the type's own metaclass."""
     return any(["__del__" in _NAMESPACE(base) for base in _BASES(kind)])
 
 
 def _forget_modules():
-    """Forgets `__main__` and the modules of the program's own, and returns the identities of their namespaces."""
+    """Removes `__main__` and the program's own modules, and returns the identities of their namespaces."""
     spaces = set()
     names = list(reversed(sys.modules))
     if "__main__" not in names:
         return spaces
-    # Newest first; what comes before `__main__` is the image's.
+    # Newest first; modules before `__main__` are the image's.
     for name in names[: names.index("__main__") + 1]:
         module = sys.modules[name]
         library = name in _EARLIER or str(getattr(module, "__file__", "")).startswith("/usr/local/lib/")
@@ -206,7 +207,8 @@ def _forget_modules():
 
 
 def _flush_files(objects):
-    """Writes out what files hold: those of a cycle end in any order, the one that others write to perhaps first."""
+    """Writes out the data that files hold: the files of a cycle are finalised in any order, an underlying file perhaps
+    first."""
     for file in objects:
         if issubclass(type(file), _WRITERS):
             try:
@@ -220,7 +222,7 @@ def _is_public(name):
 
 
 def flush():
-    """Writes out what the streams hold; tells whether the output could be written."""
+    """Writes out the data that the streams hold; returns true if the output could be written."""
     flushed = True
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name, None)
@@ -237,6 +239,6 @@ def install():
 
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
-    # A line a time: output reaches whoever waits for it, and is there when a limit ends the program.
+    # Line buffering: output arrives at once, and is complete when a limit ends the program.
     sys.stdout.reconfigure(line_buffering=True)
     _reactor._run_turn = enter

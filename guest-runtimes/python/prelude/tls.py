@@ -1,7 +1,8 @@
-"""The module `_ssl`, which the interpreter was built without, as far as clients need it: the host speaks TLS.
+"""The module `_ssl`, which the interpreter was built without, as far as clients need it: the host implements TLS.
 
-The library's own `ssl` stands on it. The host verifies every certificate against its own roots, whatever a context says:
-nothing here can switch that off, and certificates that a context loads are looked at and not trusted.
+The library's own `ssl` is based on it. The host verifies every certificate against its own roots, regardless of the
+context: code of the guest cannot disable that, and certificates that a context loads are checked for their form and not
+trusted.
 """
 import errno
 import json
@@ -44,13 +45,13 @@ _CONSTANTS = {
     "HAS_SNI": True, "HAS_ECDH": True, "HAS_NPN": False, "HAS_ALPN": True, "HAS_SSLv2": False, "HAS_SSLv3": False,
     "HAS_TLSv1": False, "HAS_TLSv1_1": False, "HAS_TLSv1_2": True, "HAS_TLSv1_3": True, "HAS_PSK": False,
     "HAS_TLS_UNIQUE": False, "HAS_PHA": False, "HAS_PSK_TLS13": False,
-    # The interface's version: libraries ask whether it is recent enough.
+    # Version of the interface, which libraries check.
     "OPENSSL_VERSION": "OpenSSL 3.0.0 (its interface; the host speaks TLS)",
     "OPENSSL_VERSION_INFO": (3, 0, 0, 0, 0), "OPENSSL_VERSION_NUMBER": 0x30000000,
     "_OPENSSL_API_VERSION": (3, 0, 0, 0, 0), "_DEFAULT_CIPHERS": "@SECLEVEL=2:ECDH+AESGCM",
 }
 
-# Bytes that one turn of TLS apart from a connection carries, and the bit of their number that says that it is the end.
+# Bytes that one turn of TLS without a connection carries, and the bit of their number that marks the end.
 _TURN = 128 << 10
 _END = 1 << 31
 
@@ -103,7 +104,7 @@ def _reasoned(kind, number, reason, text):
 
 
 def error(kind, text):
-    """The exception for what the host says of TLS."""
+    """Returns the exception for a failure of TLS that the host reports."""
     if kind == "certificate":
         told = f"certificate verify failed: {text}"
         made = _reasoned(SSLCertVerificationError, 1, "CERTIFICATE_VERIFY_FAILED", told)
@@ -221,7 +222,7 @@ class _SSLContext:
 
 
 class _Tls:
-    """What both kinds of TLS tell of what was agreed on."""
+    """Base class of both kinds of TLS, with the results of the handshake."""
 
     session = None
     session_reused = server_side = False
@@ -236,7 +237,7 @@ class _Tls:
         return json.dumps({"name": name, "alpn": self.context._alpn, "versions": self._versions()}).encode()
 
     def _versions(self):
-        """Which versions of TLS the context leaves, of the two that the host speaks."""
+        """Returns the versions of TLS that the context allows, of the two that the host implements."""
         context, two, three = self.context, _CONSTANTS["PROTO_TLSv1_2"], _CONSTANTS["PROTO_TLSv1_3"]
         ends = {_CONSTANTS["PROTO_MINIMUM_SUPPORTED"]: two, _CONSTANTS["PROTO_MAXIMUM_SUPPORTED"]: three}
         first, last = (ends.get(end, end) for end in (context.minimum_version, context.maximum_version))
@@ -251,7 +252,7 @@ class _Tls:
             raise ValueError("handshake not done yet")
         if binary_form:
             return bytes.fromhex(self._facts["certificate"])
-        # What the host has verified; it reads no more out of a certificate than that.
+        # The name that the host has verified; the host reads no further fields of a certificate.
         return {"subjectAltName": (("DNS", self._name),)}
 
     def get_verified_chain(self):
@@ -340,7 +341,7 @@ class _Connection(_Tls):
 
 
 class _Machine(_Tls):
-    """TLS whose bytes the program carries itself: the host opens what came, and seals what is said."""
+    """TLS whose bytes the program transfers itself: the host decrypts incoming and encrypts outgoing data."""
 
     _handle = None
 
@@ -348,7 +349,8 @@ class _Machine(_Tls):
         super().__init__(context, name)
         self._incoming, self._outgoing = incoming, outgoing
         self._heard = memoryview(b"")
-        # Whether the handshake was begun, we said that we end, the other side did, and it is no use any more.
+        # Flags: the handshake was begun, this side has closed, the other side has closed, and an error has made the
+        # state unusable.
         self._begun = self._closed = self._ended = self._broken = False
         self._handle = int.from_bytes(net.ask(net.MACHINE, 0, 0, None, self._wanted(name)), "little")
 
@@ -373,7 +375,7 @@ class _Machine(_Tls):
             self._outgoing.write(answer[agreed:])
 
     def _hear(self):
-        """Opens what has come; raises what says that nothing has."""
+        """Decrypts the data that has arrived; raises an error if there is none."""
         if self._broken:
             raise SSLEOFError(8, "EOF occurred in violation of protocol")
         came = self._incoming.read(_TURN)
@@ -499,7 +501,7 @@ def _txt2obj(txt, name=False):
 
 
 def module():
-    """`_ssl` as a module."""
+    """Returns `_ssl` as a module."""
     made = types.ModuleType("_ssl")
     space = made.__dict__
     space.update(_CONSTANTS)

@@ -1,4 +1,4 @@
-"""`select` over connections that the host makes, beside the descriptors of files."""
+"""`select` for connections that the host makes, besides the descriptors of files."""
 import errno
 import select
 import selectors
@@ -9,13 +9,13 @@ from _codebox import net, sockets
 _select = select.select
 _POLLIN, _POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 
-# Stands beside a handle for the wish to send more.
+# Bit that marks the key of a wait for send space; the other bits are the handle.
 _ROOM = 1 << 31
 
 
 def ready(reads, writes, timeout):
-    """The numbers among these whose connection can be read, or has come to its end, and those that take more; waits for
-    the first."""
+    """Waits for the first of the connections to become ready, and returns the numbers of those that can be read or have
+    ended, and of those that accept more data."""
     wishes = {}
     for fds, room in (reads, 0), (writes, _ROOM):
         for fd in fds:
@@ -43,7 +43,7 @@ def wait(rlist, wlist, xlist, timeout=None):
         return _select(rlist, wlist, xlist, timeout)
     sends = [fd for _, fd in writes if sockets.is_ours(fd)]
     others = [item for item, fd in reads if not sockets.is_ours(fd)], [item for item, fd in writes if not sockets.is_ours(fd)]
-    # Files are always ready, standard input apart, which is looked at when the connections have been.
+    # Files are always ready except for standard input, which is checked after the connections.
     found, taking = ready(ours, sends, 0 if others[1] else timeout)
     readable = [item for item, fd in reads if fd in found]
     written = [item for item, fd in writes if fd in taking]
@@ -93,5 +93,5 @@ Selector.__module__ = "selectors"
 
 NAMES = {"select": wait, "poll": Poll}
 
-# What event loops wait with, where a job has connections.
+# Selector that event loops use if a job has connections.
 selector = None

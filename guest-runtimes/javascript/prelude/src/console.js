@@ -1,4 +1,4 @@
-// console, as Node prints it.
+// The console, with Node's output format.
 import { native } from './native.js';
 import { format, formatWithOptions, inspect, getStringWidth } from './inspect/index.js';
 import { isMap, isMapIterator, isSet, isSetIterator } from './inspect/types.js';
@@ -6,7 +6,8 @@ import { isMap, isMapIterator, isSet, isSetIterator } from './inspect/types.js';
 let streams = () => ({});
 let warn = () => {};
 
-// Until the program replaces process.stdout.write, text goes straight to the descriptor.
+// Connects the streams. Text is written directly to the descriptor unless the program has replaced
+// process.stdout.write.
 export function connect(parts) {
   streams = parts.streams;
   warn = parts.warn;
@@ -24,7 +25,7 @@ function text(value) {
   }
 }
 
-// Most calls print a few primitive values; they need none of inspect.
+// Formats the arguments. Most calls print a few primitive values, which do not need inspect.
 export function formatLog(args, options) {
   const count = args.length;
   if (count === 0) return '';
@@ -299,7 +300,7 @@ export function useColours(on) {
   force = on;
 }
 
-// The methods are bound, so that the one console needs no class of its own.
+// The methods are bound, so that the global console needs no class of its own.
 export const globalConsole = Object.assign(Object.create({}), new Console());
 Object.defineProperty(Console, 'name', { value: 'Console' });
 globalConsole.Console = Console;

@@ -1,4 +1,4 @@
-// The names that every program finds.
+// The global names that every program finds.
 import { hidden } from './engine/uncurry.js';
 import { globalConsole } from './console.js';
 import { process } from './process.js';
@@ -19,7 +19,7 @@ import { FormData, Headers, Request, Response } from './web/fetch.js';
 import { fetch } from './web/exchange.js';
 import { refuse } from './missing.js';
 
-// What the engine's own programs have and Node's do not.
+// Names that the engine's own programs have and Node's do not.
 const FOREIGN = ['gc', 'execArgv', 'argv0', 'scriptArgs', 'print', 'std', 'os', 'bjson', 'navigator', 'InternalError'];
 
 function lackingClass(name, what) {
@@ -46,7 +46,7 @@ export function install() {
     WebSocket: lackingClass('WebSocket', 'sockets'), EventSource: lackingClass('EventSource', 'sockets'),
   };
   for (const [name, value] of Object.entries(plain)) {
-    // The bundler gives other names to what is called as a global is.
+    // The bundler renames functions and classes that have the name of a global.
     if (typeof value === 'function' && value.name !== name) Object.defineProperty(value, 'name', { value: name, configurable: true });
     hidden(globalThis, name, value);
   }

@@ -1,4 +1,4 @@
-// The prelude's value: `(native) => hooks`. See the seam's description for what the shim calls when.
+// The prelude's value, `(native) => hooks`. SEAM.md describes which hooks the shim calls and when.
 import { setNative } from './native.js';
 import * as language from './engine/language.js';
 import { install as installStacks } from './engine/stacks.js';
@@ -12,7 +12,7 @@ export function start(given) {
   language.install();
   installJson();
   installStacks();
-  // Everything below looks at the shim while it is evaluated, so that it comes after.
+  // The modules below use the shim during their evaluation, so they are loaded after it is set.
   const { hooks } = require('./program.js');
   learnBuiltins();
   learn();

@@ -1,4 +1,5 @@
-// Powers that this sandbox lacks: the error a program expects of Node, and a line to the host that says what it was after.
+// Features that this sandbox lacks: the error that a program expects of Node, and a report to the host of what was
+// used.
 import { native } from './native.js';
 import { SafeWeakMap, getOwnPropertyDescriptor } from './engine/uncurry.js';
 import { coded } from './node/errors.js';
@@ -12,13 +13,14 @@ export function tell(what) {
 
 const lacks = new SafeWeakMap();
 
-// An error about something that is not there. The host is told if it ends the program: many ask for what they can do without.
+// Marks an error about a missing feature. The host gets a report only if the error ends the program, since many
+// programs can do without the feature.
 export function lacking(what, error) {
   lacks.set(error, what);
   return error;
 }
 
-// What the error, or one that it came of, found missing.
+// Returns the missing feature that the error or one of its causes is about.
 export function lackOf(error) {
   for (let depth = 0; depth < 8 && native.classOf(error) === 'Error'; depth++) {
     const what = lacks.get(error);
@@ -28,13 +30,13 @@ export function lackOf(error) {
   return undefined;
 }
 
-// Reports a function or class of Node that is not there, and returns the error to throw.
+// Reports a function or class of Node that is missing, and returns the error to throw.
 export function unavailable(name) {
   tell(`api:${name}`);
   return coded(Error, 'ERR_FEATURE_UNAVAILABLE_ON_PLATFORM', `${name} is not available in this sandbox`);
 }
 
-// What Node has under a global name that is not defined here, given the message of a ReferenceError.
+// Returns Node's global that is missing here, given the message of a ReferenceError.
 export function globalOf(message) {
   const ending = ' is not defined';
   for (let i = 0; i < globals.length; i++) if (message === globals[i] + ending) return `api:${globals[i]}`;
@@ -49,7 +51,7 @@ const WHAT = {
 
 const NUMBERS = { ENOSYS: -38, EACCES: -13, ENOTSUP: -95 };
 
-// Reports the power and returns the error to throw or hand to a callback.
+// Reports the feature and returns the error to throw or to pass to a callback.
 export function refuse(what, code, syscall, details) {
   tell(what);
   const error = new Error(`${syscall} ${code}: ${WHAT[what]}`);

@@ -1,4 +1,4 @@
-// Node's modules under their names. What is required here inside of functions is made when a program first asks for it.
+// Node's modules by name. A module that is required inside a function is created when a program first uses it.
 import { define, builtin, isBuiltin, nameOf, namespaceOf } from './loader/builtins.js';
 import { process, lazily } from './process.js';
 import { globalConsole } from './console.js';
@@ -24,7 +24,7 @@ const stream = () => require('./node/stream.js').default;
 const readline = () => require('./node/readline.js');
 
 useStreams(() => require('./node/fs-streams.js'));
-// The streams are made with the image too, and put in place when somebody looks.
+// The streams are created with the image as well, and installed on first access.
 const stdio = require('./stdio.js');
 const standard = { stdin: stdio.makeStdin(), stdout: stdio.makeOutput(1), stderr: stdio.makeOutput(2) };
 for (const name of Object.keys(standard)) lazily(name, () => standard[name]);
@@ -98,16 +98,16 @@ const MODULES = {
 };
 for (const [name, make] of Object.entries(MODULES)) define(name, make);
 
-// Nearly every program uses these: made with the image.
+// Created with the image, since nearly every program uses these.
 for (const name of ['fs', 'path', 'events', 'util', 'buffer', 'url', 'os', 'stream', 'readline', 'assert', 'fs/promises', 'process', 'timers', 'timers/promises', 'querystring', 'util/types', 'module', 'async_hooks']) namespaceOf(name);
-// What `fs` makes when it is first looked at is looked at now.
+// Creates the parts of `fs` that are created on first access.
 void fs.ReadStream;
 
 process.getBuiltinModule = function getBuiltinModule(id) {
   return isBuiltin(id) ? builtin(nameOf(id)) : undefined;
 };
 
-// As with node -e, a program that is no file finds the modules by their names; those that it mentions are put there.
+// As with node -e, a program without a file finds the modules as globals; those that its text mentions are installed.
 const NAMED = Object.keys(MODULES).filter((name) => !name.includes('/') && !(name in globalThis) && name !== 'console' && name !== 'process' && name !== 'crypto');
 const MENTIONED = new RegExp(`\\b(?:${NAMED.join('|')})\\b`, 'g');
 

@@ -1,4 +1,4 @@
-// What the shim gives: set once, before anything else of the prelude runs.
+// Functions of the shim, set once before the rest of the prelude runs.
 export let native;
 
 export function setNative(given) {

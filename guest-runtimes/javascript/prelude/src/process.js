@@ -1,4 +1,4 @@
-// process.
+// The process object.
 import { native } from './native.js';
 import { EventEmitter } from './node/events.js';
 import { coded, invalidArgType, systemError, validateInteger, validateString } from './node/errors.js';
@@ -8,10 +8,10 @@ import { resolve } from './node/path-posix.js';
 import { inspect } from './inspect/index.js';
 import { refuse } from './missing.js';
 
-// What is told to programs: the Node whose behaviour is followed.
+// Version that programs see: the Node whose behaviour is followed.
 export const NODE_VERSION = 'v22.12.0';
 
-// What every program finds in its environment; the grants of a job are laid over it.
+// Environment of every program, which the grants of a job extend and override.
 const ENVIRONMENT = { HOME: '/tmp', LANG: 'C.UTF-8', PATH: '/usr/local/bin:/usr/bin:/bin', TMPDIR: '/tmp', TZ: 'UTC' };
 
 const { apply } = Reflect;
@@ -197,27 +197,27 @@ Object.defineProperty(process, 'exitCode', {
 const statusNow = () => (exitCode === undefined || exitCode === null ? 0 : +exitCode & 255);
 export const status = statusNow;
 
-// Emits 'exit' once; listeners may still set the exit code.
+// Emits 'exit' once and returns the exit status; listeners may still set the exit code.
 export function emitExit() {
   if (!exiting) {
     exiting = true;
     try {
       process._exiting = true;
     } catch {
-      // Programs may freeze it.
+      // Programs may freeze the object.
     }
     emit('exit');
   }
   return statusNow();
 }
 
-// The same after an error that nobody caught; one more changes nothing then.
+// Does the same after an uncaught error; a further error has no effect then.
 export function emitFailed() {
   exitCode = 1;
   try {
     emitExit();
   } catch {
-    // Node says nothing of it either.
+    // Node does not report it either.
   }
   return statusNow();
 }
@@ -228,7 +228,7 @@ function emit(name) {
 }
 
 function leave() {
-  // process.exit inside of an 'exit' listener ends at once.
+  // process.exit in an 'exit' listener ends the program at once.
   const code = emitExit();
   native.exit(code);
 }
@@ -286,7 +286,7 @@ function showWarning(warning) {
   native.write(2, `${text}\n`);
 }
 
-// The parts that programs seldom touch are made when they do.
+// Defines a property whose value is created on first access.
 export function lazily(name, make) {
   getter(process, name, function () {
     const value = make();
@@ -299,7 +299,7 @@ Object.defineProperty(process, 'noDeprecation', { value: false, writable: true, 
 process.env = environment({ ...ENVIRONMENT });
 process.on('warning', showWarning);
 
-// A job's own process.
+// Sets up the process object for a job.
 export function begin(job) {
   beganAt = native.now();
   const argv = job.argv ?? [];

@@ -1,4 +1,4 @@
-// Runs one job: makes the restored engine current, starts the program, and ends it as Node would.
+// Runs one job: sets up the restored engine, starts the program, and ends it as Node would.
 import { native } from './native.js';
 import { inspect } from './inspect/index.js';
 import { useInspect } from './node/errors.js';
@@ -42,7 +42,8 @@ webEvents.onUncaught((error) => {
 webEvents.useNextTick(nextTick);
 globals.install();
 
-// A main module's evaluation that has not come to its end: the program waits for something that never happens.
+// Pending evaluation of the main module. At the end of the program it means that the module awaits something that never
+// happens.
 let evaluation;
 let mainName;
 
@@ -115,11 +116,11 @@ function main(head, source) {
   }
   uncaught.setMain(file);
   const written = text;
-  // Whether it is TypeScript is the job's to say: its file may have any name.
+  // The job states if the program is TypeScript, since its file may have any name.
   const stripped = job.typescript ? strip(file, written) : undefined;
   text = stripped?.text ?? written;
   format ??= formatOfText(text, file);
-  // Modules have absolute names, whether there is such a file or not.
+  // Modules have absolute names, even if no such file exists.
   if (format === 'module' && file[0] !== '/') file = `${base}/${file}`;
   mainName = file;
   remember(file, text, stripped?.map, written);
@@ -128,7 +129,7 @@ function main(head, source) {
   else startScript(job, file, text);
 }
 
-// 13 is what Node ends with when a module never comes to its end.
+// Ends a program whose module never finishes its evaluation; Node's exit code for that is 13.
 function unfinished() {
   if (evaluation === undefined || process.exitCode !== undefined) return;
   native.write(2, `Warning: Detected unsettled top-level await at ${mainName[0] === '/' ? `file://${mainName}` : mainName}\n`);

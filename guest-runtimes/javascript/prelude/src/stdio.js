@@ -15,7 +15,7 @@ class WriteStream extends Writable {
     this.#plain = this.write;
   }
   #plain;
-  // Text goes out at once; only what the stream's own machinery is needed for goes through it.
+  // Writes text at once. Only chunks that need the stream's buffering use the stream.
   #writeNow(chunk, encoding, callback) {
     if (typeof chunk === 'string' && (encoding === undefined || encoding === 'utf8' || encoding === 'utf-8' || typeof encoding === 'function') && !this._writableState.corked && !this._writableState.ended) {
       native.write(this.fd, chunk);

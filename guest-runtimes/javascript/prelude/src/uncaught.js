@@ -1,5 +1,5 @@
-// The end of a program that nothing catches: Node's text on standard error, a message to the host, status 1. It has to come about
-// whatever the program has made of the built-ins and of what it throws.
+// The end of a program by an uncaught error: Node's text on standard error, a message to the host, status 1. It works
+// whatever the program has changed of the built-ins and whatever value it throws.
 import { native } from './native.js';
 import { inspect } from './inspect/index.js';
 import { coded } from './node/errors.js';
@@ -19,7 +19,7 @@ const { apply } = Reflect;
 const { Error, String } = globalThis;
 const slice = uncurry(String.prototype.slice);
 
-// Most text that is sent; what is printed is not cut.
+// Most characters of a text that are sent to the host; printed text is not truncated.
 const MOST = 64 << 10;
 
 let mainFile;
@@ -39,7 +39,7 @@ function isError(value) {
 
 const isObject = (value) => value !== null && (typeof value === 'object' || typeof value === 'function');
 
-// The line where it happened and a caret below, as Node shows them.
+// Returns the line of the error with a caret below it, as Node shows them.
 function excerpt(error, fromPromise) {
   const site = throwSiteOf(error) ?? (isError(error) ? originOf(error) : undefined);
   const place = site && placeOf(site, throwSiteOf(error) ? undefined : makerOf(error));
@@ -61,7 +61,7 @@ function describe(error, fromPromise) {
   if (isError(error)) {
     try {
       shown = inspect(error, { colors: false });
-      // What has no frames to show is not put in brackets here.
+      // Here, an error without frames is not put in brackets.
       const { stack } = error;
       if (typeof stack === 'string' && shown.startsWith(`[${stack}]`)) shown = stack + shown.slice(stack.length + 2);
     } catch {
@@ -77,7 +77,7 @@ function describe(error, fromPromise) {
   return `${before === '' ? 'Uncaught ' : before}${shown}${isObject(error) ? '' : HINT}`;
 }
 
-// Without anything that could fail.
+// Describes an error by operations that cannot fail.
 function plainly(error) {
   if (isError(error)) return headerOf(error);
   return 'Uncaught ' + valueOf(error);
@@ -86,7 +86,7 @@ function plainly(error) {
 function valueOf(error) {
   if (typeof error === 'string') return error;
   if (isObject(error)) return 'a value that cannot be shown';
-  // String takes symbols as well.
+  // String accepts symbols as well.
   return String(error);
 }
 
@@ -99,7 +99,7 @@ function whatIs(error) {
       const maker = error.constructor?.name;
       if (typeof maker === 'string') name = maker;
     } catch {
-      // It does not say.
+      // The name cannot be read.
     }
   }
   return { __proto__: null, name, value: surely(() => (typeof error === 'string' ? error : inspect(error)), () => valueOf(error)) };
@@ -133,7 +133,7 @@ function show(error, fromPromise) {
   try {
     native.write(2, text + '\n');
   } catch {
-    // Standard error may be closed; the host is told all the same.
+    // Standard error may be closed; the host gets the report nevertheless.
   }
   tell(error, text);
   failing = false;
@@ -145,13 +145,13 @@ export function end(error, fromPromise = false) {
   native.exit(status === 0 ? 1 : status);
 }
 
-// What listens for errors has failed itself.
+// Ends the program after an error in a listener for errors.
 function failed(error) {
   show(error, false);
   native.exit(7);
 }
 
-// Node asks for listeners by emitting, with whatever the program has made of that.
+// Node finds listeners with `emit`, even if the program has replaced it.
 function offer(name, first, second) {
   const { emit } = process;
   return typeof emit === 'function' && apply(emit, process, [name, first, second]);

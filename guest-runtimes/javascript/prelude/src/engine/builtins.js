@@ -18,7 +18,7 @@ const STATIC = {
   String: ['fromCodePoint', 'raw'],
 };
 
-// Called before programs can change anything, and once more when the prelude has put functions of its own in some places.
+// Records the built-ins before programs can change them, and again after the prelude has replaced some of them.
 export function learnBuiltins() {
   const add = (holder, label, list) => {
     for (const key of list) {

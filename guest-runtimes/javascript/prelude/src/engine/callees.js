@@ -1,4 +1,4 @@
-// Finds in a line of source the expression that an error is about, and writes it as V8 does in its messages.
+// Finds the expression in a line of source that an error is about, and writes it as V8 does in its messages.
 const WORD = /[\w$\u0080-\uffff]/;
 const KEYWORDS = new Set(['return', 'await', 'typeof', 'void', 'delete', 'throw', 'in', 'of', 'new', 'case', 'else', 'do', 'yield', 'instanceof']);
 
@@ -17,7 +17,7 @@ function skipBack(text, at) {
 const CLOSERS = { '(': ')', '[': ']', '{': '}' };
 const OPENERS = { ')': '(', ']': '[', '}': '{' };
 
-// The index behind the bracket that closes the one at `at`, or -1.
+// Returns the index after the bracket that closes the one at `at`, or -1.
 function closing(text, at) {
   const stack = [];
   for (let i = at; i < text.length && i < at + 4000; i++) {
@@ -44,7 +44,7 @@ function endOfString(text, at) {
   return -1;
 }
 
-// The index of the bracket that opens what ends just before `at`, or -1.
+// Returns the index of the bracket that opens the group that ends just before `at`, or -1.
 function opening(text, at) {
   const stack = [];
   for (let i = at - 1; i >= 0 && i > at - 4000; i--) {
@@ -63,7 +63,7 @@ function opening(text, at) {
   return -1;
 }
 
-// Where the token that contains or begins at `at` ends.
+// Returns the end of the token that contains or begins at `at`.
 function endOfToken(text, at) {
   if (text[at] === '"' || text[at] === "'" || text[at] === '`') return endOfString(text, at);
   let end = at;
@@ -71,7 +71,7 @@ function endOfToken(text, at) {
   return end;
 }
 
-// The index of the call's parenthesis (or template) for a call reported at `at`, or -1.
+// Returns the index of the call's parenthesis (or template) for a call reported at `at`, or -1.
 export function callAt(text, at) {
   let i = at;
   if (text[i] === '?' && text[i + 1] === '.') i += 2;
@@ -105,7 +105,7 @@ function literal(inner) {
   return '[...]';
 }
 
-// V8's text for the expression that ends just before `at`.
+// Returns V8's text for the expression that ends just before `at`.
 export function expressionBefore(text, at) {
   const parts = [];
   let i = skipBack(text, at);
@@ -188,14 +188,14 @@ function isNew(text, calleeEnd) {
 
 export const followsNew = (text, at) => /\bnew\s*$/.test(text.slice(Math.max(0, at - 12), at));
 
-// The chain of names that begins at `at`, and where it ends.
+// Returns the chain of names that begins at `at`, and its end.
 export function chainAt(text, at) {
   const found = /^(?:this|[A-Za-z_$\u0080-\uffff][\w$\u0080-\uffff]*)(?:\s*\??\.\s*#?[\w$]+|\[[^\[\]]*\])*/.exec(text.slice(at, at + 300));
   if (!found || KEYWORDS.has(found[0])) return undefined;
   return { text: found[0].replace(/\s+/g, ''), end: at + found[0].length };
 }
 
-// The text of the arguments of the call that is reported at `at`.
+// Returns the text of the arguments of the call that is reported at `at`.
 export function argumentsAt(text, at) {
   let open = callAt(text, at);
   if (open < 0) open = callAround(text, at);
@@ -206,14 +206,15 @@ export function argumentsAt(text, at) {
 
 export const endOfCall = (text, open) => closing(text, open);
 
-// Where the chain of names begins that ends at a call's parenthesis.
+// Returns the start of the chain of names that ends at a call's parenthesis.
 export function startOfChain(text, open) {
   let i = skipBack(text, open);
   while (i > 0 && (WORD.test(text[i - 1]) || text[i - 1] === '.')) i--;
   return i;
 }
 
-// The parenthesis of the call that `at` is an argument of, or -1: the engine's place for a call is often in its arguments.
+// Returns the index of the parenthesis of the call that `at` is an argument of, or -1: the engine often places a call
+// at one of its arguments.
 export function callAround(text, at) {
   let depth = 0;
   for (let i = at - 1; i >= 0 && i > at - 2000; i--) {

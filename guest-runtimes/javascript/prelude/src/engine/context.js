@@ -1,4 +1,4 @@
-// What runs on behalf of what: the stores of AsyncLocalStorage, carried to callbacks that run later.
+// Asynchronous context: the stores of AsyncLocalStorage, carried to callbacks that run later.
 import { hidden } from './uncurry.js';
 
 const { apply } = Reflect;
@@ -11,8 +11,8 @@ export function setCurrent(next) {
   if (next !== undefined && !watching) watch();
 }
 
-// What is handed to `then` runs with the stores of the place that handed it over, once there are any. The engine tells nobody
-// when it goes on after an `await`, so that the stores end there.
+// Makes callbacks of `then` run with the stores of the place that passed them, once there are any stores. The engine
+// does not report that it continues after an `await`, so the stores are lost there.
 function watch() {
   watching = true;
   const engineThen = Promise.prototype.then;

@@ -1,4 +1,5 @@
-// Lines of stacks as V8 writes them: which call sites are shown, under which name, and where in the text that was written.
+// Lines of stacks as V8 writes them: the call sites that are shown, their names, and their positions in the source
+// text.
 import { SafeSet, SafeWeakSet, uncurry } from './uncurry.js';
 import { nameOfBuiltin } from './builtins.js';
 import { callAround, startOfChain } from './callees.js';
@@ -9,26 +10,27 @@ import { originalPosition } from './sourcemaps.js';
 export const isOurs = (file) => typeof file === 'string' && (file[0] === 'n' ? startsWith(file, 'node:') : file[0] === 'c' && startsWith(file, 'codebox:'));
 const startsWith = uncurry(String.prototype.startsWith);
 
-// How the engine calls text that is in no file: what is given to eval, Function and JSON.parse.
+// The engine's name for text without a file: the argument of eval, Function and JSON.parse.
 export const UNNAMED = '<input>';
 const callerIsOurs = (at, sites) => {
   for (let i = at + 1; i < sites.length; i++) if (!isNative(sites[i])) return isOurs(fileOf(sites[i]));
   return true;
 };
 
-// Built-in functions are shown where the program called them, those that the prelude has put in their place as well.
+// Returns true if the call site is shown. Built-in functions are shown where the program called them, including the
+// prelude's replacements.
 export function shown(at, sites) {
   const site = sites[at];
   if (!isNative(site)) {
     const file = fileOf(site);
-    // Where a text could not be read is no frame.
+    // The position of a syntax error is not a frame.
     if (file === UNNAMED) return typeof functionOf(site) === 'function';
     if (!isOurs(file)) return true;
   }
   return nameOfBuiltin(functionOf(site)) !== undefined && !callerIsOurs(at, sites);
 }
 
-// What modules are called in stacks: ES modules by their URL, everything else by its path.
+// Files that stacks show by URL: ES modules. All others are shown by path.
 const urls = new SafeSet();
 export const showAsUrl = (file) => urls.add(file);
 const shownFile = (file) => (urls.has(file) ? `file://${file}` : file);
@@ -40,7 +42,8 @@ const nameless = (site) => {
   return typeof fn === 'function' && wrappers.has(fn);
 };
 
-// Where the call is that a site is in the middle of: V8 shows where `new` stands, the engine where the class or its last argument does.
+// Returns the position of the call that a site is in. V8 reports the position of `new`, the engine that of the class or
+// of its last argument.
 function newBefore(file, line, column, maker) {
   const text = sourceText(file);
   const at = text === undefined ? -1 : offsetOf(text, line, column);
@@ -57,7 +60,7 @@ function newBefore(file, line, column, maker) {
   return [line, column];
 }
 
-// `maker` is the class of the error that was made there, if it was.
+// Returns the position of a site. `maker` is the class of the error that was created there, if any.
 export function placeOf(site, maker) {
   const file = fileOf(site);
   if (!file) return undefined;
@@ -65,7 +68,7 @@ export function placeOf(site, maker) {
   return { file, shown: shownFile(file), line, column };
 }
 
-// The name by which an error was made.
+// Returns the name of the class that created an error.
 export function makerOf(error) {
   try {
     const name = error.constructor?.name;
@@ -75,7 +78,7 @@ export function makerOf(error) {
   }
 }
 
-// Where the text was evaluated that a site is in, if that is still going on.
+// Returns the site that evaluates the text that a site is in, if the evaluation is still running.
 function evaluatedAt(at, sites) {
   let evaluated = false;
   for (let i = at; i < sites.length; i++) {

@@ -1,4 +1,4 @@
-// JSON.parse and JSON.stringify with V8's messages. The engine does the work; only its errors are looked into.
+// JSON.parse and JSON.stringify with V8's messages. The engine does the work; only its errors are analysed.
 import { defineProperty, hidden } from './uncurry.js';
 import { retitle } from './stacks.js';
 import { headerOf } from './titles.js';
@@ -13,7 +13,7 @@ function explain(error, message) {
 
 class Bad extends Error {}
 
-// Walks the text as V8's parser does, to where it stops.
+// Walks the text as V8's parser does, up to the position where it stops.
 function complaint(text) {
   let at = 0;
   const end = text.length;
@@ -154,7 +154,7 @@ const makerOf = (value) => {
   }
 };
 
-// The path by which a value leads to itself.
+// Returns the path by which a value refers to itself.
 function circle(root) {
   const path = [];
   const walk = (value, key) => {
@@ -205,7 +205,7 @@ export function install() {
           try {
             message = circle(value);
           } catch {
-            // A getter or toJSON of the program threw while it was looked at.
+            // A getter or toJSON of the program threw during the search.
           }
           explain(error, message ?? 'Converting circular structure to JSON');
         } else if (error.message === 'BigInt are forbidden in JSON.stringify') explain(error, 'Do not know how to serialize a BigInt');

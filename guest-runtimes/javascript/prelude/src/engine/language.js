@@ -1,8 +1,8 @@
-// What Node's language has and the engine lacks or does otherwise.
+// Language features that Node has and that the engine lacks or implements differently.
 import { hidden } from './uncurry.js';
 import { install as installIntl } from '../intl/install.js';
 
-// The zone's name stands behind the time, and there is one zone.
+// Adds the name of the time zone after the time; there is only one zone.
 function nameZone() {
   const { toString, toTimeString } = Date.prototype;
   const named = (text) => (text === 'Invalid Date' ? text : `${text} (Coordinated Universal Time)`);
@@ -10,7 +10,7 @@ function nameZone() {
   hidden(Date.prototype, 'toTimeString', { toTimeString() { return named(toTimeString.call(this)); } }.toTimeString);
 }
 
-// The sum of squares is rounded as V8 rounds it, so that the last digit is the same.
+// Rounds the sum of squares as V8 does, so that the last digit is the same.
 function hypotenuse() {
   hidden(Math, 'hypot', {
     hypot(...values) {

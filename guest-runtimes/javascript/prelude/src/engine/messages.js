@@ -1,4 +1,4 @@
-// Engine messages in V8's words, as far as call sites and source text tell what V8 knows.
+// Engine messages in V8's words, as far as call sites and source text provide what V8 knows.
 import { allTexts, isCommonJs } from './sources.js';
 import { argumentsAt, callAround, callAt, chainAt, expressionBefore, followsNew } from './callees.js';
 import { pristinely } from './pristine.js';
@@ -7,7 +7,8 @@ import { nameOfBuiltin } from './builtins.js';
 import { functionOf, isNative, nameOf } from './sites.js';
 import { syntax, textAt } from './syntax.js';
 
-// The first argument of a built-in function's call, if it is a literal: V8 quotes the value, which cannot be seen from here.
+// Returns the first argument of a built-in function's call if it is a literal: V8 quotes the value, which is not
+// available here.
 function literalArgument(sites, index = 0) {
   const place = textAt(sites[1]);
   const given = place && argumentsAt(place.text, place.at);
@@ -33,7 +34,7 @@ function callee(sites) {
   if (call < 0) return undefined;
   const name = expressionBefore(text, call);
   if (!name) return undefined;
-  // V8 means the value that is looked up, not the call that follows.
+  // V8 names the value that is looked up, not the call that follows.
   return { text: name, made: false };
 }
 
@@ -72,7 +73,7 @@ function notIterable(sites, value) {
   }
   const before = text.slice(Math.max(0, at - 40), at);
   if (/(\bof\s+|\.\.\.\s*|\]\s*=\s*|\byield\s*\*\s*)$/.test(before)) return iterated(text, at) ?? plain;
-  // The place is that of what came before a pattern or loop: the next one is meant.
+  // The position is that of the code before a pattern or loop, so the next pattern or loop is used.
   const ahead = text.slice(at, at + 300);
   const found = /(?:\]\s*=(?!=)\s*|\bof\s+|\.\.\.)/.exec(ahead);
   return (found && iterated(text, at + found.index + found[0].length)) ?? plain;
@@ -348,7 +349,7 @@ function told(error, message, sites) {
   return undefined;
 }
 
-// An import of a name that is not there: V8 quotes what the importing module wrote.
+// Words the import of a name that is not exported: V8 quotes the specifier that the importing module wrote.
 function missingExport(name, file) {
   const base = file.slice(file.lastIndexOf('/') + 1);
   const quoted = base.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
@@ -388,11 +389,11 @@ export function retell(error, sites) {
     reword(error, sites);
     return;
   } catch {
-    // What the program has changed of the built-ins came between.
+    // The program's changes of the built-ins interfered.
   }
   try {
     pristinely(() => reword(error, sites));
   } catch {
-    // The engine's words have to do.
+    // Keeps the engine's message.
   }
 }

@@ -1,4 +1,4 @@
-// The language as it was when the image was made, for what has to work whatever a program has made of the built-ins.
+// The built-ins as they were when the image was made, for code that has to work whatever a program has changed.
 import { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } from './uncurry.js';
 
 const { ownKeys, deleteProperty } = Reflect;
@@ -11,9 +11,9 @@ const TYPES = [
 ];
 const SPACES = ['JSON', 'Math', 'Reflect'];
 
-// Objects, with names and descriptors of what they had, in rows of three.
+// Objects, with the names and descriptors of their properties, in groups of three.
 const kept = [];
-// Only these are what every object of the program's and of ours inherits from.
+// The prototypes that all objects of the program and of the prelude inherit from.
 let shared;
 
 function keep(object, leave) {
@@ -30,7 +30,7 @@ function keep(object, leave) {
   kept.push(object, names, values);
 }
 
-// Called when everything that programs find is there.
+// Records the built-ins, when all that programs find is in place.
 export function learn() {
   const objects = new Set();
   for (const name of TYPES) {
@@ -44,7 +44,7 @@ export function learn() {
   for (const iterator of [[].values(), new Map().keys(), new Set().keys(), ''[Symbol.iterator](), 'x'.matchAll(/x/g)]) objects.add(getPrototypeOf(iterator));
   for (let proto = generator; proto && proto !== Object.prototype; proto = getPrototypeOf(proto)) objects.add(proto);
   for (const object of objects) keep(object);
-  // Parts of the rest of the globals are made when they are first asked for.
+  // Other parts of the globals are created on first access.
   keep(globalThis, (name, found) => typeof found.value === 'function' || objects.has(found.value));
   shared = [Object.prototype, Array.prototype, Function.prototype, String.prototype];
 }
@@ -56,7 +56,7 @@ function putBack(object, name, descriptor) {
     if (descriptor === undefined) deleteProperty(object, name);
     else defineProperty(object, name, descriptor);
   } catch {
-    // What a program has frozen stays.
+    // Properties that a program has frozen stay.
   }
 }
 
@@ -64,7 +64,7 @@ function without(descriptor) {
   return descriptor === undefined ? undefined : setPrototypeOf(descriptor, null);
 }
 
-// Whether it is the program's to say what an error is called, even here.
+// Returns true if the property is the program's name or message of an error, which is kept even here.
 function isOwnWord(object, name, now) {
   if (now === undefined || !('value' in now)) return false;
   return (name === 'name' || name === 'message') && 'stack' in object;
@@ -104,8 +104,8 @@ function known(object, name) {
 
 let depth = 0;
 
-// Runs it with the built-ins as they were, and gives the program its own back. With `more`, what the program has added to the prototypes
-// of all objects is away as well, so that none of its accessors comes between.
+// Runs a function with the original built-ins, and restores the program's afterwards. With `more`, properties that the
+// program has added to the prototypes of all objects are removed as well, so that none of its accessors interferes.
 export function pristinely(run, more = false) {
   if (depth > 0 && !more) return run();
   const changes = [];
@@ -119,12 +119,13 @@ export function pristinely(run, more = false) {
   }
 }
 
-// The same for what is to have an answer in any case: `plain` uses nothing that a program could have changed.
+// Runs a function in the same way and always returns a result: `plain` uses no built-in that a program could have
+// changed.
 export function surely(run, plain) {
   try {
     return pristinely(run);
   } catch {
-    // Once more, with less of the program's.
+    // Tries again with fewer of the program's changes.
   }
   try {
     return pristinely(run, true);

@@ -1,4 +1,4 @@
-// The program's own text of the call that an error came from, whose name is as `wanted` says.
+// Returns the program's source text of the call that an error came from and whose name satisfies `wanted`.
 import { offsetOf, textOf } from './sources.js';
 import { columnOf, fileOf, isNative, lineOf } from './sites.js';
 import { sitesOf } from './stacks.js';
@@ -21,7 +21,7 @@ export function callText(error, wanted) {
     if (end < 0) return undefined;
     const start = startOfChain(text, open);
     const code = text.slice(start, end);
-    // Further lines lose what the first is indented by.
+    // Further lines lose the indentation of the first.
     const column = start - (text.lastIndexOf('\n', start - 1) + 1);
     return code.includes('\n') ? code.split('\n').map((line, i) => (i === 0 ? line : line.replace(new RegExp(`^\\s{0,${column}}`), ''))).join('\n') : code;
   }

@@ -1,4 +1,4 @@
-// What the engine's call sites say, whatever programs do to the methods that are there for them to see.
+// Properties of the engine's call sites, read independently of the methods that programs can see and change.
 import { defineProperty, getPrototypeOf } from './uncurry.js';
 
 const kFile = Symbol('file');
@@ -17,14 +17,14 @@ function learn(proto) {
   for (const [key, name] of METHODS) defineProperty(proto, key, { __proto__: null, value: proto[name], writable: false, configurable: false, enumerable: false });
 }
 
-// With one of the engine's sites, before programs see any. Gives what all of them inherit from.
+// Learns the properties from one of the engine's sites, before programs see any. Returns the prototype of all sites.
 export function learnSites(site) {
   const proto = getPrototypeOf(site);
   learn(proto);
   return proto;
 }
 
-// A place that the host found.
+// A position that the host found.
 class Placed {
   #file;
   #line;

@@ -1,8 +1,8 @@
-// Positions of compiled TypeScript, told as those of the text that was written.
+// Maps positions in compiled TypeScript to positions in the original text.
 import { decode } from '@jridgewell/sourcemap-codec';
 import { mapOf } from './sources.js';
 
-// Takes and gives lines and columns counted from 1.
+// Returns the original position. Lines and columns are counted from 1.
 export function originalPosition(file, line, column) {
   const map = mapOf(file);
   if (!map) return [line, column];

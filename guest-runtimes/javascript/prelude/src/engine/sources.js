@@ -1,4 +1,4 @@
-// The text of each file that the engine was given, for messages that quote it, and the maps of those that were TypeScript.
+// The text of each file that the engine compiled, for messages that quote it, and the source maps of TypeScript files.
 import { SafeMap, SafeSet } from './uncurry.js';
 
 const texts = new SafeMap();
@@ -11,7 +11,7 @@ export function remember(file, text, mappings, original) {
 
 export const allTexts = () => texts.values();
 
-// Files that ES modules import as CommonJS.
+// CommonJS files that ES modules import.
 const commonjs = new SafeSet();
 export const noteCommonJs = (file) => commonjs.add(file);
 export const isCommonJs = (file) => commonjs.has(file);
@@ -19,7 +19,7 @@ export const isCommonJs = (file) => commonjs.has(file);
 export const textOf = (file) => texts.get(file);
 export const mapOf = (file) => maps.get(file);
 
-// The text that the author wrote.
+// Returns the original text, before compilation.
 export const originalOf = (file) => maps.get(file)?.original ?? texts.get(file);
 
 export function lineOf(text, number) {
@@ -42,7 +42,7 @@ export function offsetOf(text, number, column) {
   return start + column - 1;
 }
 
-// The line and column of an offset that is on a line near `line`.
+// Returns the line and column of an offset that is near line `line`.
 export function positionOf(text, at, line) {
   const before = text.lastIndexOf('\n', at - 1);
   let lines = 0;

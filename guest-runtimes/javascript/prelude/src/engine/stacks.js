@@ -1,5 +1,5 @@
-// Error stacks in V8's format: headed by the error's name and message, without frames of the prelude, in the positions of the
-// text that was written. The engine gives call sites when an error is made; text is made of them when somebody looks.
+// Error stacks in V8's format: headed by the error's name and message, without frames of the prelude, with positions in
+// the original text. The engine provides call sites when an error is created; the text is made of them on first access.
 import { native } from '../native.js';
 import { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hidden, uncurry } from './uncurry.js';
 import { UNNAMED, frameText, isOurs, makerOf, placeOf, shown } from './frames.js';
@@ -15,17 +15,18 @@ const { is, setPrototypeOf } = Object;
 const getFrom = uncurry(WeakMap.prototype.get);
 const setIn = uncurry(WeakMap.prototype.set);
 
-// More frames than are shown, as some are the prelude's own.
+// Additional frames that are recorded, as some are the prelude's own.
 const SPARE = 8;
 
 let limit = 10;
 
 class Trace {
   constructor(sites, from = 0) {
-    // Made when somebody looks, unless it was given: names and messages are often set after the error was made.
+    // Made on first access unless it was set: names and messages are often set after the error was created.
     this.header = undefined;
     this.sites = sites;
-    // The first site that is the program's to see, and how many it wanted when the error was made.
+    // Index of the first site that the program may see, and the number of frames it requested when the error was
+    // created.
     this.from = from;
     this.limit = limit;
     this.origin = firstOfProgram(sites, from);
@@ -33,7 +34,7 @@ class Trace {
   }
 }
 
-// The prepareStackTrace in force, however the program put it there.
+// Returns the prepareStackTrace in force, however the program has set it.
 function preparing() {
   const found = getOwnPropertyDescriptor(Error, 'prepareStackTrace');
   if (found === undefined) return undefined;
@@ -41,7 +42,7 @@ function preparing() {
   if (found.get === undefined) return found.value;
   return found.get === currentPrepare ? userPrepare : apply(found.get, Error, []);
 }
-// The next site from `at` on that is shown, or -1.
+// Returns the index of the next site from `at` on that is shown, or -1.
 function nextShown(sites, at) {
   while (at < sites.length) {
     if (shown(at, sites)) return at;
@@ -50,7 +51,7 @@ function nextShown(sites, at) {
   return -1;
 }
 
-// The classes of the errors that were made at sites that programs have got hold of.
+// Class names of errors, by the first site that was passed to the program's prepareStackTrace.
 const makers = new WeakMap();
 
 function prepared(trace, error, prepare) {
@@ -60,7 +61,7 @@ function prepared(trace, error, prepare) {
     if (seen.length === 0) setIn(makers, sites[at], makerOf(error));
     defineProperty(seen, seen.length, { __proto__: null, value: sites[at], writable: true, configurable: true, enumerable: true });
   }
-  // Whoever looks again while it is prepared sees nothing.
+  // An access to the stack during its preparation returns an empty text.
   trace.text = '';
   return (trace.text = apply(prepare, Error, [error, seen]));
 }
@@ -86,20 +87,20 @@ function textOf(trace, error) {
   return trace.text;
 }
 
-// Gives an error that the host found the place in the program where it found it.
+// Sets the position in the program that the host found for an error.
 export function placed(error, file, line, column) {
   const trace = new Trace(line === undefined ? [] : [placedAt(file, line, column)]);
   setIn(traces, error, trace);
   return error;
 }
 
-// The place where an error arose: the first call site that is the program's.
+// Returns the position where an error arose: the first call site of the program.
 export function originOf(error) {
   const trace = traceOf(error);
   return trace?.origin;
 }
 
-// The call sites of an error that are the program's to see, and the prelude's among them.
+// Returns the call sites of an error that the program may see, including those of the prelude among them.
 export function sitesOf(error) {
   const trace = traceOf(error);
   if (trace === undefined) return [];
@@ -109,7 +110,7 @@ export function sitesOf(error) {
   return below;
 }
 
-// An error's `stack` is its own property, as in V8; what it is made of stays here.
+// Traces by error. An error's `stack` is its own property, as in V8; its parts stay here.
 const traces = new WeakMap();
 function traceOf(error) {
   if (error === null || (typeof error !== 'object' && typeof error !== 'function')) return undefined;
@@ -129,7 +130,7 @@ function writeStack(value) {
 
 const accessor = { __proto__: null, get: readStack, set: writeStack, configurable: true, enumerable: false };
 
-// Where something was last thrown that was made elsewhere, or that is no error.
+// Position of the last throw of a value that was created elsewhere or is not an error.
 let thrown;
 export const throwSiteOf = (value) => (thrown !== undefined && is(thrown.value, value) ? thrown.site : undefined);
 export const forgetThrown = () => {
@@ -143,7 +144,7 @@ function firstOfProgram(sites, from) {
   return undefined;
 }
 
-// A class of errors does not show its own constructor: where the sites begin that are shown.
+// Returns the index of the first site that is shown: a class of errors does not show its own constructor.
 function belowMaker(error, sites) {
   const proto = getPrototypeOf(error);
   if (isNativePrototype(proto)) return 0;
@@ -155,7 +156,7 @@ function belowMaker(error, sites) {
   return 0;
 }
 
-// Called by the engine when an error is made, and again wherever one passes a handler and is thrown on.
+// Called by the engine when an error is created, and again when an error passes a handler and is thrown on.
 function prepare(error, sites) {
   if (capturing) return new Trace(sites);
   const kind = native.classOf(error);
@@ -164,14 +165,14 @@ function prepare(error, sites) {
     return '';
   }
   if (kind !== 'Error') return textOf(new Trace(sites), error);
-  // The words of an error that the program made are its own.
+  // An error that the program created keeps its message.
   if (!native.errorIsMade()) retell(error, sites);
   setIn(traces, error, new Trace(sites, belowMaker(error, sites)));
   defineProperty(error, 'stack', accessor);
   return '';
 }
 
-// Gives an error another first line, as Node's own errors have with their code.
+// Replaces the first line of an error's stack, as Node's own errors show their code there.
 export function retitle(error, header) {
   const trace = traceOf(error);
   if (trace) {
@@ -192,7 +193,7 @@ function captureStackTrace(target, below) {
   if (target === null || typeof target !== 'object' && typeof target !== 'function') {
     throw new TypeError('Invalid argument');
   }
-  // A carrier takes the sites, so that the target's own class does not matter.
+  // A separate object receives the sites, so that the target's class does not matter.
   const carrier = { __proto__: null };
   capturing = true;
   try {
@@ -209,7 +210,7 @@ export function install() {
   hidden(Error, 'captureStackTrace', captureStackTrace);
   const engineLimit = getOwnPropertyDescriptor(Error, 'stackTraceLimit').set;
   const enginePrepare = getOwnPropertyDescriptor(Error, 'prepareStackTrace').set;
-  // The first one shows what a call site is.
+  // The first error provides a call site.
   let proto;
   enginePrepare.call(Error, (_, sites) => {
     proto = learnSites(sites[0]);
@@ -241,7 +242,7 @@ export function install() {
   widenCallSites(proto);
 }
 
-// The methods of V8's call sites that the engine's lack.
+// Adds the methods of V8's call sites that the engine's lack.
 function widenCallSites(proto) {
   const add = (name, value) => name in proto || hidden(proto, name, value);
   const place = (of) => placeOf(of, getFrom(makers, of)) ?? { line: lineOf(of), column: columnOf(of) };

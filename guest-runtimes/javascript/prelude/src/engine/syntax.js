@@ -1,10 +1,10 @@
-// What is wrong with a text that could not be read, in V8's words.
+// V8's messages for syntax errors.
 import { argumentsAt } from './callees.js';
 import { nameOfBuiltin } from './builtins.js';
 import { columnOf, fileOf, functionOf, isNative, lineOf, placedAt } from './sites.js';
 import { offsetOf, textOf } from './sources.js';
 
-// The program's text at a call site, and the offset in it.
+// Returns the program's text at a call site, and the offset in it.
 export function textAt(site) {
   if (!site || isNative(site)) return undefined;
   const text = textOf(fileOf(site));
@@ -13,12 +13,13 @@ export function textAt(site) {
   return at < 0 ? undefined : { text, at };
 }
 
-// The text that could not be read and where in it, as far as it is known: what eval is given is only seen if it is written there.
+// Returns the text with the syntax error and the offset in it, if known. The text of an eval is known only if it is a
+// literal argument.
 function parsedAt(sites) {
   const known = textAt(sites[0]);
   if (known) return known;
   const whole = isNative(sites[0]) ? undefined : textOf(fileOf(sites[0]));
-  // What ends too soon ends behind the last line.
+  // A text that ends too early has its error after the last line.
   if (whole !== undefined) return { text: whole, at: whole.length };
   for (let i = 1; i < sites.length; i++) {
     const place = textAt(sites[i]);
@@ -43,7 +44,7 @@ function placeIn(text, at) {
   return [line, at - start + 1];
 }
 
-// The engine notices a name that is taken when it stands behind it.
+// Words a duplicate declaration. The engine reports it at the position after the name.
 function taken(sites) {
   const place = parsedAt(sites);
   const from = place && Math.max(0, place.at - 200);
@@ -61,7 +62,7 @@ const KEYWORD =
   /^(?:break|case|catch|class|const|continue|debugger|default|delete|do|else|export|extends|false|finally|for|function|if|import|in|instanceof|new|null|return|super|switch|this|throw|true|try|typeof|var|void|while|with)$/;
 const TOKEN = /\s*(?:([A-Za-z_$\u0080-\uffff][\w$\u0080-\uffff]*)|(\d)|(["'])|(`)|(\.\.\.|=>|===?|!==?|\*\*|&&|\|\||\?\?|\?\.|[-+*/%&|^<>]=|\+\+|--|[^\s])|$)/y;
 
-// The token that V8 did not expect.
+// Names the token that V8 did not expect.
 function tokenAt({ text, at }) {
   TOKEN.lastIndex = at;
   const [, word, number, quote, template, sign] = TOKEN.exec(text);
@@ -72,7 +73,7 @@ function tokenAt({ text, at }) {
   return sign === undefined ? 'Unexpected end of input' : sign === '@' || sign === '#' || sign === '\\' ? BAD : `Unexpected token '${sign}'`;
 }
 
-// Whether it stands behind an argument of a call.
+// Returns true if the position follows an argument of a call.
 function inCall({ text, at }) {
   let depth = 0;
   const before = text.slice(Math.max(0, at - 2000), at).trimEnd();
@@ -102,13 +103,13 @@ function unexpected(sites, told) {
   if (place === undefined) return told;
   if (precedes(sites, /\bimport\s*(?:[\w$]+\s*,?\s*)?$/)) return OUTSIDE;
   if (precedes(sites, /\bawait\s+$/)) return AWAIT;
-  // The engine stands at the pattern that has nothing to take apart.
+  // The engine's position is that of a pattern without an initializer.
   if (/^(?:\{[^{}]*\}|\[[^[\]]*\])\s*(?:[;,}\n]|$)/.test(place.text.slice(place.at, place.at + 500)) && precedes(sites, /\b(?:let|const|var)\s+$/)) return 'Missing initializer in destructuring declaration';
   if (precedes(sites, /\.\.\.\s*[\w$]+\s*$/) && place.text[place.at] === ',') return 'Rest parameter must be last formal parameter';
   return inCall(place) ? 'missing ) after argument list' : tokenAt(place);
 }
 
-// The engine's own word for a token, where the text is not known.
+// Names a token by the engine's word for it, for a text that is not known.
 function tokenOf(token) {
   if (token === '' || token === '<eof>') return 'Unexpected end of input';
   return tokenAt({ text: token, at: 0 });
@@ -144,7 +145,7 @@ const REASONS = {
   'too many captures': 'Too many captures',
 };
 
-// V8 quotes the expression, which is seen if it stands in the text.
+// Words an invalid regular expression. V8 quotes it, which is possible here if the text contains it.
 function badRegExp(reason, sites) {
   let body, flags;
   const literal = isNative(sites[0]) ? undefined : parsedAt(sites);
@@ -232,9 +233,9 @@ const PATTERNS = [
   [/^break\/continue label not found$/, (found, sites) => `Undefined label '${following(sites, /^([\w$]+)/) ?? before(sites, /([\w$]+)\s*;?\s*$/) ?? ''}'`],
 ];
 
-// Undefined for what is said as it is.
+// Returns V8's message, or undefined for a message that stays as it is.
 export function syntax(message, sites) {
-  // The prelude has its own words for those.
+  // The prelude has its own messages for JSON.
   if (sites.length > 1 && isNative(sites[1]) && nameOfBuiltin(functionOf(sites[1])) === 'JSON.parse') return undefined;
   const reason = REASONS[message];
   if (reason !== undefined && !(message === "expecting ')'" && !isNative(sites[0]) && parsedAt(sites)?.text[parsedAt(sites).at] !== '/')) return badRegExp(reason, sites);

@@ -1,17 +1,17 @@
-// What an error is called and what it says, as far as it lets anybody look.
+// Name and message of an error, as far as they can be read.
 import { getPrototypeOf } from './uncurry.js';
 
-// Template literals go through String.prototype.concat in this engine.
+// A conversion by String: template literals call String.prototype.concat in this engine.
 const textually = String;
 
-// What the language calls an error of that kind, whatever has become of its name.
+// Returns the built-in name of the error's class, even if the program has changed `name`.
 function kindOf(error) {
   try {
     for (let proto = getPrototypeOf(error); proto !== null; proto = getPrototypeOf(proto)) {
       for (let i = 0; i < NATIVE.length; i++) if (NATIVE[i].prototype === proto) return NATIVE[i].name;
     }
   } catch {
-    // A proxy in the chain.
+    // The chain contains a proxy.
   }
   return 'Error';
 }

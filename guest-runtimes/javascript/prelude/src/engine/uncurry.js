@@ -1,11 +1,11 @@
-// Keeps what the prelude uses of the language, whatever programs do to the globals.
+// Keeps the parts of the language that the prelude uses, even if programs change the globals.
 const { call } = Function.prototype;
 
 export const uncurry = (method) => call.bind(method);
 
 export const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
 
-// Adds a property as built-in ones are: writable, configurable, not listed.
+// Adds a property like a built-in one: writable, configurable, not enumerable.
 export function hidden(target, name, value) {
   defineProperty(target, name, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
   return value;
@@ -15,7 +15,7 @@ export function getter(target, name, get, enumerable = true) {
   defineProperty(target, name, { __proto__: null, get, enumerable, configurable: true });
 }
 
-// A collection that looks its methods up where no program can change them.
+// Returns a collection class that finds its methods where no program can change them.
 function safe(Base) {
   const Safe = class extends Base {};
   const proto = Safe.prototype;

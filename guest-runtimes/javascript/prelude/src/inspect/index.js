@@ -1,4 +1,4 @@
-// util.inspect and util.format: Node's own, by way of the package that extracts them.
+// util.inspect and util.format: Node's own, from the package that extracts them.
 import extracted from 'node-inspect-extracted';
 
 export const { inspect, format, formatWithOptions, stripVTControlCharacters, getStringWidth } = extracted;

@@ -1,11 +1,11 @@
-// The pieces of the inspect package that guess what only an engine knows, replaced by ones that ask this engine.
-// The numbers are those of the package's modules in the pinned version; build.mjs checks that they are what they were.
+// Parts of the inspect package that guess what only an engine knows, replaced by ones that query this engine. The
+// numbers are those of the package's modules in the pinned version; build.mjs checks them.
 import { native } from '../native.js';
 import { SafeMap, SafeSet, SafeWeakMap, SafeWeakSet, uncurry } from '../engine/uncurry.js';
 import * as types from './types.js';
 
 const functionText = uncurry(Function.prototype.toString);
-// The prelude's own functions have no text; its classes are shown as classes all the same.
+// Returns the text of a function. The prelude's own functions have no text; its classes are still shown as classes.
 function textOfFunction(fn) {
   const text = functionText(fn);
   return native.functionKind(fn) === 'class' && !text.startsWith('class') ? 'class {}' : text;
@@ -39,7 +39,7 @@ const binding = {
   getExternalValue: () => 0n,
 };
 
-// The package takes its built-ins by names such as ArrayPrototypePush; only those it names are made.
+// The package names its built-ins like ArrayPrototypePush; only those that it names are created.
 const SPECIAL = {
   internalBinding: (name) => {
     if (name === 'config') return { hasIntl: false };

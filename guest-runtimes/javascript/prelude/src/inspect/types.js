@@ -1,4 +1,4 @@
-// util.types: what an object is by the engine's own class, whatever its prototype says.
+// util.types: tests by the engine's own class of an object, independently of its prototype.
 import { native } from '../native.js';
 
 const is = (name) => Object.defineProperty((value) => native.classOf(value) === name, 'name', { value: `is${name.replace(' ', '')}` });

@@ -1,7 +1,7 @@
-// Intl.Collator and String.prototype.localeCompare: letters before case before nothing, as dictionaries do it.
+// Intl.Collator and String.prototype.localeCompare: compares letters first, then case, as dictionaries do.
 import { locale, supportedLocalesOf } from './locales.js';
 
-// Signs come in this order, before figures, before letters.
+// Signs in their order, which come before digits, which come before letters.
 const SIGNS = '_-,;:!?.\'"()[]{}@*/\\&#%`^+<=>|~$';
 const ORDER = new Map([...' \t\n\r'].map((c) => [c, 1]).concat([...SIGNS].map((c, i) => [c, i + 2])));
 const SPECIAL = { 'ß': 'ss', 'æ': 'ae', 'œ': 'oe', 'ø': 'o', 'đ': 'd', 'ł': 'l', 'þ': 'th', 'ð': 'd', 'ı': 'i' };
@@ -17,10 +17,11 @@ function weight(c) {
   return /\p{L}|\p{N}/u.test(c) ? 1000 + code : 90;
 }
 
-// What each of the first 128 characters weighs, for the many texts that have no others. Zero weighs nothing.
+// Primary weights of the first 128 characters, for the many texts that have no others. A character of weight zero is
+// ignored.
 const PRIMARY = Uint16Array.from({ length: 128 }, (_, code) => weight(String.fromCharCode(code).toLowerCase()));
 
-// The order of two texts as far as ASCII goes, or undefined where it does not.
+// Returns the order of two ASCII texts, or undefined if one has other characters.
 function compareAscii(a, b) {
   const end = Math.min(a.length, b.length);
   let letterCase = 0;
@@ -44,7 +45,7 @@ function compareAscii(a, b) {
   return a.length < b.length ? -1 : 1;
 }
 
-// Letters without case and marks.
+// Returns the letters without case and marks.
 function base(text) {
   if (ASCII.test(text)) return text.toLowerCase();
   return text

@@ -1,9 +1,9 @@
-// Intl.DateTimeFormat: the Gregorian calendar in UTC and in zones at a fixed distance from it.
+// Intl.DateTimeFormat: the Gregorian calendar, in UTC, in the zones of the table below and at fixed offsets from UTC.
 import { locale, supportedLocalesOf } from './locales.js';
 
 const FIELDS = ['weekday', 'era', 'year', 'month', 'day', 'dayPeriod', 'hour', 'minute', 'second', 'fractionalSecondDigits', 'timeZoneName'];
 
-// Rules of summer time: the zone's own hours from UTC, and what turns the clock when.
+// Time zones: hours from UTC, the rule of summer time, and the labels of both times.
 const ZONES = {
   UTC: [0], GMT: [0], 'Etc/UTC': [0], 'Etc/GMT': [0], 'Asia/Tokyo': [9], 'Asia/Shanghai': [8], 'Asia/Hong_Kong': [8], 'Asia/Singapore': [8], 'Asia/Seoul': [9], 'Asia/Kolkata': [5.5], 'Asia/Calcutta': [5.5],
   'Asia/Dubai': [4], 'Asia/Bangkok': [7], 'Asia/Jakarta': [7], 'Asia/Karachi': [5], 'Asia/Manila': [8], 'Asia/Kathmandu': [5.75], 'America/Sao_Paulo': [-3], 'America/Argentina/Buenos_Aires': [-3],

@@ -1,4 +1,4 @@
-// Intl, and the methods of numbers, dates and strings that go by it.
+// Installs Intl, and the methods of numbers, dates and strings that depend on the locale.
 import { hidden } from '../engine/uncurry.js';
 import { canonical, locale } from './locales.js';
 import { NumberFormat } from './number.js';
@@ -8,7 +8,7 @@ import { DisplayNames, ListFormat, Locale, PluralRules, RelativeTimeFormat, Segm
 
 export const Intl = {};
 
-// Both may be called as functions.
+// Makes a class that may also be called as a function.
 function callable(Inner, name) {
   const outer = function (locales, options) {
     return Reflect.construct(Inner, [locales, options], new.target ?? outer);

@@ -1,4 +1,4 @@
-// What is known of languages and regions. English is complete as far as it goes; of the others, how numbers and dates are written.
+// Data of languages and regions: for English all that is supported, for the others the formats of numbers and dates.
 const EN_MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December'];
 const EN_DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 
@@ -72,7 +72,7 @@ export function canonical(tag) {
     .join('-');
 }
 
-// The name of the locale that is used, and what is known of it.
+// Returns the name of the locale that is used, and its data.
 export function locale(requested) {
   const list = requested === undefined ? [] : Array.isArray(requested) ? requested : [requested];
   for (const tag of list) {

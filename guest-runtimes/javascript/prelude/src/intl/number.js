@@ -1,7 +1,7 @@
 // Intl.NumberFormat.
 import { locale, supportedLocalesOf } from './locales.js';
 
-// Symbols as English shows them, and how many digits follow the point.
+// Symbols and names of currencies in English, and the number of decimals unless it is two.
 const CURRENCIES = {
   USD: ['$', 'US dollars', 'US dollar'], EUR: ['€', 'euros', 'euro'], GBP: ['£', 'British pounds', 'British pound'], JPY: ['¥', 'Japanese yen', 'Japanese yen', 0],
   INR: ['₹', 'Indian rupees', 'Indian rupee'], CNY: ['CN¥', 'Chinese yuan', 'Chinese yuan'], KRW: ['₩', 'South Korean won', 'South Korean won', 0], BRL: ['R$', 'Brazilian reals', 'Brazilian real'],
@@ -12,7 +12,7 @@ const CURRENCIES = {
   PLN: ['PLN', 'Polish zlotys', 'Polish zloty'], RUB: ['RUB', 'Russian rubles', 'Russian ruble'], KWD: ['KWD', 'Kuwaiti dinars', 'Kuwaiti dinar', 3], CLP: ['CLP', 'Chilean pesos', 'Chilean peso', 0],
 };
 const NARROW = { CAD: '$', AUD: '$', MXN: '$', NZD: '$', HKD: '$', TWD: '$', CNY: '¥', SEK: 'kr', NOK: 'kr', DKK: 'kr', PLN: 'zł', RUB: '₽' };
-// What a region calls its own money.
+// Symbols of currencies in regions where they differ.
 const OWN = { 'en-CA': { CAD: '$', USD: 'US$' }, 'en-AU': { AUD: '$' }, 'ja-JP': { JPY: '￥', CNY: '元' }, 'zh-CN': { CNY: '¥', JPY: 'JP¥' }, 'pl-PL': { PLN: 'zł' }, 'sv-SE': { SEK: 'kr' }, 'ru-RU': { RUB: '₽' }, 'en-GB': { USD: 'US$' }, 'en-IN': {} };
 
 const UNITS = {
@@ -25,7 +25,7 @@ const UNITS = {
 
 const styles = new Set(['decimal', 'percent', 'currency', 'unit']);
 
-// The decimal digits of a number, and where its point stands: value = 0.digits * 10^point.
+// Returns the decimal digits of a number and the position of its point: value = 0.digits * 10^point.
 function decimalOf(value) {
   const text = typeof value === 'bigint' ? `${value}` : String(Math.abs(value));
   const found = /^-?(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(text);
@@ -39,7 +39,7 @@ function decimalOf(value) {
 }
 
 const EVEN = new Set(['0', '2', '4', '6', '8']);
-// Keeps `count` digits.
+// Rounds to `count` digits.
 function roundAt({ digits, point }, count, mode = 'halfExpand', negative = false) {
   if (count >= digits.length) return { digits, point };
   const kept = count < 0 ? '' : digits.slice(0, count);
@@ -212,7 +212,7 @@ export class NumberFormat {
 
   #round(decimal, r, compact, negative) {
     if (compact) {
-      // Two digits, or all of the integer's.
+      // Keeps two digits, or all digits of the integer part.
       return roundAt(decimal, Math.max(2, decimal.point), r.roundingMode, negative);
     }
     if (r.maximumSignificantDigits !== undefined) return roundAt(decimal, r.maximumSignificantDigits, r.roundingMode, negative);

@@ -36,7 +36,7 @@ export class PluralRules {
     const { language, type, options } = kept.get(this);
     const number = Number(value);
     if (type === 'ordinal') return ordinal(Math.abs(number), language);
-    // A figure that is shown with decimals is never one.
+    // In English, a number with decimals is never singular.
     if (language === 'en' && options.minimumFractionDigits > 0) return 'other';
     return cardinal(number, language);
   }
@@ -140,7 +140,7 @@ export class RelativeTimeFormat {
 }
 tag(RelativeTimeFormat, 'RelativeTimeFormat');
 
-// A letter with what joins it: marks, joiners, skin tones, flags.
+// A grapheme cluster: a letter with the marks, joiners, skin tones or flags that extend it.
 const GRAPHEME = /\r\n|\p{RI}\p{RI}|\p{Emoji}(?:\p{EMod}|\uFE0F\u20E3?|[\u{E0020}-\u{E007E}]+\u{E007F})?(?:\u200D\p{Emoji}(?:\p{EMod}|\uFE0F)?)*[\p{M}\u200D]*|[\s\S][\p{M}\u200D\uFE0F]*/gu;
 const WORD = /[\p{L}\p{M}\p{N}_]+(?:['’.][\p{L}\p{M}\p{N}_]+)*|\r\n|[^\S\r\n]+|[\s\S]/gu;
 const SENTENCE = /[^.!?]*[.!?]*\s*/gu;

@@ -1,4 +1,4 @@
-// Node's own modules by name. Those that most programs use are made with the image, the others when they are first asked for.
+// Node's own modules by name. Those that most programs use are created with the image, the others on first use.
 import { coded } from '../node/errors.js';
 import { complete } from '../node/absent.js';
 import { SafeMap, SafeSet } from '../engine/uncurry.js';
@@ -14,7 +14,7 @@ export const isBuiltin = (specifier) =>
 
 export const nameOf = (specifier) => (specifier.startsWith('node:') ? specifier.slice(5) : specifier);
 
-// The bundler numbers what has the name of something else; programs see the plain names.
+// Names to restore: the bundler adds a number to a name that is already in use.
 const INNER = new SafeSet(['posix', 'win32', 'promises', 'strict', 'types']);
 function tidy(exports, depth = 0) {
   for (const key of Object.keys(exports)) {
@@ -40,7 +40,8 @@ export function builtin(name) {
 export const builtinNames = () => [...makers.keys()].sort();
 
 const namespaces = new SafeMap();
-// What an import of a built-in module gives. What is made with the image has its names made with it.
+// Returns the namespace that an import of a built-in module gives. A module that is created with the image has its
+// names created with it.
 export function namespaceOf(name) {
   let found = namespaces.get(name);
   if (found === undefined) {

@@ -1,4 +1,4 @@
-// CommonJS: Module, require and what hangs on them.
+// CommonJS: Module, require and their parts.
 import { native } from '../native.js';
 import { coded, invalidArgValue, validateString } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
@@ -55,7 +55,7 @@ Module._resolveLookupPaths = function (request, parent) {
   return [parent?.filename ? dirname(parent.filename) : '.'];
 };
 
-// A file, a file with an ending, or a directory's main or index.
+// Resolves a path to a file, a file with an added extension, or a directory's main or index file.
 function asFile(path, trailing) {
   if (!trailing) {
     if (isFile(path)) return path;
@@ -184,7 +184,7 @@ Module.prototype.require = function (id) {
   return Module._load(id, this, false);
 };
 
-// `text` is JavaScript already; what was written is remembered by whoever took the types out.
+// `text` is JavaScript; the caller that removed types has remembered the original.
 Module.prototype._compile = function (text, filename) {
   remember(filename, text);
   return run(this, text, filename);
@@ -241,7 +241,7 @@ Module._extensions['.node'] = function (module, filename) {
   throw lacking('api:native addons', coded(Error, 'ERR_DLOPEN_FAILED', `${filename}: native addons cannot be loaded in this sandbox`));
 };
 
-// An ES module, which has to be one that needs no waiting.
+// Loads an ES module, which must not have a top-level await.
 function requireModule(filename) {
   showAsUrl(filename);
   const [promise, namespace] = native.importModule(filename);

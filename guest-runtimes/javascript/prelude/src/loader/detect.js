@@ -1,11 +1,11 @@
-// Which kind of module a file is.
+// Determines the kind of module of a file.
 import { native } from '../native.js';
 import { packageType } from './files.js';
 
 const HINT = /\b(?:import|export|await)\b/;
 export const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname'];
 
-// 'commonjs' or 'module' for text that nothing else tells about: CommonJS if it can be, as Node decides.
+// Returns 'commonjs' or 'module' for text without other evidence: CommonJS if it compiles as such, as in Node.
 export function formatOfText(text, file) {
   if (!HINT.test(text)) return 'commonjs';
   try {
@@ -29,7 +29,8 @@ export function endingOf(path) {
   return dot > 0 ? name.slice(dot) : '';
 }
 
-// 'module', 'commonjs', 'json', 'addon', 'wasm', 'text' when the text has to tell, or undefined for endings that Node does not know.
+// Returns 'module', 'commonjs', 'json', 'addon', 'wasm', 'text' if the text decides, or undefined for extensions
+// unknown to Node.
 export function formatOfPath(path) {
   const format = ENDINGS[endingOf(path)];
   return format === 'by package' ? packageType(path) ?? 'text' : format;

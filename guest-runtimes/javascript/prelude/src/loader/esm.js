@@ -1,4 +1,4 @@
-// ES modules: what the engine's loader asks for.
+// ES modules: the functions that the engine's loader calls.
 import { parse } from 'cjs-module-lexer/lexer.js';
 import { native } from '../native.js';
 import { coded } from '../node/errors.js';
@@ -50,7 +50,7 @@ function json(text, id) {
   return synthetic(['default'], () => ({ default: value }));
 }
 
-// The names that a CommonJS file's text says it exports, with those of the files it passes on.
+// Returns the names that a CommonJS file exports according to its text, including those of files that it re-exports.
 function namesOf(path, text, seen = new SafeSet()) {
   if (seen.has(path)) return [];
   seen.add(path);
@@ -70,7 +70,7 @@ function namesOf(path, text, seen = new SafeSet()) {
       if (isBuiltin(target)) for (const name of Object.keys(builtin(nameOf(target)))) names.add(name);
       else if (endingOf(target) !== '.json') for (const name of namesOf(target, readText(target), seen)) names.add(name);
     } catch {
-      // A file that cannot be found is found missing when it is required.
+      // A missing file is reported when it is required.
     }
   }
   return [...names];
@@ -175,14 +175,14 @@ export function meta(id, target) {
   }
   target.resolve = (specifier) => urlOf(resolveImportOf(specifier, id));
   target.url = id.startsWith('data:') || id.startsWith('node:') ? id : hrefOf(shown(id));
-  // A program that is no file has no name of its own there.
+  // A program without a file has neither name.
   if (!id.startsWith('data:')) {
     target.dirname = dirname(shown(id));
     target.filename = shown(id);
   }
 }
 
-// import.meta.resolve tells where a file would be, whether it is there or not.
+// import.meta.resolve returns the location of a file even if the file does not exist.
 function resolveImportOf(specifier, id) {
   try {
     return resolveImport(`${specifier}`, id);

@@ -1,4 +1,4 @@
-// What the loader asks of the file system.
+// Operations of the loader on the file system.
 import { native } from '../native.js';
 import { dirname } from '../node/path-posix.js';
 import { SafeMap } from '../engine/uncurry.js';
@@ -15,7 +15,7 @@ export function readText(path) {
 }
 
 const real = new SafeMap();
-// The path without symbolic links. What was found stays: a program's own modules do not move while it runs.
+// Returns the path without symbolic links. Results are cached: a program's own modules do not move while it runs.
 export function realPath(path) {
   if (path === '/') return '/';
   const known = real.get(path);
@@ -28,13 +28,13 @@ export function realPath(path) {
       full = realPath(normal(target[0] === '/' ? target : `${parent}/${target}`));
     }
   } catch {
-    // What cannot be looked at is taken as it is.
+    // A path that cannot be read is used unchanged.
   }
   real.set(path, full);
   return full;
 }
 
-// The program's own folder is where the host says it is.
+// Records the location of the program's folder, which the host states.
 export const presume = (path) => real.set(path, path);
 
 export function normal(path) {
@@ -47,7 +47,7 @@ export function normal(path) {
 }
 
 const packages = new SafeMap();
-// The package.json of a directory, or null.
+// Returns the package.json of a directory, or null.
 export function packageAt(directory) {
   let found = packages.get(directory);
   if (found !== undefined) return found;
@@ -70,7 +70,7 @@ export function packageAt(directory) {
   return found;
 }
 
-// The nearest package.json above a file.
+// Returns the nearest package.json above a file.
 export function packageOf(path) {
   for (let directory = dirname(path); ; directory = dirname(directory)) {
     if (!directory.endsWith('/node_modules')) {
@@ -86,14 +86,14 @@ export function packageType(path) {
   return type === 'module' || type === 'commonjs' ? type : undefined;
 }
 
-// What TypeScript leaves away: `import './b'` of b.ts, and of a folder with an index.ts.
+// Extensions that TypeScript omits: `import './b'` for b.ts, or for a folder with an index.ts.
 const UNTYPED = ['.ts', '.tsx', '.mts', '.cts', '.js', '.mjs', '.cjs', '.json', '/index.ts', '/index.tsx', '/index.js'];
 export function untypedTwin(path) {
   const ending = UNTYPED.find((end) => isFile(path + end));
   return ending === undefined ? undefined : path + ending;
 }
 
-// For `import './b.js'` of a file that is only there as b.ts.
+// Extensions of TypeScript for `import './b.js'`, if only b.ts exists.
 const TYPED = { '.js': ['.ts', '.tsx'], '.mjs': ['.mts'], '.cjs': ['.cts'], '.jsx': ['.tsx'] };
 export function typedTwin(path) {
   const dot = path.lastIndexOf('.');

@@ -1,4 +1,4 @@
-// package.json: "exports", "imports" and "main", as Node's documentation lays down.
+// package.json: "exports", "imports" and "main", as Node's documentation specifies.
 import { coded } from '../node/errors.js';
 import { dirname } from '../node/path-posix.js';
 import { isDirectory, isFile, packageAt, packageOf } from './files.js';
@@ -27,7 +27,7 @@ function invalidTarget(pack, key, target, internal) {
 
 const FORBIDDEN = /(?:^|\/|\\)(?:\.\.?|node_modules)(?:\/|\\|$)/i;
 
-// A path, null for a target that says no, or undefined if nothing matches.
+// Returns a path, null for a target that forbids access, or undefined if no target matches.
 function resolveTarget(pack, target, match, key, internal, conditions, resolveBare) {
   if (typeof target === 'string') {
     if (!target.startsWith('./')) {
@@ -126,7 +126,7 @@ export function* nodeModulesOf(directory) {
   }
 }
 
-// The package of that name which a file in `directory` sees.
+// Returns the package of that name that a file in `directory` finds.
 export function findPackage(name, directory) {
   const own = packageOf(`${directory}/x`);
   if (own?.data.exports !== undefined && own.data.exports !== null && own.data.name === name) return own;
@@ -137,7 +137,7 @@ export function findPackage(name, directory) {
   return undefined;
 }
 
-// "main" and index files, for packages without "exports".
+// Resolves "main" and index files, for packages without "exports".
 export function legacyMain(pack) {
   const { main } = pack.data;
   const tries = typeof main === 'string' && main !== '' ? [main, `${main}.js`, `${main}.json`, `${main}.node`, `${main}/index.js`, `${main}/index.json`] : [];

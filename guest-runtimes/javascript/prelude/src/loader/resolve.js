@@ -1,4 +1,4 @@
-// From what an ES module imports to the absolute name of a module.
+// Resolves the specifier that an ES module imports to the absolute name of a module.
 import { coded, invalidArgType } from '../node/errors.js';
 import { dirname, resolve as resolvePath } from '../node/path-posix.js';
 import { lacking, tell } from '../missing.js';
@@ -8,13 +8,13 @@ import { IMPORT, findPackage, legacyMain, resolveExports, resolveImports, splitN
 import { fileURLToPath } from './urls.js';
 
 let main;
-// The main module, whose text came with the job.
+// Sets the main module, whose text came with the job.
 export const useMain = (id) => {
   main = id;
 };
 
 let base = '/work';
-// Where programs that are no files look for modules.
+// Sets the directory in which programs without a file look for modules.
 export const useBase = (directory) => {
   base = directory;
 };
@@ -22,7 +22,7 @@ export const useBase = (directory) => {
 const pathOf = (id) => id.replace(/[?#].*$/s, '');
 export const directoryOf = (importer) => (importer?.[0] === '/' ? dirname(pathOf(importer)) : base);
 
-// How an importing module is called in messages: files by path, others by what they are.
+// Returns the name of an importing module for messages.
 const shown = (importer) => (importer?.[0] === '/' ? pathOf(importer) : resolvePath(base, importer ?? '[eval1]'));
 
 function notFound(what, importer, isPackage, near) {

@@ -1,4 +1,4 @@
-// Text of modules, with the types taken out of TypeScript by the host.
+// Text of modules. The host removes the types from TypeScript.
 import { native } from '../native.js';
 import { coded } from '../node/errors.js';
 import { remember } from '../engine/sources.js';
@@ -7,13 +7,13 @@ import { readText } from './files.js';
 
 export const isTypeScript = (path) => /\.[mc]?tsx?$/.test(path);
 
-// The JavaScript of a TypeScript text and where each part of it came from.
+// Returns the JavaScript of a TypeScript text, and its source map.
 export function strip(file, written) {
   let answer;
   try {
     answer = native.host(JSON.stringify({ op: 'strip', file, text: written }));
   } catch {
-    // The host takes no request of such a length.
+    // The host rejects a request of this length.
     throw new SyntaxError(`${file} is too long for its types to be taken out: split it, or compile it before`);
   }
   if (answer === null) throw coded(TypeError, 'ERR_UNKNOWN_FILE_EXTENSION', `Nobody takes the types out of TypeScript for ${file}`);
@@ -27,7 +27,7 @@ export function strip(file, written) {
   return { text: line < 0 ? '' : native.utf8Decode(answer.subarray(line + 1), false), map: head.map };
 }
 
-// The JavaScript of a file.
+// Returns the JavaScript of a file.
 export function textOf(path) {
   const written = readText(path);
   if (!isTypeScript(path)) {

@@ -1,11 +1,11 @@
-// Files as URLs and back.
+// Conversion between file paths and URLs.
 import { coded, invalidArgType } from '../node/errors.js';
 import { resolve } from '../node/path-posix.js';
 import { URL } from '../web/url.js';
 
 const ESCAPES = { '%': '%25', '\\': '%5C', '\n': '%0A', '\r': '%0D', '\t': '%09', '?': '%3F', '#': '%23' };
 
-// Only few paths need the whole of URL.
+// Paths that need no escapes and therefore no URL object.
 const PLAIN = /^[A-Za-z0-9/._~-]*$/;
 
 export function hrefOf(path) {

@@ -1,4 +1,4 @@
-// One turn of the event loop after another, a callback at a time: timers, finished operations and stdin, immediates.
+// Event loop, one callback at a time: timers, finished operations and standard input, immediates.
 import { native } from '../native.js';
 import * as context from '../engine/context.js';
 import * as net from './net.js';
@@ -8,7 +8,7 @@ import { uncurry } from '../engine/uncurry.js';
 const push = uncurry(Array.prototype.push);
 const shift = uncurry(Array.prototype.shift);
 
-// How long an answer may keep standard input from being looked at.
+// Most milliseconds that a wait for the network delays the check of standard input.
 const TURN = 20;
 
 let phase = 'timers';
@@ -17,13 +17,14 @@ let operations = [];
 let ready = [];
 let entered = false;
 
-// Operations on files are done when their time in the loop comes. `trips` is how often Node would go to its thread pool for one.
+// Enqueues an operation on files, which runs in a later round. `trips` is how often Node would use its thread pool for
+// it.
 export function enqueue(run, trips = 1) {
   push(operations, { run, due: round + 1 + trips, stores: context.current });
 }
 
 let stdin = null;
-// Whoever wants to be told once when standard input can be read.
+// Sets the callback that runs once when standard input can be read, or removes it.
 export function awaitStdin(callback, holdsLoop = true) {
   stdin = callback === null ? null : { callback, holdsLoop, stores: context.current };
 }
@@ -79,7 +80,7 @@ export function tick() {
       const wait = idle ? timers.untilNext() : 0;
       if (net.awaited()) {
         if (stdin !== null && hearStdin(0)) return true;
-        // The host waits for one or the other, so that both are looked at in turns.
+        // The host waits for only one of the two, so both are checked in turn.
         const longest = stdin !== null && (wait < 0 || wait > TURN) ? TURN : wait;
         for (const each of net.wait(longest)) push(ready, each);
         const heard = shift(ready);

@@ -1,6 +1,6 @@
-// Exchanges of HTTP, which the host makes: a request of fourteen bytes and what goes with it, an answer that begins with a byte that
-// says what it is. Whoever waits for an exchange holds the loop; one that nobody waits for does not. There are as many at once as the
-// host has places for; who comes later waits for one.
+// HTTP exchanges, which the host performs: a request of fourteen bytes and its data, an answer whose first byte is its
+// kind. A callback that waits for an exchange keeps the loop alive; an exchange without one does not. The number of
+// concurrent exchanges is limited by the host; further ones wait for a slot.
 import { native } from '../native.js';
 import * as context from '../engine/context.js';
 import { SafeSet, uncurry } from '../engine/uncurry.js';
@@ -21,13 +21,13 @@ const WAIT = 20;
 const DONE = 0;
 const LATE = 2;
 const FOREVER = 0xffffffff;
-// Stands for the wish to send more, beside an exchange's number.
+// Bit that marks the key of a wait for send space; the other bits are the exchange's number.
 const ROOM = 0x80000000;
 
-// Bytes of a body that one request carries.
+// Most bytes of a body that one request carries.
 export const MOST = 1 << 20;
 
-// Exchanges that the host has at once.
+// Most exchanges that the host has at once.
 const PLACES = 64;
 
 let granted = false;
@@ -36,16 +36,18 @@ export function grant(is) {
   granted = is;
 }
 
-// Who waits for what: the exchange's number, with ROOM or without.
+// Callbacks that wait for an exchange, by its number with or without ROOM.
 let waiting = [];
 export const awaited = () => waiting.length > 0;
 
-// The exchanges that have places, as many as are about to have one, and who waits for one.
+// The exchanges that have slots, the number of slots that are assigned but not in use yet, and the callbacks that wait
+// for one.
 let open = new SafeSet();
 let promised = 0;
 let queue = [];
 
-// Whether the program cannot be over yet. What is only read ahead of it counts if that makes room for what it waits for.
+// Returns true if the program has to go on. Exchanges that are only read ahead count if they free a slot that the
+// program waits for.
 export const holds = () => waiting.length > 0 && (queue.length > 0 || waiting.some((each) => each.isWanted()));
 
 export function begin() {
@@ -55,8 +57,8 @@ export function begin() {
   queue = [];
 }
 
-// Calls back with true when there is a place, which is to be taken with `start`, and with false if there will be none. Returns what
-// takes the wish back.
+// Calls back with true when there is a slot, which the callback takes with `start`, and with false if there will be
+// none. Returns a function that cancels the request.
 export function place(callback) {
   if (open.size + promised < PLACES) {
     promised++;
@@ -73,7 +75,7 @@ function leave(handle) {
   if (open.delete(handle)) call();
 }
 
-// Gives a place that is free to who has waited longest.
+// Assigns a free slot to the callback that has waited longest.
 function call() {
   const callback = shift(queue);
   if (callback === undefined) return;
@@ -81,11 +83,12 @@ function call() {
   callback(true);
 }
 
-// Nothing goes on any more: whoever waits for a place gets none. Returns whether there was anybody.
+// Calls back with false for every request that waits for a slot, since no exchange makes progress any more. Returns
+// true if there were any.
 export function starve() {
   const starved = queue;
   queue = [];
-  // Every program's end comes by here, whatever it has made of iterators.
+  // Every program's end runs this, so it must not depend on iterators, which the program may have changed.
   for (let i = 0; i < starved.length; i++) starved[i](false);
   return starved.length > 0;
 }
@@ -99,14 +102,14 @@ function put(bytes, at, word) {
 
 const word = (bytes, at) => (bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24)) >>> 0;
 
-// What the host says of a failure: kind, errno and text.
+// A failure that the host reports: kind, errno and text.
 export class NetFailure {
   constructor(told) {
     this.told = told;
   }
 }
 
-// The answer's bytes, or null if it was not done in time.
+// Returns the answer's bytes, or null if the time ran out.
 function ask(op, handle, number, wait, bytes) {
   const request = new Uint8Array(14 + bytes.length);
   request[0] = MARK;
@@ -124,7 +127,7 @@ function ask(op, handle, number, wait, bytes) {
 
 const NOTHING = new Uint8Array(0);
 
-// Begins an exchange in the place that was given, and returns its number.
+// Begins an exchange in the assigned slot, and returns its number.
 export function start(head, body = NOTHING) {
   promised--;
   try {
@@ -141,7 +144,7 @@ export function start(head, body = NOTHING) {
   }
 }
 
-// Gives more of a body; false if it has to wait for room.
+// Sends more of a body; returns false if there is no space for it yet.
 export const give = (handle, bytes, last) => ask(BODY, handle, last ? 1 : 0, 0, bytes) !== null;
 
 export function abort(handle) {
@@ -152,13 +155,13 @@ export function abort(handle) {
 
 const always = () => true;
 
-// Calls back once with what the exchange tells next: `{kind: 'h', bytes}`, 'd' or 'e', or a failure. `isWanted` says at any time
-// whether the program waits for it.
+// Calls back once with the next event of the exchange: `{kind: 'h', bytes}`, 'd' or 'e', or a failure. `isWanted`
+// returns true while the program waits for the event.
 export function next(handle, callback, isWanted = always) {
   push(waiting, { handle, key: handle, callback, isWanted, stores: context.current });
 }
 
-// Calls back once when there is room for more of the body.
+// Calls back once when there is space for more of the body.
 export function room(handle, callback) {
   push(waiting, { handle, key: (handle | ROOM) >>> 0, callback, isWanted: always, stores: context.current });
 }
@@ -171,14 +174,14 @@ function take(handle) {
     if (event.kind === 'e') leave(handle);
     return event;
   } catch (error) {
-    // The host knows of its own failures; that there was no room for an answer it does not.
+    // The host knows its own failures, but not that the guest had no memory for an answer.
     if (error instanceof NetFailure) leave(handle);
     else abort(handle);
     return { kind: 'f', error };
   }
 }
 
-// Waits for what is awaited, and returns what is to be run for it.
+// Waits for the awaited events, and returns the callbacks to run.
 export function wait(ms) {
   const keys = new Uint8Array(waiting.length * 4);
   for (let i = 0; i < waiting.length; i++) put(keys, i * 4, waiting[i].key);

@@ -11,7 +11,7 @@ let queue = [];
 let head = 0;
 let promisesFirst = false;
 
-// ES modules are evaluated inside a promise job, so that promises come before the first ticks.
+// Makes promises run before the first ticks, since ES modules are evaluated inside a promise job.
 export function letPromisesGoFirst() {
   promisesFirst = true;
 }
@@ -21,7 +21,7 @@ export function nextTick(callback, ...args) {
   push(queue, callback, args.length === 0 ? undefined : args, context.current);
 }
 
-// True if there was anything to run.
+// Runs the pending ticks. Returns true if there were any.
 export function ticks() {
   if (promisesFirst) {
     promisesFirst = false;

@@ -1,5 +1,5 @@
-// setTimeout, setInterval and setImmediate with Node's objects and Node's order: timers of one duration stand in one list, and the list
-// whose first timer is due first goes first.
+// setTimeout, setInterval and setImmediate with Node's objects and Node's order: timers of the same duration are in one
+// list, and the list whose first timer is due first runs first.
 import { native } from '../native.js';
 import * as context from '../engine/context.js';
 import { validateFunction } from '../node/errors.js';
@@ -16,7 +16,8 @@ const push = uncurry(Array.prototype.push);
 const shift = uncurry(Array.prototype.shift);
 
 const LONGEST = 2 ** 31 - 1;
-// How far the loop's idea of now may lag while a callback runs, so that a slow interpreter keeps the order of timers set together.
+// Most milliseconds by which the loop's time may lag while a callback runs, so that a slow interpreter keeps the order
+// of timers that were set together.
 const LAG = 4;
 
 let origin = 0;
@@ -37,7 +38,7 @@ export function begin() {
   loopTime = 0;
 }
 
-// The loop looks at the clock once a round.
+// Reads the clock, which the loop does once per round.
 export function update() {
   loopTime = clock();
   return loopTime;
@@ -258,7 +259,7 @@ function earliest() {
   return first;
 }
 
-// Milliseconds until the next timer, or -1.
+// Returns the milliseconds until the next timer, or -1.
 export function untilNext() {
   const list = earliest();
   return list === undefined ? -1 : max(0, list.expiry - clock());
@@ -269,7 +270,7 @@ export function beginTimers() {
   phaseTime = update();
 }
 
-// Runs one due timer; false if none is due.
+// Runs one due timer; returns false if none is due.
 export function runTimer() {
   for (;;) {
     const list = earliest();

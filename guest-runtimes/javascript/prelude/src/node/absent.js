@@ -1,5 +1,5 @@
-// Functions and classes of Node that this sandbox does not have, by the table `absent.json`. They exist, so that programs load that
-// name them in passing; their use fails, and the report says what was missing.
+// Functions and classes of Node that this sandbox does not have, from the table `absent.json`. They exist, so that
+// programs that only mention them load. Using one fails and reports it as missing.
 import table from '../absent.json';
 import { unavailable } from '../missing.js';
 
@@ -10,7 +10,7 @@ function standIn(full, name) {
   return Object.defineProperty(fail, 'name', { value: name, configurable: true });
 }
 
-// Adds what the table lists for a module.
+// Adds the functions and classes that the table lists for a module.
 export function complete(module, exports) {
   if (!Object.hasOwn(table.modules, module)) return;
   for (const name of table.modules[module]) {
@@ -19,5 +19,5 @@ export function complete(module, exports) {
   }
 }
 
-// Hashes that Node has by OpenSSL.
+// Returns true for a hash that Node has from OpenSSL and this sandbox lacks.
 export const isHash = (name) => table.hashes.includes(name);

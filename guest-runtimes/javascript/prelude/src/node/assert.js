@@ -54,7 +54,7 @@ assert.fail = function (actual, expected, message, operator, stackStartFn = asse
 };
 Object.defineProperty(assert.fail, 'name', { value: 'fail' });
 
-// `test` says whether all is well.
+// Adds an assertion; `test` returns true if it holds.
 function comparison(name, operator, test) {
   const fn = {
     [name](actual, expected, message) {
@@ -64,7 +64,7 @@ function comparison(name, operator, test) {
   }[name];
   assert[name] = fn;
 }
-// The loose comparisons are the language's own.
+// The loose comparisons use the language's own operators.
 const loosely = new Function('a', 'b', 'return a == b || (a !== a && b !== b)');
 comparison('equal', '==', (a, b) => loosely(a, b));
 comparison('notEqual', '!=', (a, b) => !loosely(a, b));

@@ -1,4 +1,4 @@
-// AssertionError and the texts that tell what differed.
+// AssertionError and the texts that describe a difference.
 import { inspect } from '../inspect/index.js';
 import { retitle } from '../engine/stacks.js';
 import { hidden } from '../engine/uncurry.js';
@@ -47,7 +47,7 @@ function difference(actual, expected, operator, message) {
       if (same > 2) caret = `\n  ${' '.repeat(same)}^`;
     }
   }
-  // Lines that both end with are told last, three at most.
+  // Lines that both texts end with are printed last, three at most.
   let tail = '';
   let nearest = '';
   let count = 0;
@@ -77,7 +77,7 @@ function difference(actual, expected, operator, message) {
   let out = '';
   let removed = '';
   let printed = 0;
-  // The index of the last line that was printed.
+  // Index of the last printed line.
   let last = -1;
   const catchUp = (i) => {
     const open = i - last - 1;

@@ -1,4 +1,4 @@
-// node:async_hooks: AsyncLocalStorage and AsyncResource. There are no hooks to hook.
+// node:async_hooks: AsyncLocalStorage and AsyncResource. There are no hooks.
 import * as context from '../engine/context.js';
 import { validateFunction } from './errors.js';
 

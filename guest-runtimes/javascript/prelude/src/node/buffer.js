@@ -5,7 +5,7 @@ import { inspect } from '../inspect/index.js';
 import { isAnyArrayBuffer, isUint8Array } from '../inspect/types.js';
 import { hidden } from '../engine/uncurry.js';
 
-// Node's own limit; memory ends long before.
+// Node's own limit; memory is exhausted long before.
 const kMaxLength = 2 ** 32;
 const kStringMaxLength = 2 ** 29 - 24;
 export const constants = { MAX_LENGTH: kMaxLength, MAX_STRING_LENGTH: kStringMaxLength };
@@ -49,7 +49,7 @@ export function utf16Decode(bytes) {
   return text;
 }
 
-// Everything up to the first pair that is not hexadecimal.
+// Decodes the text up to the first pair that is not hexadecimal.
 function hexEncode(text) {
   let length = text.length >> 1;
   const clean = text.slice(0, length * 2);
@@ -60,14 +60,14 @@ function hexEncode(text) {
 
 const CLEAN_BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-// Node passes over what does not belong and takes both alphabets.
+// Decodes base64 like Node, which ignores invalid characters and accepts both alphabets.
 function base64Encode(text) {
   if (text.length % 4 === 0 && CLEAN_BASE64.test(text)) return Uint8Array.fromBase64(text);
   const padding = text.indexOf('=');
   let clean = (padding < 0 ? text : text.slice(0, padding)).replace(/-/g, '+').replace(/_/g, '/').replace(/[^A-Za-z0-9+/]/g, '');
   if (clean.length % 4 === 1) clean = clean.slice(0, -1);
   const spare = clean.length % 4;
-  // The last characters' unused bits are dropped.
+  // The unused bits of the last characters are dropped.
   return Uint8Array.fromBase64(spare === 0 ? clean : clean + '='.repeat(4 - spare), { lastChunkHandling: 'loose' });
 }
 
@@ -101,7 +101,7 @@ function FastBuffer(...args) {
   return Object.setPrototypeOf(new Uint8Array(...args), Buffer.prototype);
 }
 
-// A Buffer over the same bytes.
+// Returns a Buffer over the same bytes.
 export function wrap(bytes) {
   return Object.setPrototypeOf(bytes, Buffer.prototype);
 }
@@ -368,7 +368,7 @@ publish(proto, {
     }
     if (bytes.length === 1) Uint8Array.prototype.fill.call(this, bytes[0], from, to);
     else {
-      // What is there is copied behind itself, twice as much each time.
+      // The filled part is copied behind itself, twice as much each time.
       const first = Math.min(bytes.length, to - from);
       Uint8Array.prototype.set.call(this, first < bytes.length ? bytes.subarray(0, first) : bytes, from);
       for (let done = first; done < to - from; done *= 2) this.copyWithin(from + done, from, from + Math.min(done, to - from - done));
@@ -434,7 +434,7 @@ function checkInt(value, min, max, size) {
   }
 }
 
-// The accessors of every width, made from the DataView's.
+// Accessors of every width, based on those of DataView.
 for (const [name, kind, size, min, max] of [
   ['UInt8', 'Uint8', 1, 0, 255],
   ['Int8', 'Int8', 1, -128, 127],

@@ -1,4 +1,4 @@
-// The checks at the end of packed bytes: gzip's and zlib's.
+// Checksums at the end of compressed data: those of gzip and zlib.
 const TABLE = new Int32Array(256).map((_, byte) => {
   for (let i = 0; i < 8; i++) byte = byte & 1 ? (byte >>> 1) ^ 0xedb88320 : byte >>> 1;
   return byte;
@@ -10,7 +10,7 @@ export function crc32(bytes, value = 0) {
   return ~crc >>> 0;
 }
 
-// So many sums stay below what a number holds exactly as 32 bits.
+// Number of additions whose sums stay within 32 bits.
 const RUN = 3800;
 
 export function adler32(bytes, value = 1) {

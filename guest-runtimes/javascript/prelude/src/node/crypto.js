@@ -43,7 +43,7 @@ function bytesOf(data, encoding, name = 'data') {
 
 const out = (bytes, encoding) => (encoding === undefined || encoding === 'buffer' ? wrap(bytes) : wrap(bytes).toString(encoding));
 
-// What Hash and Hmac share: they are streams too.
+// Base class of Hash and Hmac, which are streams too.
 class Digest extends Transform {
   constructor(state, options) {
     super(options);

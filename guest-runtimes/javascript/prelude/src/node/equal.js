@@ -1,4 +1,4 @@
-// Deep equality as assert and util have it, strict and loose.
+// Deep equality of assert and util, strict and loose.
 import { native } from '../native.js';
 
 const enumerableSymbols = (value) => Object.getOwnPropertySymbols(value).filter((key) => Object.prototype.propertyIsEnumerable.call(value, key));
@@ -113,7 +113,7 @@ function equal(a, b, strict, memo) {
     }
     return sameKeys(a, b, strict, memo, true);
   }
-  // What is being compared further out is taken as equal, so that circles end.
+  // A pair that an outer call compares counts as equal, so that cycles end.
   const before = memo.get(a);
   if (before !== undefined) {
     if (before.has(b)) return true;

@@ -1,4 +1,4 @@
-// Errors as Node's own modules throw them: with a code, which their stack's first line shows.
+// Errors of Node's own modules, which have a code that the first line of their stack shows.
 import { retitle } from '../engine/stacks.js';
 import { headerOf } from '../engine/titles.js';
 import { hidden } from '../engine/uncurry.js';
@@ -18,7 +18,7 @@ export const useInspect = (inspect) => {
   inspectValue = inspect;
 };
 
-// What a wrong argument was, in the words of Node's messages.
+// Describes a wrong argument in the words of Node's messages.
 export function received(value) {
   if (value === null || value === undefined) return ` Received ${value}`;
   if (typeof value === 'function') return ` Received function ${value.name}`;
@@ -122,7 +122,7 @@ export class AbortError extends Error {
   }
 }
 
-// A failed operation of the system: `ENOENT: no such file or directory, open 'x'`.
+// Returns the error of a failed system operation: `ENOENT: no such file or directory, open 'x'`.
 export function systemError(from, syscall, path, dest) {
   const reason = /^[A-Z0-9]+: ([^,]*)/.exec(from.message)?.[1] ?? from.message;
   let message = `${from.code}: ${reason}, ${syscall}`;

@@ -1,4 +1,4 @@
-// The operations on files that all of node:fs's styles share: synchronous, with Node's errors.
+// File operations that all of node:fs's styles share: synchronous, with Node's errors.
 import { native } from '../native.js';
 import { absolute } from '../process.js';
 import { Buffer, wrap } from './buffer.js';
@@ -46,7 +46,7 @@ export function modeOf(mode, otherwise) {
   return mode;
 }
 
-// A path as the program gave it, as a string.
+// Returns the path that the program gave as a string.
 export function given(path, name = 'path') {
   if (typeof path === 'string') {
     if (path.includes('\0')) throw invalidArgValue(name, path, 'must be a string, Uint8Array, or URL without null bytes');
@@ -54,7 +54,7 @@ export function given(path, name = 'path') {
   }
   if (path instanceof Uint8Array) {
     const text = native.utf8Decode(path, true);
-    // Names are text in this sandbox.
+    // File names are text in this sandbox.
     if (text === null) throw systemError({ code: 'EILSEQ', errno: -84, message: 'EILSEQ: illegal byte sequence' }, 'open', native.utf8Decode(path, false));
     return text;
   }
@@ -80,7 +80,7 @@ function attempt(syscall, path, dest, run) {
 
 const located = (syscall, path) => attempt(syscall, path, undefined, () => absolute(path));
 
-// The standard streams by their names in /dev.
+// The standard streams, by their names in /dev and /proc.
 const STREAMS = { '/dev/stdin': 0, '/dev/stdout': 1, '/dev/stderr': 2, '/dev/fd/0': 0, '/dev/fd/1': 1, '/dev/fd/2': 2, '/proc/self/fd/0': 0 };
 
 export function open(path, flags, mode = 0o666) {
@@ -92,7 +92,7 @@ export function open(path, flags, mode = 0o666) {
   return attempt('open', path, undefined, () => native.open(full, flags, mode));
 }
 
-// Zero, one and two stay open, as the next program needs them.
+// The standard descriptors stay open, as the next program needs them.
 export function close(fd) {
   if (fd <= 2) return;
   attempt('close', undefined, undefined, () => native.close(fd));
@@ -210,7 +210,7 @@ export function statsOf(raw, bigint) {
   return datesOf(stats);
 }
 
-// A failed stat that the caller said not to mind gives undefined.
+// Returns undefined for a missing file if the caller has disabled the error.
 export function stat(path, { bigint = false, throwIfNoEntry = true } = {}, kind = 'stat') {
   const name = given(path);
   try {
@@ -272,7 +272,7 @@ export function readdir(path, { withFileTypes = false, recursive = false, encodi
     for (const entry of list(name)) add(entry, name, '');
     return out;
   }
-  // Level by level, as Node goes.
+  // Breadth first, as in Node.
   const waiting = [[name, '']];
   while (waiting.length > 0) {
     const [directory, prefix] = waiting.shift();
@@ -466,7 +466,7 @@ export const ftruncate = (fd, length = 0) => attempt('ftruncate', undefined, und
 export const fsync = (fd) => attempt('fsync', undefined, undefined, () => native.fsync(fdOf(fd)));
 export const fdatasync = (fd) => attempt('fdatasync', undefined, undefined, () => native.fdatasync(fdOf(fd)));
 
-// Modes and owners are not kept by this sandbox's files; whether the file is there is checked all the same.
+// Modes and owners are not stored here; the call only checks that the file exists.
 export const chmod = (path, syscall = 'chmod') => {
   const name = given(path);
   attempt(syscall, name, undefined, () => native.stat(absolute(name)));

@@ -1,4 +1,4 @@
-// node:fs: one synchronous core, given out in Node's three styles.
+// node:fs: a synchronous core in Node's three styles.
 import * as core from './fs-core.js';
 import { Buffer } from './buffer.js';
 import { coded, invalidArgType, invalidArgValue, outOfRange, validateFunction, AbortError } from './errors.js';
@@ -28,7 +28,7 @@ function checkEncoding(encoding) {
   }
 }
 
-// Reads and writes take their buffer's part in several ways.
+// Returns the part of the buffer that a read or write uses, which the arguments give in several forms.
 function slice(buffer, offset, length, position) {
   if (offset !== null && typeof offset === 'object') ({ offset = 0, length, position = null } = offset);
   if (!ArrayBuffer.isView(buffer)) throw invalidArgType('buffer', ['Buffer', 'TypedArray', 'DataView'], buffer);
@@ -131,7 +131,7 @@ const sync = {
   glob: (pattern, options) => [...globbed(pattern, options)],
 };
 
-// Arguments that have to be right when the call is made, not when its turn comes.
+// Checks of arguments that happen when the call is made, not when it runs.
 const CHECKS = {
   readFile: (path) => Number.isInteger(path) || core.given(path),
   writeFile: (path, data, options) => {
@@ -152,7 +152,7 @@ for (const name of ['stat', 'lstat', 'access', 'readdir', 'mkdir', 'rmdir', 'rm'
   CHECKS[name] ??= (path) => typeof path === 'number' || core.given(path);
 }
 
-// What the promises' way of writing takes besides: anything that gives its text in pieces.
+// Data that only the promise form of writing accepts: an iterable of pieces.
 const inPieces = (data) => data !== null && typeof data === 'object' && !ArrayBuffer.isView(data) && (data[Symbol.iterator] || data[Symbol.asyncIterator]);
 async function gathered(data, encoding) {
   const pieces = [];
@@ -160,7 +160,7 @@ async function gathered(data, encoding) {
   return Buffer.concat(pieces);
 }
 
-// How often Node goes to its thread pool for an operation, which is what orders callbacks among each other.
+// Number of trips to Node's thread pool for an operation, which determines the order of callbacks.
 const TRIPS = { readFile: 3, writeFile: 3, appendFile: 3, copyFile: 1, cp: 4, rm: 2, mkdir: 1 };
 
 const MULTIPLE = {
@@ -175,7 +175,7 @@ function callbackStyle(name) {
   const trips = TRIPS[name] ?? 1;
   const fn = function (...args) {
     let callback = args.pop();
-    // read(fd, callback) and its like leave out what they do not need.
+    // read(fd, callback) and similar calls omit optional arguments.
     if (typeof callback !== 'function') {
       const at = args.findLastIndex((each) => typeof each === 'function');
       if (at >= 0) {
@@ -204,7 +204,7 @@ function callbackStyle(name) {
         else if (result === undefined) callback(null);
         else callback(null, result);
       };
-      // What fails does so on the first way.
+      // An operation that fails does so on the first trip.
       if (trips > 1) enqueue(done, trips - 2);
       else done();
       return undefined;

@@ -1,4 +1,4 @@
-// node:os: what a program may know of where it runs, which is the same everywhere.
+// node:os: facts about the system, which are the same for all programs.
 import { native } from '../native.js';
 import { process } from '../process.js';
 import { getSystemErrorMap } from './util.js';

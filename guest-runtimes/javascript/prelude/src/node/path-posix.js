@@ -6,7 +6,7 @@ export const useCwd = (fn) => {
   cwd = fn;
 };
 
-// The segments of a path without `.` and, as far as it can be, without `..`.
+// Returns the segments of a path without `.` and, as far as possible, without `..`.
 function normalizeSegments(path, absolute) {
   const out = [];
   for (const part of path.split('/')) {
@@ -130,7 +130,7 @@ export function format(object) {
 
 const GLOB = /[\\^$.|+()]/g;
 
-// * and ? do not cross directories, ** does.
+// Matches a glob: * and ? do not match a separator, ** does.
 export function matchesGlob(path, pattern, separator = '/') {
   validateString(path, 'path');
   validateString(pattern, 'pattern');

@@ -5,7 +5,7 @@ import { matchesGlob as globbed } from './path-posix.js';
 const isSlash = (c) => c === '/' || c === '\\';
 const isDrive = (path) => /^[A-Za-z]:/.test(path);
 
-// The device (`C:` or `\\server\share`), whether a slash follows it, and the rest.
+// Returns the device (`C:` or `\\server\share`), a flag for a slash after it, and the rest.
 function split(path) {
   const unc = /^[\\/]{2}([^\\/]+)[\\/]+([^\\/]+)/.exec(path);
   if (unc && unc[1] !== '.' && unc[1] !== '?') {
@@ -83,7 +83,7 @@ export function join(...paths) {
   }
   if (kept.length === 0) return '.';
   let joined = kept.join('\\');
-  // Two slashes that arose by joining do not make a server's name.
+  // Two slashes that result from joining do not start a server name.
   if (!/^[\\/]{2}[^\\/]/.test(kept[0])) joined = joined.replace(/^[\\/]{2,}/, '\\');
   return normalize(joined);
 }

@@ -1,4 +1,4 @@
-// node:path, with both kinds of paths under it as Node has them.
+// node:path, with both kinds of paths as properties.
 import * as posixPart from './path-posix.js';
 import * as win32Part from './path-win32.js';
 

@@ -1,4 +1,4 @@
-// node:readline and node:readline/promises for streams of text; there is no terminal here.
+// node:readline and node:readline/promises for streams of text, without a terminal.
 import { EventEmitter } from './events.js';
 import { AbortError, coded, invalidArgType, invalidArgValue, validateFunction } from './errors.js';
 import { StringDecoder } from './string_decoder.js';
@@ -76,7 +76,7 @@ function take(self, text) {
     from = found.index + found[0].length;
   }
   if (from < text.length) self._rest = text.slice(from);
-  // Lines that came with others wait while the program has asked for a pause.
+  // Lines that arrived together are held while the program has paused the input.
   for (const line of lines) {
     if (self.paused) self._waiting.push(line);
     else give(self, line);
@@ -220,7 +220,7 @@ Object.defineProperty(Interface.prototype.question, kPromisify, {
 
 export const createInterface = (input, output, completer, terminal) => new Interface(input, output, completer, terminal);
 
-// What moves a terminal's cursor is text like any other.
+// Writes a control sequence for the cursor, which is plain text here.
 const csi = (stream, text, callback) => {
   if (stream === null || stream === undefined) {
     if (typeof callback === 'function') nextTick(callback, null);

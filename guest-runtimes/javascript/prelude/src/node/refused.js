@@ -1,4 +1,5 @@
-// Node's modules for processes, threads and the network: they are there, so that programs load, and fail when they are used.
+// Node's modules for processes, threads and the network: they exist, so that programs load, and fail when they are
+// used.
 import { EventEmitter } from './events.js';
 import { coded, validateFunction } from './errors.js';
 import { refuse } from '../missing.js';

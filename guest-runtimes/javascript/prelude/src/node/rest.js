@@ -1,4 +1,4 @@
-// Smaller modules of Node, a few lines each.
+// Smaller modules of Node.
 import { native } from '../native.js';
 import { tell } from '../missing.js';
 import { coded } from './errors.js';
@@ -24,7 +24,7 @@ export function v8() {
     getHeapCodeStatistics: () => ({}),
     setFlagsFromString() {},
     cachedDataVersionTag: () => 0,
-    // Not V8's format: what one says the other reads.
+    // The format is not V8's; these functions read only what they have written.
     serialize(value) {
       const bytes = Buffer.alloc(0);
       Object.defineProperty(bytes, kData, { value: structuredClone(value) });
@@ -132,7 +132,7 @@ export function punycode() {
   return { toASCII: encodeLabel, toUnicode: (text) => text, version: '2.1.0', ucs2: { decode: (text) => [...text].map((c) => c.codePointAt(0)), encode: (codes) => String.fromCodePoint(...codes) } };
 }
 
-// All of these are in the table of what is absent.
+// All of these are in the table of missing modules.
 export const inspector = () => ({});
 export const repl = () => ({});
 export const wasi = () => ({});
@@ -159,7 +159,7 @@ export function domain() {
   return { Domain, create: () => new Domain(), createDomain: () => new Domain(), active: null };
 }
 
-// What streams give when they are read to their end.
+// Functions that read a stream to its end.
 export const consumers = () => {
   const all = async (stream) => {
     const parts = [];

@@ -1,4 +1,4 @@
-// Node's streams as the web's, and the other way round.
+// Conversion between Node's streams and web streams.
 import { Buffer } from './buffer.js';
 import { ReadableStream, WritableStream } from '../web/streams.js';
 

@@ -1,4 +1,4 @@
-// node:stream: the package that Node's own streams are published as, on this prelude's events, buffers and ticks.
+// node:stream: the package that Node's own streams are published as, with this prelude's events, buffers and ticks.
 import stream from 'readable-stream/lib/stream.js';
 import { install } from './stream-web.js';
 

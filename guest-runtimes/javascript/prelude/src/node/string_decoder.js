@@ -1,9 +1,9 @@
-// node:string_decoder: text from bytes that come in pieces.
+// node:string_decoder: text from bytes that arrive in pieces.
 import { Buffer, decode, normalizeEncoding } from './buffer.js';
 import { coded, invalidArgType } from './errors.js';
 import { unfinished } from '../web/encoding.js';
 
-// How many bytes at the end wait for those that follow.
+// Returns the number of bytes at the end that need those that follow.
 function waiting(bytes, encoding) {
   switch (encoding) {
     case 'utf8': return unfinished(bytes);
@@ -11,7 +11,7 @@ function waiting(bytes, encoding) {
     case 'utf16le': {
       const odd = bytes.length % 2;
       const end = bytes.length - odd;
-      // The first half of a pair waits for the second.
+      // The first half of a pair needs the second.
       return end >= 2 && (bytes[end - 1] & 0xfc) === 0xd8 ? odd + 2 : odd;
     }
     default: return 0;

@@ -1,4 +1,4 @@
-// node:url, with the older functions that take URLs apart without judging them.
+// node:url, with the legacy functions, which parse URLs without validating them.
 import { URL, URLSearchParams } from '../web/url.js';
 import { fileURLToPath, pathToFileURL } from '../loader/urls.js';
 import querystring from './querystring.js';

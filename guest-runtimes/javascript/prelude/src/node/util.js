@@ -113,7 +113,7 @@ export function debuglog(set) {
   return log;
 }
 
-// A style is named, or several are; they are put in where the stream shows them.
+// Formats a text with one or several named styles, if the stream shows styles.
 export function styleText(style, text, { validateStream = true, stream } = {}) {
   validateString(text, 'text');
   const { FORCE_COLOR, NO_COLOR } = process.env;

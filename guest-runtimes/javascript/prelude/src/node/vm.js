@@ -1,14 +1,15 @@
-// node:vm, as far as one context goes: code runs in the program's own.
+// node:vm with a single context: code runs in that of the program.
 import { native } from '../native.js';
 import { invalidArgType, validateString } from './errors.js';
 import { remember } from '../engine/sources.js';
 
 const nameOf = (options) => (typeof options === 'string' ? options : options?.filename ?? 'evalmachine.<anonymous>');
 const contexts = new WeakSet();
-// A name that no program has.
+// A name that programs do not use.
 const kCode = '__code_in_context__';
 
-// A context's own names are seen through `with`, and what the code declares with var or assigns goes back to it.
+// Runs code in a context: `with` provides the context's names, and declarations with var and assignments are stored in
+// it.
 function runIn(code, context, options) {
   const scope = new Proxy(context, {
     has: (_, key) => typeof key !== 'symbol' && key !== kCode,
@@ -60,7 +61,7 @@ export class Script {
   constructor(code, options) {
     this.#code = `${code}`;
     this.#options = options;
-    // A mistake in the text shows when the script is made.
+    // A syntax error is thrown when the script is created.
     remember(nameOf(options), this.#code);
     native.compileFunction(this.#code, nameOf(options), []);
   }

@@ -1,4 +1,4 @@
-// What node:zlib and the web's streams share: what they take, and what zlib says of bytes that it cannot unpack.
+// Shared parts of node:zlib and the web's compression streams: their inputs, and zlib's errors for invalid data.
 import { Buffer } from './buffer.js';
 import { invalidArgType } from './errors.js';
 
@@ -21,7 +21,7 @@ export const cutShort = () => made(REASONS[0]);
 export const badHeader = () => made(REASONS[6]);
 export const badCheck = () => made(CHECK);
 
-// Does it, with zlib's error for the package's.
+// Runs a function and replaces the package's errors by those of zlib.
 export function unpacked(run) {
   try {
     return run();

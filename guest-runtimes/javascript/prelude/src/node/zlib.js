@@ -1,4 +1,5 @@
-// node:zlib by a package that does deflate in JavaScript: at once, by callback, and as streams that work when all is there.
+// node:zlib by a package that implements deflate in JavaScript: synchronous, with callbacks, and as streams that work
+// when all input is there.
 import { deflateSync, gunzipSync, gzipSync, inflateSync, unzlibSync, zlibSync } from 'fflate/browser';
 import { Buffer, wrap } from './buffer.js';
 import { validateFunction } from './errors.js';
@@ -28,7 +29,7 @@ function check(bytes, good) {
   if (!good) throw badHeader();
 }
 
-// Members of a gzip file may follow each other.
+// A gzip file may have several members.
 function gunzip(bytes) {
   check(bytes, isGzip(bytes));
   return gunzipSync(bytes);
@@ -39,7 +40,7 @@ function inflate(bytes) {
 }
 
 const WAYS = {
-  // Node says that a Unix made it, in the byte that tells.
+  // The byte for the operating system is Unix, as in Node.
   gzip: (bytes, options) => {
     const made = gzipSync(bytes, { mtime: 0, ...levelOf(options) });
     made[9] = 3;

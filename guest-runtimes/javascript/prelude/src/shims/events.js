@@ -1,4 +1,4 @@
-// For packages that take `events` the CommonJS way.
+// The `events` module for packages that load it by CommonJS.
 const { EventEmitter } = require('../node/events.js');
 
 module.exports = EventEmitter;

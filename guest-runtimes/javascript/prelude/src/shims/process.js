@@ -1,4 +1,4 @@
-// What packages use of process before it is there.
+// The parts of process that packages use before process exists.
 const { nextTick } = require('../loop/ticks.js');
 
 module.exports = {

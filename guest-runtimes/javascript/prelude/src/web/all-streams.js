@@ -1,4 +1,4 @@
-// What `node:stream/web` has; all of it are globals too.
+// Members of `node:stream/web`, all of which are globals as well.
 import * as standard from 'web-streams-polyfill';
 import { CompressionStream, DecompressionStream } from './compression.js';
 import { TextDecoderStream, TextEncoderStream } from './through.js';

@@ -61,7 +61,7 @@ export class File extends Blob {
 }
 Object.defineProperty(File.prototype, Symbol.toStringTag, { value: 'File', configurable: true });
 
-// Blobs that have an address, for as long as the program lets them have it.
+// Blobs with an object URL that the program has not revoked.
 const addressed = new Map();
 
 export const blobAt = (href) => addressed.get(href);

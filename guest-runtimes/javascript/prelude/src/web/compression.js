@@ -9,7 +9,7 @@ import { Unpacker } from './unpack.js';
 
 const PACKERS = { gzip: Gzip, deflate: Zlib, 'deflate-raw': Deflate };
 
-// As much comes out before somebody reads it, so that writing a little does not wait for reading.
+// Number of bytes that are produced before they are read, so that a small write does not wait for a read.
 const ROOM = new ByteLengthQueuingStrategy({ highWaterMark: 16384 });
 
 function known(format) {

@@ -26,7 +26,7 @@ export class SubtleCrypto {
     const name = `${typeof algorithm === 'string' ? algorithm : algorithm?.name}`.toUpperCase();
     if (!ALGORITHMS[name]) throw new DOMException('Unrecognized algorithm name', 'NotSupportedError');
     const bytes = ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
-    // As long as a trip to Node's thread pool.
+    // The delay is that of a trip to Node's thread pool.
     await new Promise((resolve) => enqueue(resolve));
     const digest = hashes().createHash(ALGORITHMS[name]).update(bytes).digest();
     return digest.buffer.slice(digest.byteOffset, digest.byteOffset + digest.length);

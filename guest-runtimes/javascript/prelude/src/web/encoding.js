@@ -37,7 +37,7 @@ const LABELS = {
   'iso-ir-100': 'windows-1252', 'iso_8859-1': 'windows-1252', csisolatin1: 'windows-1252', 'ansi_x3.4-1968': 'windows-1252', 'iso_8859-1:1987': 'windows-1252',
 };
 
-// Where windows-1252 is not latin1.
+// Characters 0x80 to 0x9F, in which windows-1252 differs from latin1.
 const HIGH = '\u20AC\x81\u201A\u0192\u201E\u2026\u2020\u2021\u02C6\u2030\u0160\u2039\u0152\x8D\u017D\x8F\x90\u2018\u2019\u201C\u201D\u2022\u2013\u2014\u02DC\u2122\u0161\u203A\u0153\x9D\u017E\u0178';
 
 function bytesOf(input) {
@@ -48,7 +48,7 @@ function bytesOf(input) {
   throw invalidArgType('list', ['SharedArrayBuffer', 'ArrayBuffer', 'ArrayBufferView'], input);
 }
 
-// How many bytes at the end begin a UTF-8 sequence that is not complete yet.
+// Returns the number of bytes at the end that begin an incomplete UTF-8 sequence.
 export function unfinished(bytes) {
   const end = bytes.length;
   for (let back = 1; back <= 3 && back <= end; back++) {
@@ -109,7 +109,7 @@ export class TextDecoder {
     let odd = bytes.length % 2;
     const unit = (i) => (big ? (bytes[i] << 8) | bytes[i + 1] : bytes[i] | (bytes[i + 1] << 8));
     if (stream) {
-      // The first half of a character waits for the second, whether or not that has begun.
+      // The first half of a surrogate pair is held back, even if no byte of the second half is present.
       const last = bytes.length - odd - 2;
       bytes = this.#hold(bytes, last >= 0 && (unit(last) & 0xfc00) === 0xd800 ? odd + 2 : odd);
       odd = 0;

@@ -112,7 +112,8 @@ const tableOf = (target) => {
 };
 const wantsCapture = (options) => (typeof options === 'boolean' ? options : !!options?.capture);
 
-// For those who hold the loop while somebody listens.
+// Method that is called when the number of listeners changes, for objects that keep the loop alive while they have
+// listeners.
 export const kListening = Symbol('kListening');
 
 export class EventTarget {
@@ -189,7 +190,7 @@ export const useNextTick = (fn) => {
   setLater = fn;
 };
 
-// `target.onname = listener`, as many web interfaces have.
+// Defines the property `target.onname`, which many web interfaces have.
 export function handlerProperty(holder, type) {
   const current = new WeakMap();
   Object.defineProperty(holder, `on${type}`, {

@@ -1,4 +1,4 @@
-// fetch: requests that the host makes, redirects that are followed here, so that the host judges each of them.
+// fetch: the host makes the requests. Redirects are followed here, so that the host checks each of them.
 import { native } from '../native.js';
 import { Decompress } from 'fflate/browser';
 import { refuse } from '../missing.js';
@@ -11,19 +11,19 @@ import { URL } from './url.js';
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const MOST_REDIRECTS = 20;
 
-// Bytes of a body that are read before somebody asks for them: most answers are over with that, and leave their place to others.
+// Bytes of a body that are read ahead of the program: most answers are complete with that and free their slot.
 const AHEAD = 65536;
 
 const NO_BODY = new Set([101, 103, 204, 205, 304]);
 
-// What a request says where the program does not.
+// Default headers of a request.
 const USUAL = [['accept', '*/*'], ['accept-language', '*'], ['sec-fetch-mode', 'cors'], ['user-agent', 'node'], ['accept-encoding', 'gzip, deflate']];
 
-// What is not carried over to another origin.
+// Headers that are not sent to another origin.
 const OWN = ['authorization', 'proxy-authorization', 'cookie', 'host'];
 const OF_BODY = ['content-encoding', 'content-language', 'content-length', 'content-location', 'content-type'];
 
-// What was being done when the system said so, where that was not connecting.
+// System calls to name in errors, for errors that do not come from connecting.
 const CALLS = { ECONNRESET: 'read', ECONNABORTED: 'read', EPIPE: 'write' };
 
 const NUMBERS = { ECONNREFUSED: -111, ECONNRESET: -104, ECONNABORTED: -103, EACCES: -13, EPIPE: -32, ETIMEDOUT: -110, EHOSTUNREACH: -113, ENETUNREACH: -101, EMFILE: -24 };
@@ -35,11 +35,12 @@ const CERTIFICATE = [
 
 const { InternalError } = globalThis;
 
-// What a program hears of a cause. The engine's word that memory is over is told as it is: it is no matter of the request's.
+// Returns the error that a program gets for a cause. The engine's error about exhausted memory is passed unchanged, as
+// it does not concern the request.
 const because = (message, cause) => (cause instanceof InternalError ? cause : new TypeError(message, { cause }));
 const failed = (cause) => because('fetch failed', cause);
 
-// The error that Node would have for what the host says.
+// Returns the error that Node would have for the host's failure.
 function causeOf(error, url) {
   if (!(error instanceof net.NetFailure)) return error;
   const { kind, errno, text } = error.told;
@@ -58,7 +59,7 @@ function causeOf(error, url) {
 
 const event = (handle, isWanted) => new Promise((resolve) => net.next(handle, resolve, isWanted));
 
-// Begins an exchange when there is a place for it; `begin` does, and returns its number.
+// Begins an exchange when there is a slot for it: `begin` starts it and returns its number.
 function placed(begin, signal) {
   return new Promise((resolve, reject) => {
     let takeBack;
@@ -81,7 +82,7 @@ function placed(begin, signal) {
   });
 }
 
-// Sends a body that comes piece by piece.
+// Sends the body of a stream in pieces.
 async function pump(handle, stream, broken) {
   try {
     for await (const chunk of stream) {
@@ -93,12 +94,12 @@ async function pump(handle, stream, broken) {
     }
     net.give(handle, new Uint8Array(0), true);
   } catch (error) {
-    // An exchange that has ended tells why by itself.
+    // An exchange that has ended reports the reason itself.
     if (!(error instanceof net.NetFailure)) broken(error);
   }
 }
 
-// The body of an answer, as it comes; taken out of what it is packed in.
+// Returns the body of an answer as a stream, decompressed.
 function bodyStream(handle, headers, { url, over, done }) {
   const packed = (headers.get('content-encoding') ?? '').trim().toLowerCase();
   let unpacked = [];
@@ -130,7 +131,7 @@ function bodyStream(handle, headers, { url, over, done }) {
             done();
             if (opened !== null && any) open(new Uint8Array(0), true).forEach((chunk) => controller.enqueue(chunk));
             controller.close();
-            // Whoever brought room for more gets it back.
+            // Returns the buffer that the reader has provided.
             controller.byobRequest?.respond(0);
             return;
           } else throw error;
@@ -152,7 +153,7 @@ function bodyStream(handle, headers, { url, over, done }) {
 
 const LOCAL = new Set(['data:', 'blob:']);
 
-// The answer from an address that leads to nobody else, for which nothing has to be granted.
+// Returns the answer from a data: or blob: address, which needs no grant.
 function found({ url, method }) {
   const bare = new URL(url);
   bare.hash = '';
@@ -199,7 +200,7 @@ export async function fetch(input, init = undefined) {
   }
 }
 
-// A length that a program tells has to be that of what it sends. That of a stream is not known yet.
+// Checks that a content-length header matches the body. The length of a stream is not known yet.
 function checkLength(headers, bytes) {
   const told = headers.get('content-length');
   if (told === null) return;
@@ -215,7 +216,7 @@ async function exchange({ url, method, headers, body, signal, followed }) {
   const bare = new URL(url.href);
   bare.hash = '';
   let whole = streams || body === null ? new Uint8Array(0) : body;
-  // What does not fit into one request to the host goes piece by piece.
+  // A body that does not fit into one request to the host is sent in pieces.
   const pieces = streams ? body : whole.length > net.MOST ? ReadableStream.from([whole]) : null;
   if (pieces !== null) whole = new Uint8Array(0);
   const sent = [...headers];
@@ -257,7 +258,7 @@ async function exchange({ url, method, headers, body, signal, followed }) {
     throw failed(causeOf(error ?? new Error('other side closed'), url));
   }
   const head = JSON.parse(native.utf8Decode(bytes, false));
-  // No answer is over with a status that says that another one follows.
+  // The final answer cannot have a status that announces another one.
   if (head.status < 200) {
     done();
     net.abort(handle);

@@ -1,4 +1,4 @@
-// The objects around fetch, which need no network.
+// The classes around fetch, which need no network.
 import { native } from '../native.js';
 import { inspect } from '../inspect/index.js';
 import { hidden } from '../engine/uncurry.js';
@@ -10,7 +10,7 @@ import { URL, URLSearchParams } from './url.js';
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-// A header is made of bytes, one for each unit of a text.
+// Checks that a header's text consists of bytes, one for each unit.
 function byteString(value) {
   const text = `${value}`;
   const at = text.search(/[^\0-\xff]/);
@@ -102,7 +102,7 @@ export class FormData {
 }
 Object.defineProperty(FormData.prototype, Symbol.toStringTag, { value: 'FormData', configurable: true });
 
-// The bytes of a body and the type that goes with it.
+// Returns the bytes of a body and its type.
 function bodyOf(given) {
   if (given === undefined || given === null) return { bytes: null, type: null };
   if (given instanceof ReadableStream) {
@@ -121,7 +121,7 @@ function bodyOf(given) {
   return { bytes: native.utf8Encode(`${given}`), type: 'text/plain;charset=UTF-8' };
 }
 
-// All that a stream gives, in one piece.
+// Returns all bytes of a stream.
 export async function collected(stream) {
   const parts = [];
   let length = 0;
@@ -140,7 +140,7 @@ export async function collected(stream) {
   return whole;
 }
 
-// Bodies as they are kept, to be told from what programs give.
+// Internal body objects, which are used as they are, unlike values that programs pass.
 const shared = new WeakSet();
 
 function keptBody(given) {
@@ -193,7 +193,7 @@ class Body {
     for (const [name, value] of entries) form.append(name, value);
     return form;
   }
-  // The body for another object: what is there already is shared, a stream is split.
+  // Returns the body for another object: present bytes are shared, a stream is split.
   whole() {
     if (this.bodyUsed || this.#body.stream?.locked) throw new TypeError(this instanceof Response ? 'Response.clone: Body has already been consumed.' : 'unusable');
     if (this.#body.stream === undefined || this.#body.bytes !== null || this.#body.blob) return this.#body;
@@ -208,7 +208,7 @@ class Body {
     const { stream, bytes, blob } = this.#body;
     return stream !== undefined || bytes !== null || blob !== undefined;
   }
-  // The body for a request made of this one, which has none to give afterwards. Null if there is none.
+  // Returns the body for a request made of this one, which cannot use it afterwards, or null if there is none.
   moved() {
     const body = this.#body;
     if (!this.hasBody()) return null;
@@ -216,7 +216,7 @@ class Body {
     this.#used = true;
     return body;
   }
-  // What a request sends: bytes, a stream, or null.
+  // Returns the content that a request sends: bytes, a stream, or null.
   async sent() {
     if (this.#body.blob && !this.#body.stream) return this.#body.blob.bytes();
     return this.#body.stream ?? this.#body.bytes;
@@ -233,7 +233,7 @@ export class Response extends Body {
   #given;
   constructor(body = null, init = {}) {
     const status = init.status === undefined ? 200 : Number(init.status);
-    // A server may give a status that no program can.
+    // A server may use a status that a program cannot set.
     if (!(Number.isInteger(status) && status >= 200 && status <= 599) && init.kind === undefined) throw new RangeError('init["status"] must be in the range of 200 to 599, inclusive.');
     if (body !== null && body !== undefined && NO_BODY.has(status)) throw new TypeError(`Response constructor: Invalid response status code ${status}`);
     const headers = new Headers(init.headers);

@@ -1,4 +1,4 @@
-// Addresses that lead to nobody else: data: has its content in it, blob: names one of the program's own blobs.
+// Addresses without a server: data: contains its content, blob: names one of the program's own blobs.
 import { native } from '../native.js';
 import { atob } from '../node/buffer.js';
 import { unescapeBuffer } from '../node/querystring.js';
@@ -23,7 +23,7 @@ function dataAt(href) {
   return { body: bytes, headers: { 'content-type': `${MIMEType.parse(type) ?? 'text/plain;charset=US-ASCII'}` } };
 }
 
-// What is there: body and headers. Throws what Node says where there is nothing.
+// Returns the body and headers of an address. Throws Node's error if there is no content.
 export function contentAt(url, method) {
   if (url.protocol === 'data:') {
     const found = dataAt(url.href);

@@ -1,10 +1,10 @@
-// MIME types, which a package reads and writes: one, or what the headers of a message say.
+// MIME types, parsed and written by a package: a single one, or that of a message's headers.
 import MIMEType from 'whatwg-mimetype/lib/mime-type.js';
 
 export { MIMEType };
 
-// The type of a message, or null if it has none that can be read. Of several the last counts, with the charset of one before it
-// that is the same.
+// Returns the type of a message, or null if no valid one is present. If there are several, the last one counts, with
+// the charset of an equal type before it.
 export function typeOf(headers) {
   let last = null;
   for (const each of headers.get('content-type')?.match(/(?:[^",]|"(?:[^"\\]|\\[^])*"?)+/g) ?? []) {

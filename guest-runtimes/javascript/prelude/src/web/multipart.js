@@ -1,4 +1,4 @@
-// multipart/form-data: how a form is written, and how it is read back.
+// multipart/form-data: writes and reads forms.
 import { native } from '../native.js';
 import { Buffer } from '../node/buffer.js';
 import { Blob, File } from './blob.js';
@@ -10,7 +10,7 @@ const lines = (text) => text.replace(/\r\n?|\n/g, '\r\n');
 const quoted = (text) => text.replace(/\n/g, '%0A').replace(/\r/g, '%0D').replace(/"/g, '%22');
 const unquoted = (text) => text.replace(/%0A/gi, '\n').replace(/%0D/gi, '\r').replace(/%22/g, '"');
 
-// The form as a blob, whose type has the boundary. A blob's type is in lower case, and so is the boundary.
+// Returns the form as a blob, whose type includes the boundary. A blob's type is in lower case, and so is the boundary.
 export function written(form) {
   const boundary = `----formdata-codebox-${native.random(16).toHex()}`;
   const parts = [];
@@ -29,7 +29,7 @@ export function written(form) {
 const FIELD = /^[ \t]*([\w!#$%&'*+\-.^`|~]+)[ \t]*:[ \t]*([^]*)$/;
 const DISPOSITION = /^form-data; name="([^"]*)"(?:; filename\*?="([^"]*)")?$/;
 
-// What the head of a part says, or null where it is none.
+// Returns the fields of a part's head, or null if it is invalid.
 function headOf(text) {
   const head = {};
   for (const line of text.split('\r\n')) {
@@ -59,8 +59,8 @@ function valueOf({ filename, type = 'text/plain', encoding }, content) {
 
 const startsWith = (bytes, at, needle) => native.compare(bytes.subarray(at, at + needle.length), needle) === 0;
 
-// The names and values in a form that was written with this boundary, or null where it is none. As in Node, empty lines may go before
-// and after it, and nothing else.
+// Returns the names and values of a form with this boundary, or null if it is invalid. As in Node, only empty lines may
+// precede and follow it.
 export function read(bytes, boundary) {
   const between = native.utf8Encode(`\r\n--${boundary}`);
   const first = between.subarray(LINE.length);

@@ -1,4 +1,4 @@
-// performance: a clock that begins with the job, marks and measures.
+// performance: a clock that starts with the job, marks and measures.
 import { native } from '../native.js';
 import { EventTarget } from './events.js';
 import { coded } from '../node/errors.js';

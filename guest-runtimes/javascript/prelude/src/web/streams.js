@@ -1,4 +1,4 @@
-// Streams: a package's, which follow the Streams Standard, shown as Node shows its own.
+// Web streams: the classes of a package, which follow the Streams Standard, printed as Node prints its own.
 import {
   ByteLengthQueuingStrategy, CountQueuingStrategy, ReadableByteStreamController, ReadableStream, ReadableStreamBYOBReader, ReadableStreamDefaultController,
   ReadableStreamDefaultReader, TransformStream, TransformStreamDefaultController, WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
@@ -8,8 +8,8 @@ import { hidden } from '../engine/uncurry.js';
 
 export { ReadableStream, TransformStream, WritableStream };
 
-// Gives a class the way in which Node shows its objects: the class's name and what `parts` finds in one, and too deep inside of
-// others nothing.
+// Makes a class print its objects as Node does: the name of the class and the result of `parts`. Beyond the depth of
+// the inspection, the result is undefined.
 export function shown(Kind, parts) {
   hidden(Kind.prototype, inspect.custom, function (depth, options) {
     if (depth < 0) return undefined;
@@ -32,16 +32,16 @@ shown(TransformStreamDefaultController, (controller) => ({ stream: controller._c
 for (const Kind of [ByteLengthQueuingStrategy, CountQueuingStrategy]) shown(Kind, ({ highWaterMark }) => ({ highWaterMark }));
 for (const Kind of [ReadableStreamDefaultController, ReadableByteStreamController]) shown(Kind, () => ({}));
 
-// Whether anything of it was read or thrown away.
+// Returns true if any part of the stream was read or cancelled.
 export const isDisturbed = (stream) => stream._disturbed;
 
-// Whether somebody waits for what it gives next.
+// Returns true if a reader waits for the next chunk.
 export function isAwaited(stream) {
   const reader = stream._reader;
   return reader !== undefined && (reader._readRequests ?? reader._readIntoRequests).length > 0;
 }
 
-// A stream of bytes that are there at once when somebody asks for them.
+// Returns a stream of bytes that are provided on the first read.
 export const bytesStream = (bytes) => new ReadableStream({
   type: 'bytes',
   async pull(controller) {

@@ -1,8 +1,8 @@
-// Streams that text goes through: to bytes and from them.
+// Streams that convert text to bytes and back.
 import { TextDecoder, TextEncoder } from './encoding.js';
 import { TransformStream, shown } from './streams.js';
 
-// What goes in at one end and comes out at the other, changed.
+// A pair of streams: chunks that are written to one end are read from the other, transformed.
 export class Through {
   #ends;
   constructor(transformer, readable) {
@@ -12,7 +12,7 @@ export class Through {
   get writable() { return this.#ends.writable; }
 }
 
-// Gives a class of these its name, and what Node shows of one before its two ends.
+// Sets the name of such a class, and the properties that Node prints before the two ends.
 export function named(Kind, names = []) {
   Object.defineProperty(Kind.prototype, Symbol.toStringTag, { value: Kind.name, configurable: true });
   shown(Kind, (one) => Object.fromEntries([...names, 'readable', 'writable'].map((name) => [name, one[name]])));
@@ -37,7 +37,7 @@ export class TextDecoderStream extends Through {
 }
 named(TextDecoderStream, ['encoding', 'fatal', 'ignoreBOM']);
 
-// The first half of a character that ends a text.
+// The first half of a surrogate pair at the end of a text.
 const HALF = /[\ud800-\udbff]$/;
 
 export class TextEncoderStream extends Through {

@@ -1,9 +1,10 @@
-// Unpacks bytes as they come: the package inflates them; what is around that, and whether it holds, is looked at here as zlib does.
+// Decompresses bytes as they arrive: the package inflates them; the headers and checksums around them are handled here
+// as in zlib.
 import { Inflate } from 'fflate/browser';
 import { adler32, crc32 } from '../node/checksums.js';
 import { badCheck, badHeader, cutShort, unpacked } from '../node/zlib-parts.js';
 
-// Bytes that are unpacked at once: what a small part swells to is given away before the next.
+// Bytes that are decompressed at once: their output is passed on before the next ones are read.
 const AT_ONCE = 16384;
 
 const EMPTY = new Uint8Array(0);
@@ -15,14 +16,14 @@ const OVER = 3;
 
 const word = (bytes, at) => (bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24)) >>> 0;
 
-// How many bytes a header has, or -1 if there are to be more.
+// Returns the number of bytes of a header, or -1 if it is incomplete.
 function gzipHead(bytes) {
   for (const [at, byte] of [0x1f, 0x8b, 8].entries()) if (at < bytes.length && bytes[at] !== byte) throw badHeader();
   if (bytes.length < 10) return -1;
   const flags = bytes[3];
   let end = 10;
   if (flags & 4) end += bytes.length < 12 ? 2 : 2 + (bytes[10] | (bytes[11] << 8));
-  // A name and a comment, which end with a zero.
+  // A name and a comment, each terminated by a zero.
   for (const flag of [8, 16]) {
     if (!(flags & flag)) continue;
     const zero = bytes.indexOf(0, end);
@@ -39,7 +40,7 @@ function zlibHead(bytes) {
   return 2;
 }
 
-// By format: the header, the length of what is at the end, the sum of what was given, and whether both agree.
+// By format: the header, the length of the trailer, the checksum of the output, and a function that compares the two.
 const FORMATS = {
   gzip: {
     head: gzipHead, tail: 8, first: 0, sum: crc32,
@@ -64,12 +65,12 @@ export class Unpacker {
   #format;
   #give;
   #phase = HEAD;
-  // Of a header or of an end that is not whole yet.
+  // Bytes of an incomplete header or trailer.
   #held = EMPTY;
   #inflate = null;
   #sum;
   #length;
-  // Whether all members of the file that have begun are over.
+  // Set if all members of the file that have begun are complete.
   #isWhole = false;
 
   constructor(format, give) {
@@ -88,7 +89,7 @@ export class Unpacker {
     if (this.#phase !== OVER && !(this.#isWhole && this.#held.length === 0)) throw cutShort();
   }
 
-  // Takes what belongs to the part of the file that it is in, and returns the rest.
+  // Consumes the bytes that belong to the current part of the file, and returns the rest.
   #step(bytes) {
     switch (this.#phase) {
       case HEAD: return this.#head(bytes);
@@ -99,7 +100,7 @@ export class Unpacker {
   }
 
   #head(bytes) {
-    // What fills a file up is no further member.
+    // Padding after the last member.
     if (this.#isWhole && this.#held.length === 0 && bytes[0] === 0) {
       this.#phase = OVER;
       return EMPTY;
@@ -127,7 +128,7 @@ export class Unpacker {
   #body(bytes) {
     const inflate = this.#inflate;
     unpacked(() => inflate.push(bytes, false));
-    // The last block has begun, and none is open.
+    // The final block has begun, and no block is incomplete.
     if (!inflate.s.f || inflate.s.l) return EMPTY;
     const left = inflate.p.subarray(inflate.s.p > 0 ? 1 : 0);
     this.#inflate = null;
@@ -145,7 +146,7 @@ export class Unpacker {
     if (!holds(all, this.#sum, this.#length)) throw badCheck();
     this.#held = EMPTY;
     this.#isWhole = true;
-    // Members of a gzip file may follow each other; after the others, nothing is looked at.
+    // A gzip file may have several members; after other formats, further bytes are ignored.
     this.#phase = head === gzipHead ? HEAD : OVER;
     return all.subarray(tail);
   }

@@ -1,4 +1,4 @@
-// URL and URLSearchParams, shown as Node shows them.
+// URL and URLSearchParams, printed as Node prints them.
 import { URL, URLSearchParams } from 'whatwg-url-minimum';
 import { coded } from '../node/errors.js';
 import { inspect } from '../inspect/index.js';
