@@ -242,7 +242,7 @@ class Planner {
     return unsatisfied;
   }
 
-  // What has to be executed, in order, whenever the input changes.
+  // Returns the constraints to execute, in order, whenever the input changes.
   plan(edit) {
     this.mark++;
     const plan = [];

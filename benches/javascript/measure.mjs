@@ -1,4 +1,4 @@
-// What every program ends in: `measure(NAME, work, ANSWER)` times the work alone, looks at what it computed, and prints
+// The end of every program: `measure(NAME, work, ANSWER)` times the work alone, checks its result, and prints
 // `NAME SECONDS`. The programs run in any engine that has modules, `console.log` and `performance.now`.
 
 export function measure(name, work, answer) {
