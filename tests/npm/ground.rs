@@ -68,7 +68,7 @@ impl Ground {
             other => anyhow::bail!("it ended as {other:?}: {}", report.stderr.to_text_lossy()),
         };
         let (stdout, stderr) = (report.stdout.to_text_lossy(), report.stderr.to_text_lossy());
-        Ok(Said { status, stdout: stdout.to_string(), stderr: stderr.to_string() })
+        Ok(Said { status, stdout: stdout.clone(), stderr: stderr.clone() })
     }
 }
 

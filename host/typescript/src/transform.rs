@@ -130,7 +130,7 @@ fn syntax(file: &str, text: &str, columns: Option<&Columns>, error: &OxcDiagnost
     if let Some(help) = &error.help {
         message = format!("{message} ({})", help.lines().collect::<Vec<_>>().join(" "));
     }
-    if file.ends_with("x") {
+    if file.ends_with('x') {
         message.push_str(" (JSX is not supported: only types are taken out)");
     }
     let mut place = Place::of(text, offset);

@@ -60,7 +60,7 @@ fn of_engine(engine: &str, host: &dyn Host) -> Result<String, Failure> {
     for EngineImage { names, id, size } in host.engine_images(engine)? {
         let short: String = id.trim_start_matches("sha256:").chars().take(12).collect();
         for name in names {
-            table.row([name, short.clone(), bytes(size).to_string()]);
+            table.row([name, short.clone(), bytes(size)]);
         }
     }
     Ok(table.to_string())

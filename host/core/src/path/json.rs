@@ -112,7 +112,7 @@ fn could_be_path(text: &str) -> bool {
     let glob = body.contains(['*', '?', '[', ']', '{', '}']);
     let regex = body.contains(['^', '|']) || body.contains(".+") || body.ends_with('$');
     let escapes = text.starts_with('/') && text.contains('\\');
-    let list = body.contains(":/") || body.contains(":\\") || body.contains(";");
+    let list = body.contains(":/") || body.contains(":\\") || body.contains(';');
     let lines = body.contains(['\n', '\r']);
     rooted && !(doubled || glob || regex || escapes || list || lines)
 }

@@ -37,9 +37,8 @@ pub(super) fn read(
     let typed = path.to_str().ok_or_else(|| refused(&shown, "its name is not UTF-8", "rename it"))?.to_owned();
     let place = absolute(path, surroundings).map_err(|error| unreadable(&shown, &error))?;
     let text = bytes(&place, &shown)?;
-    let language = match language.or_else(|| language::of(path, &text, endings, surroundings)) {
-        Some(language) => language,
-        None => return Err(language::unknown(&shown)),
+    let Some(language) = language.or_else(|| language::of(path, &text, endings, surroundings)) else {
+        return Err(language::unknown(&shown));
     };
     check_size(text.len() as u64, ("run", &shown))?;
     check_encoding(&text, &language, &shown)?;
