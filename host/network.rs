@@ -4,11 +4,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use codebox_core::{Limits, NetRules, ResultKind};
+#[cfg(feature = "cli")]
+use codebox_core::{Limits, NetRules, ResultKind, RunnerError};
 use codebox_egress::TlsRoots;
 use codebox_wasm::{Way, Ways};
-
-use codebox_cli::Failure;
 
 /// Returns a dialer that connects directly, for a process that is not confined.
 pub(crate) fn direct() -> Ways {
@@ -22,27 +21,39 @@ fn roots_to_trust() -> Option<TlsRoots> {
     TlsRoots::load(named("SSL_CERT_FILE").as_deref(), named("SSL_CERT_DIR").as_deref()).ok()
 }
 
-#[cfg(target_os = "linux")]
-pub(crate) use brokered::{brokered, serve};
+#[cfg(all(feature = "cli", target_os = "linux"))]
+pub(crate) use brokered::serve;
 
-#[cfg(target_os = "linux")]
+/// Returns the connections of a process of the command line, which is confined on Linux.
+#[cfg(feature = "cli")]
+pub(crate) fn of_command_line(line: &Arc<OnceLock<i32>>) -> Ways {
+    #[cfg(target_os = "linux")]
+    return brokered::brokered(Arc::clone(line));
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = line;
+        direct()
+    }
+}
+
+#[cfg(all(feature = "cli", target_os = "linux"))]
 mod brokered {
     use std::os::fd::AsFd as _;
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
 
-    use codebox_cli::BROKER_COMMAND;
     use codebox_egress::broker::{self, Broker};
     use codebox_egress::{Dialer, EgressLimits};
 
     use super::*;
+    use crate::processes::{BROKER_COMMAND, own_program};
 
     /// Returns a dialer that connects through a broker process, because this process is confined by then. Stores the
     /// number of the broker socket's descriptor in `line`.
-    pub(crate) fn brokered(line: Arc<OnceLock<i32>>) -> Ways {
+    pub(super) fn brokered(line: Arc<OnceLock<i32>>) -> Ways {
         Arc::new(move |rules: &NetRules, limits: &Limits| {
             let (ours, theirs) = broker::line()?;
-            let mut command = Command::new(std::env::current_exe()?);
-            command.arg(BROKER_COMMAND).env_remove(codebox_cli::STANDBY_VARIABLE).current_dir("/");
+            let mut command = own_program(BROKER_COMMAND)?;
+            command.current_dir("/");
             // The broker ends when its socket is closed, at the latest when this process ends.
             command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
             // A process of the command line runs one job, so the broker enforces the job's connection limit.
@@ -53,15 +64,15 @@ mod brokered {
     }
 
     /// Runs the broker in this process, with its socket as standard input.
-    pub(crate) fn serve() -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::of(ResultKind::InternalError, &error);
+    pub(crate) fn serve() -> Result<(), RunnerError> {
+        let failed = |error: io::Error| RunnerError::of(ResultKind::InternalError, &error);
         let line = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         executor.block_on(broker::serve(line)).map_err(failed)
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn serve() -> Result<(), Failure> {
-    Err(Failure::new(ResultKind::InvalidRequest, "processes that connect for others are started on Linux only"))
+#[cfg(all(feature = "cli", not(target_os = "linux")))]
+pub(crate) fn serve() -> Result<(), RunnerError> {
+    Err(RunnerError::new(ResultKind::InvalidRequest, "processes that connect for others are started on Linux only"))
 }

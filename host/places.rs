@@ -3,6 +3,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use codebox_core::{ResultKind, RunnerError};
+
 /// The environment variable that moves all directories below one.
 const HOME: &str = "CODEBOX_HOME";
 
@@ -76,5 +78,11 @@ impl Places {
     /// Returns the path of the user's configuration file.
     pub(crate) fn config_file(&self) -> PathBuf {
         self.config.join("config.toml")
+    }
+}
+
+impl From<PlacesError> for RunnerError {
+    fn from(error: PlacesError) -> Self {
+        Self::of(ResultKind::InvalidRequest, &error)
     }
 }

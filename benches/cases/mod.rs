@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use codebox::{Job, Language, Outcome, RunReport, Runner, Source};
+use codebox::{Job, Language, Outcome, RunReport, Source, Workbench};
 use codebox_core::{Backend, ExecIo, InstanceSpec, Isolation};
 use codebox_files::Scratch;
 use codebox_wasm::WasmBackend;
@@ -71,8 +71,8 @@ pub fn home() -> PathBuf {
 }
 
 /// Creates a runner, loads its images and checks its answers.
-pub fn runner() -> Runner {
-    let runner = Runner::below(&home()).expect("the runtime is installed or can be");
+pub fn runner() -> Workbench {
+    let runner = codebox::workbench(&home()).expect("the runtime is installed or can be");
     for case in [PRINT, NUMPY, GROUPBY, LOG] {
         let job = case.job();
         for _ in 0..3 {
@@ -83,7 +83,7 @@ pub fn runner() -> Runner {
 }
 
 /// Runs a job as a user of the library does.
-pub fn run(runner: &Runner, job: &Job) -> RunReport {
+pub fn run(runner: &Workbench, job: &Job) -> RunReport {
     runner.run_with(job, &mut ExecIo::none()).expect("the job runs")
 }
 
@@ -102,7 +102,7 @@ pub struct Cold {
 
 impl Cold {
     /// Creates a separate backend over the runner's stores.
-    pub fn of(runner: &Runner) -> Self {
+    pub fn of(runner: &Workbench) -> Self {
         let stores = [Language::Python, Language::JavaScript].map(|language| {
             let store = runner.backend().store(&language).expect("the language is there").clone();
             (language, store)

@@ -9,7 +9,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codebox::{CancelToken, Job, Language, Outcome, OutputSink, Runner, Source};
+use codebox::{CancelToken, Job, Language, Outcome, OutputSink, Source, Workbench};
 use codebox_core::ExecIo;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -40,7 +40,7 @@ pub const JAVASCRIPT: Sleeper = Sleeper {
 };
 
 /// Measures the memory that `count` idle guests add to the first, divided by `count`.
-pub fn measure(runner: &Arc<Runner>, sleeper: &Sleeper, count: usize) -> Row {
+pub fn measure(runner: &Arc<Workbench>, sleeper: &Sleeper, count: usize) -> Row {
     let Sleeper { what, language, code, bar } = sleeper;
     let row = |measured, detail| Row { what, bar: Bar::AtMost(*bar), measured, unit: " MiB", detail };
     if resident().is_none() {
@@ -69,7 +69,7 @@ pub fn measure(runner: &Arc<Runner>, sleeper: &Sleeper, count: usize) -> Row {
 }
 
 /// Starts guests and waits until all have printed their line and sleep.
-async fn start(runner: &Arc<Runner>, job: &Job, guests: &mut JoinSet<Outcome>, cancel: &CancelToken, count: usize) {
+async fn start(runner: &Arc<Workbench>, job: &Job, guests: &mut JoinSet<Outcome>, cancel: &CancelToken, count: usize) {
     let (up, mut ups) = unbounded_channel();
     for _ in 0..count {
         let (runner, job, cancel, up) = (runner.clone(), job.clone(), cancel.clone(), up.clone());

@@ -5,13 +5,13 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use codebox::Runner;
+use codebox::Workbench;
 
 use super::cases::{self, PRINT};
 use super::table::{Bar, Row};
 
 /// Measures two threads and one alternately; the result is the ratio of the median jobs per second.
-pub fn measure(runner: &Runner, rounds: usize, turn: usize) -> Row {
+pub fn measure(runner: &Workbench, rounds: usize, turn: usize) -> Row {
     // The number of jobs is large enough that the start of the threads does not matter.
     let jobs = turn * 10;
     let (mut ones, mut twos) = (Vec::new(), Vec::new());
@@ -30,7 +30,7 @@ pub fn measure(runner: &Runner, rounds: usize, turn: usize) -> Row {
 }
 
 /// Measures jobs per second over all threads, from the moment all are ready until the last has finished.
-fn rate(runner: &Runner, threads: usize, jobs: usize) -> f64 {
+fn rate(runner: &Workbench, threads: usize, jobs: usize) -> f64 {
     let ready = Barrier::new(threads);
     let work = || {
         let job = PRINT.job();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use codebox::{
-    Access, DirGrant, ExecIo, Grants, GuestPath, HostPath, Isolation, Job, Language, Outcome, Runner, Source,
+    Access, DirGrant, ExecIo, Grants, GuestPath, HostPath, Isolation, Job, Language, Outcome, Source, Workbench,
 };
 use codebox_core::{Backend as _, InstanceSpec, Layer};
 use codebox_testkit::Kit;
@@ -24,13 +24,13 @@ pub struct Said {
 
 /// Backend of the guest.
 pub struct Ground {
-    runner: Runner,
+    runner: Workbench,
 }
 
 impl Ground {
     pub fn new(kit: &Kit) -> Result<Self> {
         kit.prepare()?;
-        Ok(Self { runner: Runner::below(kit.home())? })
+        Ok(Self { runner: codebox::workbench(kit.home())? })
     }
 
     /// Runs a program of this name in the guest, with `modules` as its packages and `work`, if given, as /work.

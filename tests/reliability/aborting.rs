@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use codebox::{ByteSize, ExecIo, Outcome, Runner, Stdin};
+use codebox::{ByteSize, ExecIo, Outcome, Stdin, Workbench};
 use codebox_core::OutputSink;
 use codebox_testkit::{Guest, Kit};
 
@@ -61,7 +61,7 @@ impl Read for Panics {
     }
 }
 
-pub fn spares_others(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
+pub fn spares_others(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
     let (send, from) = channel();
     thread::scope(|scope| {
         let bystander = scope.spawn(move || bystand(runner, guest, from));
@@ -78,7 +78,7 @@ fn tell(send: &Sender<&'static [u8]>) -> Result<()> {
     send.send(b"still here\n").context("the job beside them did not wait")
 }
 
-fn bystand(runner: &Runner, guest: Guest, from: Receiver<&'static [u8]>) -> Result<()> {
+fn bystand(runner: &Workbench, guest: Guest, from: Receiver<&'static [u8]>) -> Result<()> {
     let mut waiting = job(guest, guest.choose(BYSTANDER[0], BYSTANDER[1]), BYSTANDING);
     waiting.stdin = Stdin::Streamed;
     let mut io = ExecIo { stdin: Some(Box::new(Late { from })), ..ExecIo::none() };
@@ -88,7 +88,7 @@ fn bystand(runner: &Runner, guest: Guest, from: Receiver<&'static [u8]>) -> Resu
     Ok(())
 }
 
-fn end_others(runner: &Runner, guest: Guest) -> Result<()> {
+fn end_others(runner: &Workbench, guest: Guest) -> Result<()> {
     for (at, [python, javascript]) in ENDINGS.into_iter().enumerate() {
         let ending = with_memory(job(guest, guest.choose(python, javascript), BYSTANDING), ByteSize::mib(256));
         let report = runner.run(ending)?;

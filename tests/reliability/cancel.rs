@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox::{CancelToken, Job, Outcome, Runner};
+use codebox::{CancelToken, Job, Outcome, Workbench};
 use codebox_core::ExecIo;
 use codebox_testkit::{Guest, Kit, soak};
 
@@ -36,7 +36,7 @@ fn plan(guest: Guest, number: usize) -> (Duration, Job) {
     (Duration::from_millis(delay as u64), job(guest, programs[number % programs.len()], Duration::from_secs(30)))
 }
 
-pub fn by_dropping(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
+pub fn by_dropping(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let run = |numbers: std::ops::Range<usize>| {
         for number in numbers {
@@ -55,7 +55,7 @@ pub fn by_dropping(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
     succeed(runner, printing(guest, 1)).map(drop)
 }
 
-pub fn by_token(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
+pub fn by_token(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     let run = |numbers: std::ops::Range<usize>| {
         for number in numbers {
             let (delay, job) = plan(guest, number);

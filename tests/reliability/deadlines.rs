@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use codebox::{ByteSize, Job, Outcome, Runner};
+use codebox::{ByteSize, Job, Outcome, Workbench};
 use codebox_core::LimitKind;
 use codebox_testkit::{Guest, Kit, soak};
 
@@ -34,7 +34,7 @@ fn programs(guest: Guest) -> Result<Vec<Job>> {
     Ok(jobs.into_iter().map(|job| with_memory(job, ByteSize::mib(256))).collect())
 }
 
-pub fn hold(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
+pub fn hold(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     let programs = programs(guest)?;
     // As many regions as run concurrently are kept afterwards; that number is the upper bound.
     round(runner, &programs, 2 * AT_A_TIME)?;
@@ -51,7 +51,7 @@ pub fn hold(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
 }
 
 /// Runs `total` jobs, sixteen at a time, and returns the delay of each after its deadline.
-fn round(runner: &Runner, programs: &[Job], total: usize) -> Result<Vec<Duration>> {
+fn round(runner: &Workbench, programs: &[Job], total: usize) -> Result<Vec<Duration>> {
     let next = AtomicUsize::new(0);
     let worker = || -> Result<Vec<Duration>> {
         let mut latenesses = Vec::new();

@@ -1,7 +1,7 @@
 //! L1: consecutive jobs, without growth of resources.
 
 use anyhow::{Result, ensure};
-use codebox::Runner;
+use codebox::Workbench;
 use codebox_testkit::{Guest, Inventory, Kit, soak};
 
 use crate::host::{flat, printing, succeed};
@@ -9,16 +9,16 @@ use crate::host::{flat, printing, succeed};
 /// Number of jobs before the first count.
 const WARM_UP: usize = 200;
 
-pub fn consecutive(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
+pub fn consecutive(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     one_after_another(runner, kit, soak().of(1000, 5000), |_| guest)
 }
 
 /// Alternates the languages, each with separate regions.
-pub fn alternating(runner: &Runner, kit: &Kit) -> Result<()> {
+pub fn alternating(runner: &Workbench, kit: &Kit) -> Result<()> {
     one_after_another(runner, kit, soak().of(1000, 10_000), |number| Guest::ALL[number % Guest::ALL.len()])
 }
 
-fn one_after_another(runner: &Runner, kit: &Kit, jobs: usize, guest: impl Fn(usize) -> Guest) -> Result<()> {
+fn one_after_another(runner: &Workbench, kit: &Kit, jobs: usize, guest: impl Fn(usize) -> Guest) -> Result<()> {
     let one = |number: usize| {
         let report = succeed(runner, printing(guest(number), number))?;
         ensure!(report.stdout.bytes().as_ref() == format!("{number}\n").as_bytes(), "job {number} printed otherwise");

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox::{ByteSize, Limit, Outcome, Runner};
+use codebox::{ByteSize, Limit, Outcome, Workbench};
 use codebox_core::LimitKind;
 use codebox_testkit::{Guest, Inventory, Kit};
 
 use crate::host::{hostile, printing, succeed};
 
-pub fn is_bounded(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
+pub fn is_bounded(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
     succeed(runner, printing(guest, 1))?;
     let before = Inventory::take()?.resident;
     for _ in 0..10 {

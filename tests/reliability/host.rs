@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use codebox::{ByteSize, GuestPath, Isolation, IsolationSet, Job, Language, Limit, Outcome, RunReport, Runner, Source};
+use codebox::{
+    ByteSize, GuestPath, Isolation, IsolationSet, Job, Language, Limit, Outcome, RunReport, Source, Workbench,
+};
 use codebox_testkit::{Guest, Inventory, Kit};
 
 /// Time limit of a job that ends by itself.
@@ -46,7 +48,7 @@ pub fn with_memory(mut job: Job, memory: ByteSize) -> Job {
 }
 
 /// Runs a job that must end by itself with status 0.
-pub fn succeed(runner: &Runner, job: Job) -> Result<RunReport> {
+pub fn succeed(runner: &Workbench, job: Job) -> Result<RunReport> {
     let report = runner.run(job)?;
     ensure!(report.outcome == Outcome::Exited(0), "outcome is {:?}: {}", report.outcome, text(&report.stderr.bytes()));
     Ok(report)

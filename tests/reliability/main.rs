@@ -19,18 +19,18 @@ use std::process::{Command, ExitCode};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::{Result, ensure};
-use codebox::Runner;
+use codebox::Workbench;
 use codebox_testkit::{Guest, Kit, Soak, is_required, soak};
 use libtest_mimic::{Arguments, Completion, Trial};
 
 /// Body of a trial for one language, over this process's only runner.
-type InOne = fn(&Runner, &Kit, Guest) -> Result<()>;
+type InOne = fn(&Workbench, &Kit, Guest) -> Result<()>;
 
 /// Body of any other trial.
-type Other = fn(&Runner, &Kit) -> Result<()>;
+type Other = fn(&Workbench, &Kit) -> Result<()>;
 
 /// Body of a trial with its language bound.
-type Body = Box<dyn Fn(&Runner, &Kit) -> Result<()> + Send>;
+type Body = Box<dyn Fn(&Workbench, &Kit) -> Result<()> + Send>;
 
 /// Trials that run in every language.
 const IN_EACH: &[(&str, InOne)] = &[
@@ -76,7 +76,7 @@ fn with_fixed_arenas() -> ExitCode {
 }
 
 /// Runs a trial and, if `verify` is set, compares every memory region that is reset meanwhile with its image.
-fn verified(runner: &Runner, verify: bool, trial: impl FnOnce() -> Result<()>) -> Result<()> {
+fn verified(runner: &Workbench, verify: bool, trial: impl FnOnce() -> Result<()>) -> Result<()> {
     runner.backend().verify_resets(verify);
     trial()?;
     let checks = runner.backend().reset_checks();
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
     let kit = Kit::new(env!("CARGO_BIN_EXE_codebox"), env!("CARGO_TARGET_TMPDIR"));
     let preparing = kit.clone();
     let runner = Arc::new(LazyLock::new(move || {
-        let made = preparing.prepare().and_then(|()| Ok(Runner::below(preparing.home())?));
+        let made = preparing.prepare().and_then(|()| Ok(codebox::workbench(preparing.home())?));
         made.map_err(|error| format!("{error:#}"))
     }));
     let trial = |name: String, run: Body| {
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for guest in Guest::ALL {
         for (name, run) in IN_EACH {
-            let run = move |runner: &Runner, kit: &Kit| run(runner, kit, guest);
+            let run = move |runner: &Workbench, kit: &Kit| run(runner, kit, guest);
             trials.push(trial(format!("{}::{name}", guest.name()), Box::new(run)));
         }
     }

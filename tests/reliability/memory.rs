@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox::{ByteSize, Outcome, Runner};
+use codebox::{ByteSize, Outcome, Workbench};
 use codebox_core::LimitKind;
 use codebox_testkit::{Guest, Inventory, Kit, soak};
 
@@ -21,7 +21,7 @@ for (let n = 0; n < 4096; n++) held.push(new Uint8Array(1 << 20).fill(120));";
 
 const CAP: ByteSize = ByteSize::mib(256);
 
-pub fn greedy(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
+pub fn greedy(runner: &Workbench, kit: &Kit, guest: Guest) -> Result<()> {
     let guests = soak().of(16, 64);
     let before = Inventory::take()?.resident;
     // Regions of the first guests are kept for the next ones and are the upper bound.
@@ -37,7 +37,7 @@ pub fn greedy(runner: &Runner, kit: &Kit, guest: Guest) -> Result<()> {
 }
 
 /// Runs this many greedy guests concurrently and returns the peak resident memory.
-fn together(runner: &Runner, guest: Guest, guests: usize) -> Result<u64> {
+fn together(runner: &Workbench, guest: Guest, guests: usize) -> Result<u64> {
     let greedy = || runner.run(with_memory(job(guest, guest.choose(PYTHON, JAVASCRIPT), Duration::from_secs(60)), CAP));
     let (peak, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let reports = std::thread::scope(|scope| {

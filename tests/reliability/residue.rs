@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use codebox::{ByteSize, Outcome, Runner};
+use codebox::{ByteSize, Outcome, Workbench};
 use codebox_testkit::{Guest, Kit, soak};
 
 use crate::host::{PATIENT, hostile, job, succeed, text, with_memory};
@@ -28,7 +28,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Runs a thousand rounds of planting, comparing the idle memory with its image byte by byte, and searching.
-pub fn planted_bytes_are_gone(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
+pub fn planted_bytes_are_gone(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
     for round in 0..ROUNDS {
         let marker = marker(round);
         let mut planting = job(guest, guest.choose(PLANT[0], PLANT[1]), PATIENT);
@@ -50,7 +50,7 @@ pub fn planted_bytes_are_gone(runner: &Runner, _kit: &Kit, guest: Guest) -> Resu
 }
 
 /// Runs the thorough planting and searching programs of the fixtures after every kind of end.
-pub fn after_every_end(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
+pub fn after_every_end(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
     for (round, end) in ["exit", "exception", "spin", "memory"].into_iter().cycle().take(soak().of(8, 200)).enumerate()
     {
         let marker = marker(ROUNDS + round);

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use codebox::{ByteSize, Job, Language, Runner, Source};
+use codebox::{ByteSize, Job, Language, Source, Workbench};
 use codebox_testkit::{Guest, Kit};
 
 use crate::host::{flat, job, printing, succeed, with_memory};
@@ -14,7 +14,7 @@ use crate::host::{flat, job, printing, succeed, with_memory};
 const GROWTH: u64 = 96 << 20;
 
 /// Other jobs continue beside hostile texts, this process grows little, and no resources remain.
-pub fn beside_others(runner: &Runner, kit: &Kit) -> Result<()> {
+pub fn beside_others(runner: &Workbench, kit: &Kit) -> Result<()> {
     let texts = [
         format!("export{{{}}}", "a,".repeat(65_537)),
         format!("export{{{}}}", "a,".repeat(240_000)),
@@ -41,7 +41,7 @@ pub fn beside_others(runner: &Runner, kit: &Kit) -> Result<()> {
 }
 
 /// Runs the jobs concurrently, beside harmless ones that must succeed.
-fn together(runner: &Runner, jobs: &[Job]) -> Result<()> {
+fn together(runner: &Workbench, jobs: &[Job]) -> Result<()> {
     std::thread::scope(|scope| {
         let hostile: Vec<_> = jobs.iter().map(|job| scope.spawn(|| runner.run(job.clone()))).collect();
         for number in 0..10 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use codebox::Runner;
+use codebox::Workbench;
 use codebox_testkit::{Guest, Kit, soak};
 
 use crate::host::{PATIENT, job, succeed, text};
@@ -33,16 +33,16 @@ print(numpy.random.random())
 print(numpy.random.default_rng().random())
 print(numpy.random.SeedSequence().entropy)";
 
-pub fn no_value_twice(runner: &Runner, _kit: &Kit, guest: Guest) -> Result<()> {
+pub fn no_value_twice(runner: &Workbench, _kit: &Kit, guest: Guest) -> Result<()> {
     distinct(runner, guest, guest.choose(PYTHON, JAVASCRIPT), 7, soak().of(1000, 10_000))
 }
 
 /// Checks the sources of randomness that Python's data image additionally initialises.
-pub fn no_value_of_numpy_twice(runner: &Runner, _kit: &Kit) -> Result<()> {
+pub fn no_value_of_numpy_twice(runner: &Workbench, _kit: &Kit) -> Result<()> {
     distinct(runner, Guest::Python, NUMPY, 3, soak().of(200, 2000))
 }
 
-fn distinct(runner: &Runner, guest: Guest, program: &str, values: usize, instances: usize) -> Result<()> {
+fn distinct(runner: &Workbench, guest: Guest, program: &str, values: usize, instances: usize) -> Result<()> {
     let mut seen = BTreeSet::new();
     for number in 0..instances {
         let report = succeed(runner, job(guest, program, PATIENT))?;

@@ -12,15 +12,6 @@ mod values;
 
 pub(crate) use run::{ProgramAt, RunArgs, marked};
 
-/// Command of a process that keeps containers ready.
-pub const KEEP_COMMAND: &str = "keep-warm";
-
-/// Command of a process that compiles modules.
-pub const COMPILE_COMMAND: &str = "compile-modules";
-
-/// Command of a process that opens network connections for a confined process.
-pub const BROKER_COMMAND: &str = "net-broker";
-
 /// Runtime that commands use if the user names none.
 const DEFAULT_RUNTIME: &str = "python";
 
@@ -102,19 +93,6 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Keep containers ready, as standard input specifies; started by `run --warm`
-    #[command(name = KEEP_COMMAND, hide = true)]
-    KeepWarm {
-        /// The container engine
-        #[arg(value_parser = values::engine())]
-        engine: String,
-    },
-    /// Compile modules, as standard input specifies; started when packages are prepared
-    #[command(name = COMPILE_COMMAND, hide = true)]
-    Compile,
-    /// Connect to granted hosts for the process at the other end of standard input; started by `run --net`
-    #[command(name = BROKER_COMMAND, hide = true)]
-    NetBroker,
     /// Print the reference of this command line as Markdown
     #[command(hide = true)]
     HelpMarkdown,

@@ -1,8 +1,8 @@
 //! The command line: parses arguments, prints results and returns an exit status.
 //!
-//! This crate is a thin adapter over `codebox-service`: it parses the arguments, calls the service and prints the
-//! result. It is one of two places that may print, and it ends the process only by returning from [`main`]. It does not
-//! know which backends exist: the composition root passes them in as a [`Host`].
+//! This crate is a thin adapter over `codebox-runner`: it parses the arguments, calls the runner and prints the result.
+//! It is one of two places that may print, and it ends the process only by returning from [`main`]. It does not know
+//! which backends exist: the composition root passes a function that puts the [`Runner`] together.
 //!
 //! - Standard output contains only the guest's output, the result of a command, or, with `--json`, exactly one JSON
 //!   document. All messages of codebox about a run are written to standard error.
@@ -19,10 +19,9 @@ mod answer;
 mod args;
 mod commands;
 mod exit;
-mod failure;
+mod front_end;
 #[cfg(unix)]
 mod handover;
-mod host;
 mod inert;
 mod interrupt;
 mod progress;
@@ -34,23 +33,52 @@ mod streams;
 mod usage;
 mod voice;
 
-pub use args::{BROKER_COMMAND, COMPILE_COMMAND, KEEP_COMMAND};
-pub use failure::Failure;
-pub use host::{Confinement, EngineImage, Host, KeptPackage, Leftover, Provided, Sweep, SweptPlaces};
 pub use reference::reference;
-pub use render::limit_hit;
 #[cfg(unix)]
 pub use standby::STANDBY_VARIABLE;
 
+use std::process::Command;
+use std::sync::Arc;
+
+use codebox_core::{Progress, RunnerError};
+use codebox_runner::Runner;
+
 use args::{Cli, marked};
-use commands::Takeover;
+use front_end::Takeover;
 use standby::StandingBy;
 use voice::Voice;
+
+/// Parts of the command line that the composition root supplies.
+#[derive(Clone, Copy)]
+pub struct Host<'h> {
+    /// Puts the runner together, without creating any of its parts.
+    pub runner: &'h dyn Fn(RunnerOptions) -> Runner,
+    /// Returns the command of a small program that waits for a byte on a descriptor and then executes another program:
+    /// `PROGRAM wait DESCRIPTOR OTHER NAME ARGUMENTS...`. `None` if this machine has no such program.
+    pub waiter: &'h (dyn Fn() -> Option<Command> + Sync),
+}
+
+/// Options of the runner that the arguments determine.
+pub struct RunnerOptions {
+    /// Confinement of the process.
+    pub confinement: Confinement,
+    /// Receiver of progress and messages.
+    pub progress: Arc<dyn Progress>,
+}
+
+/// Confinement of the process before it runs a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confinement {
+    /// The process confines itself, as far as the system supports it.
+    On,
+    /// The user disabled confinement; the sandbox layers are reported as off.
+    Off,
+}
 
 /// Runs the command in `args`, which start with the program's own name, and returns the process's exit status.
 ///
 /// Call it on the main thread, before any other thread is started, because a run confines the process.
-pub fn main(args: impl IntoIterator<Item = OsString>, host: &dyn Host) -> ExitCode {
+pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCode {
     // Standby processes wait here, before any other work, because most of them are never needed.
     let takeover = match StandingBy::find() {
         None => None,
@@ -70,6 +98,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: &dyn Host) -> ExitCo
         Err(error) => usage::answer(&error, &args),
     };
     ExitCode::from(status)
+}
+
+/// Prints an error of codebox, and returns the exit status for it.
+#[must_use]
+pub fn fail(error: &RunnerError) -> ExitCode {
+    Voice::new(voice::Loudness::Normal).fail(error);
+    ExitCode::from(error.exit_status())
 }
 
 /// Raises the limit on open files to the maximum, because connections and directories of concurrent jobs need many.

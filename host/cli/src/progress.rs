@@ -1,20 +1,22 @@
 //! Progress of long operations: a bar on a terminal, plain lines otherwise, and no output when quiet.
 
 use std::io::{self, IsTerminal};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use codebox_service::catalog::{Progress, Silent};
+use codebox_core::{Progress, Silent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::render::{Escaped, bytes};
 use crate::voice::{Loudness, Voice};
 
 /// Returns the progress receiver for this standard error and verbosity.
-pub(crate) fn progress(voice: Voice) -> Box<dyn Progress> {
+pub(crate) fn progress(voice: Voice) -> Arc<dyn Progress> {
     match voice.loudness() {
-        Loudness::Quiet => Box::new(Silent),
-        Loudness::Normal | Loudness::Verbose if io::stderr().is_terminal() => Box::new(Bar::new(voice)),
-        Loudness::Normal | Loudness::Verbose => Box::new(Lines::new(move |line| voice.note(line))),
+        Loudness::Quiet => Arc::new(Silent),
+        Loudness::Normal | Loudness::Verbose if io::stderr().is_terminal() => Arc::new(Bar::new(voice)),
+        Loudness::Normal | Loudness::Verbose => {
+            Arc::new(Lines::new(move |line| voice.note(line), move |line| voice.explain(line)))
+        }
     }
 }
 
@@ -87,11 +89,16 @@ impl Progress for Bar {
             None => self.voice.note(line),
         }
     }
+
+    fn detail(&self, line: &str) {
+        self.voice.explain(line);
+    }
 }
 
 /// Progress as plain lines: one at the start of a step, one at about every tenth, and one at the end.
-struct Lines<S> {
+struct Lines<S, D> {
     say: S,
+    say_detail: D,
     step: Mutex<Step>,
 }
 
@@ -104,13 +111,13 @@ struct Step {
     told_tenths: u64,
 }
 
-impl<S: Fn(String) + Send + Sync> Lines<S> {
-    fn new(say: S) -> Self {
-        Self { say, step: Mutex::default() }
+impl<S: Fn(String) + Send + Sync, D: Fn(String) + Send + Sync> Lines<S, D> {
+    fn new(say: S, say_detail: D) -> Self {
+        Self { say, say_detail, step: Mutex::default() }
     }
 }
 
-impl<S: Fn(String) + Send + Sync> Progress for Lines<S> {
+impl<S: Fn(String) + Send + Sync, D: Fn(String) + Send + Sync> Progress for Lines<S, D> {
     fn started(&self, what: &str, total_bytes: Option<u64>) {
         let total = total_bytes.filter(|total| *total > 0);
         let size = total.map(|total| format!(" ({})", bytes(total)));
@@ -144,6 +151,10 @@ impl<S: Fn(String) + Send + Sync> Progress for Lines<S> {
     fn note(&self, line: &str) {
         (self.say)(line.to_owned());
     }
+
+    fn detail(&self, line: &str) {
+        (self.say_detail)(line.to_owned());
+    }
 }
 
 #[cfg(test)]
@@ -160,7 +171,7 @@ mod tests {
     #[test]
     fn plain_lines_come_in_tenths() {
         let said = Mutex::new(Vec::new());
-        let lines = Lines::new(|line| said.lock().expect("one thread").push(line));
+        let lines = Lines::new(|line| said.lock().expect("one thread").push(line), |line| panic!("{line}"));
         lines.started("fetching python", Some(2048));
         for _ in 0..2048 {
             lines.advanced(1);

@@ -8,8 +8,7 @@ mod table;
 mod values;
 
 pub(crate) use escaped::{Escaped, escape_json};
-pub(crate) use explained::{Explained, Image, NeedLine, Tier};
-pub use outcome::limit_hit;
+pub(crate) use explained::Explained;
 pub(crate) use outcome::notes;
 pub(crate) use provenance::explanation;
 pub(crate) use table::Table;

@@ -14,7 +14,9 @@ use std::process::{Child, Command};
 
 use codebox_core::CancelToken;
 
-use crate::handover::Handover;
+use codebox_runner::{Handover, StandbyProcess};
+
+use crate::handover;
 
 /// Environment variable of a standby process, with the descriptors of its two pipes.
 pub const STANDBY_VARIABLE: &str = "CODEBOX_STANDBY";
@@ -46,21 +48,18 @@ impl Standby {
         let child = waiter.args(std::env::args_os()).env(STANDBY_VARIABLE, descriptors).spawn()?;
         Ok(Self { orders, answers, _child: child })
     }
+}
 
-    /// Hands the command over. Calls `forget` once the command runs in the standby process; `cancel` then cancels it
-    /// there.
-    ///
-    /// # Errors
-    /// Returns the reason if the command does not run there.
-    pub(crate) fn take_over(
-        self,
+impl StandbyProcess for Standby {
+    fn take_over(
+        self: Box<Self>,
         handover: &Handover,
         cancel: &CancelToken,
-        forget: impl FnOnce(),
-    ) -> Result<Ended, String> {
-        let Self { mut orders, mut answers, _child } = self;
+        taken: &mut dyn FnMut(),
+    ) -> Result<Option<u8>, String> {
+        let Self { mut orders, mut answers, _child } = *self;
         let lost = |error: io::Error| format!("the process that was to do it is gone: {error}");
-        orders.write_all(&[WAKE]).and_then(|()| handover.write(&mut orders)).map_err(lost)?;
+        orders.write_all(&[WAKE]).and_then(|()| handover::write(handover, &mut orders)).map_err(lost)?;
         // Closing this pipe ends the run in the standby process, also when this process is killed.
         let _relay = cancel.on_cancel(move || drop(orders));
         let mut word = [0];
@@ -70,21 +69,10 @@ impl Standby {
             let _ = answers.take(64 << 10).read_to_string(&mut why);
             return Err(why);
         }
-        forget();
+        taken();
         let mut status = [0];
-        Ok(match answers.read_exact(&mut status) {
-            Ok(()) => Ended::With(status[0]),
-            Err(_) => Ended::Lost,
-        })
+        Ok(answers.read_exact(&mut status).ok().map(|()| status[0]))
     }
-}
-
-/// End of a command that was handed over.
-pub(crate) enum Ended {
-    /// The exit status; the standby process has printed the result.
-    With(u8),
-    /// The standby process is gone, and the result is unknown.
-    Lost,
 }
 
 /// This process as a standby process, with its pipes to the first process.
@@ -106,7 +94,7 @@ impl StandingBy {
 
     /// Waits for the handover; `None` if the first process did not need this one.
     pub(crate) fn wait(&mut self) -> Option<Handover> {
-        Handover::read(&mut self.orders)
+        handover::read(&mut self.orders)
     }
 
     /// Cancels the token `cancel` when the first process cancels the run or exits.

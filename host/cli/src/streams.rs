@@ -1,17 +1,11 @@
 //! Standard streams of the guest: live output or output for the report only, and input on demand.
 
 use std::io::{self, IsTerminal, Read, Write};
-use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use codebox_core::{CancelToken, ExecIo, OutputSink};
-use codebox_streams::Revocable;
 
 use crate::inert::Inert;
-
-/// Time limit for writing to a standard error that is not read.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Streams of one run, and the errors that occurred on them.
 pub(crate) struct Streams {
@@ -52,15 +46,6 @@ impl Streams {
             Some(error) => Delivery::Failed(copy(error)),
         }
     }
-}
-
-/// Prints the held standard error of a run that is not replaced, and waits for a limited time until it is read.
-pub(crate) fn say_last_words(revocable: Revocable) {
-    let (say, said) = mpsc::channel();
-    revocable.finish(move || {
-        let _ = say.send(());
-    });
-    let _ = said.recv_timeout(PATIENCE);
 }
 
 /// Result of writing the guest's standard output.

@@ -4,11 +4,10 @@ use std::ffi::OsString;
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use codebox_core::{ResultKind, exit};
+use codebox_core::{ResultKind, RunnerError, exit};
 
 use crate::answer;
 use crate::args::Cli;
-use crate::failure::Failure;
 use crate::voice::{Loudness, Voice};
 
 /// Prints clap's result and returns the exit status: 0 for requested help, and 125 otherwise.
@@ -42,14 +41,14 @@ pub(crate) fn answer(error: &clap::Error, args: &[OsString]) -> u8 {
 }
 
 /// Converts clap's message, which has several paragraphs: `error: …`, an optional `tip: …`, and the usage.
-fn failure(rendered: &str, args: &[OsString]) -> Failure {
+fn failure(rendered: &str, args: &[OsString]) -> RunnerError {
     let mut paragraphs = rendered.split("\n\n");
     let first = paragraphs.next().unwrap_or_default();
     let message = named_once(one_line(first.trim_start().trim_start_matches("error: ")));
     let tip = paragraphs.find_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
     let fix = tip.and_then(|tip| tip.lines().next()).map(str::to_owned);
     let fix = fix.unwrap_or_else(|| format!("see {} --help", command_words(args)));
-    Failure::new(ResultKind::InvalidRequest, message).with_fix(fix)
+    RunnerError::new(ResultKind::InvalidRequest, message).with_fix(fix)
 }
 
 /// Returns the command in a command line, as far as it is recognized, such as `codebox image build`.

@@ -1,12 +1,12 @@
 //! Messages of codebox on standard error.
 
+use codebox_core::RunnerError;
 use std::fmt::Display;
 use std::io::Write;
 
 use clap::builder::styling::{AnsiColor, Style};
 
 use crate::args::LoudnessArgs;
-use crate::failure::Failure;
 use crate::render::Escaped;
 
 /// Verbosity of codebox's messages.
@@ -67,7 +67,7 @@ impl Voice {
     }
 
     /// Prints a failure and its remedy at every verbosity.
-    pub(crate) fn fail(self, failure: &Failure) {
+    pub(crate) fn fail(self, failure: &RunnerError) {
         say(ERROR, failure.message());
         if let Some(fix) = failure.fix() {
             let fix = Escaped(fix);

@@ -1,9 +1,9 @@
-//! A process that confines itself, reports the walls, and then tries one action: the subject of the tests.
+//! A process that confines itself, reports the sandbox layers, and then tries one action: the subject of the tests.
 //!
 //! Arguments: `allowed|denied` (executable mappings), `alone|threaded` (whether another thread runs before
 //! confinement), the action and its operands. Among the operands, `+net` keeps connections, `+openat2` allows that
-//! call, and `+r PATH`, `+w PATH` and `+x PATH` (removal of empty directories) are grants. The process prints each wall
-//! as `wall NAME STATE DETAIL`, the duration of confinement as `took NANOSECONDS`, and the result of the attempt as
+//! call, and `+r PATH`, `+w PATH` and `+x PATH` (removal of empty directories) are grants. The process prints each layer
+//! as `layer NAME STATE DETAIL`, the duration of confinement as `took NANOSECONDS`, and the result of the attempt as
 //! `ok ANSWER` or `errno NUMBER`.
 
 #[cfg(target_os = "linux")]
@@ -54,12 +54,12 @@ fn main() {
     // An embedder would open this file before confinement.
     let pagemap = std::fs::File::open("/proc/self/pagemap").ok();
     let start = std::time::Instant::now();
-    let walls = codebox_confine::confine(&rules);
+    let layers = codebox_confine::confine(&rules);
     let took = start.elapsed().as_nanos();
-    match walls {
-        Ok(walls) => {
-            for wall in walls {
-                println!("wall {} {:?} {}", wall.name, wall.state, wall.detail);
+    match layers {
+        Ok(layers) => {
+            for layer in layers {
+                println!("layer {} {:?} {}", layer.name, layer.state, layer.detail);
             }
         }
         Err(error) => {

@@ -1,4 +1,4 @@
-//! The walls of each platform, in one module for each.
+//! The layers of each platform, in one module for each.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, ImageName, Instance, InstanceSpec, Isolation,
-    LimitKind, Support, Unavailable, Wall, WallState,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, Held, ImageName, ImageStore, Instance,
+    InstanceSpec, Isolation, LayerState, LeftoverCollector, LimitKind, SandboxLayer, Support, Sweep, Unavailable,
+    WarmPool,
 };
 use codebox_files::{ProgramFile, Scratch};
 use tokio::sync::OnceCell;
@@ -19,9 +20,9 @@ use crate::doors::Doors;
 use crate::engine::{Engine, Flavour};
 use crate::error::ContainerError;
 use crate::facts::EngineFacts;
-use crate::gc::{self, Swept};
+use crate::gc;
 use crate::home_secret::HomeSecret;
-use crate::images::{self, ImageFacts, ImageTable, LocalImage};
+use crate::images::{self, ImageFacts, ImageTable};
 use crate::instance::ContainerInstance;
 use crate::labels::Owner;
 use crate::notes::Notes;
@@ -46,6 +47,8 @@ pub struct Settings {
     /// Parser for the TypeScript of jobs.
     pub analyzer: Analyzer,
 }
+
+mod powers;
 
 /// State of a backend that its instances share.
 pub(crate) struct Shared {
@@ -136,27 +139,8 @@ impl ContainerBackend {
         self.engine.get_or_try_init(|| Engine::find(self.flavour, &self.shared.candidates, &self.shared.notes)).await
     }
 
-    /// Returns true if an engine may be available. Connects to no engine: checks only whether a socket exists at a
-    /// candidate address, or a network address is among the candidates.
-    #[must_use]
-    pub fn may_be_there(&self) -> bool {
-        for candidate in &self.shared.candidates {
-            match &candidate.place {
-                Place::Unix(path) if std::fs::symlink_metadata(path).is_ok() => return true,
-                Place::Tcp(_) => return true,
-                // An address that the user has named excludes all others.
-                Place::Unix(_) | Place::Unusable(_) if candidate.chosen == Chosen::ByUser(self.flavour) => {
-                    return false;
-                }
-                Place::Unix(_) | Place::Unusable(_) => {}
-            }
-        }
-        false
-    }
-
     /// Converts an error of this backend into the error type of all backends.
-    #[must_use]
-    pub fn told(&self, error: ContainerError) -> BackendError {
+    fn converted(&self, error: ContainerError) -> BackendError {
         error.of(&self.flavour.id())
     }
 
@@ -164,23 +148,12 @@ impl ContainerBackend {
     ///
     /// # Errors
     /// Returns an error if no engine answers.
-    pub async fn facts(&self) -> Result<EngineFacts, ContainerError> {
+    pub(crate) async fn facts(&self) -> Result<EngineFacts, ContainerError> {
         Ok(self.engine().await?.facts.clone())
     }
 
-    /// Returns the images in the engine's store.
-    ///
-    /// # Errors
-    /// Returns an error if the engine does not answer.
-    pub async fn images(&self) -> Result<Vec<LocalImage>, ContainerError> {
-        images::list(&self.engine().await?.client).await
-    }
-
     /// Returns the name of the image from which an instance would start.
-    ///
-    /// # Errors
-    /// Returns an error if the name is invalid, or if the language has no image.
-    pub fn image_name(&self, spec: &InstanceSpec) -> Result<ImageName, ContainerError> {
+    fn image_of(&self, spec: &InstanceSpec) -> Result<ImageName, ContainerError> {
         match &spec.image {
             Some(name) => name.parse().map_err(|error: codebox_core::NameError| ContainerError::Input {
                 subject: "image".to_owned(),
@@ -193,56 +166,12 @@ impl ContainerBackend {
         }
     }
 
-    /// Returns true if the engine has the image.
-    ///
-    /// # Errors
-    /// Returns an error if the engine does not answer, or if the image cannot be used on this machine.
-    pub async fn has(&self, name: &ImageName) -> Result<bool, ContainerError> {
-        match images::look_up(&self.engine().await?.client, name).await {
-            Ok(_) => Ok(true),
-            Err(ContainerError::NoImage(_)) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns the id of the image from which an instance would start.
-    ///
-    /// # Errors
-    /// Returns an error if the engine does not answer or does not have the image.
-    pub async fn image_number(&self, spec: &InstanceSpec) -> Result<String, ContainerError> {
-        let name = self.image_name(spec)?;
-        Ok(images::look_up(&self.engine().await?.client, &name).await?.id)
-    }
-
-    /// Pulls an image and reports progress to `told`: the bytes done and, if known, the total.
-    ///
-    /// # Errors
-    /// Returns an error if the engine or the registry fails.
-    pub async fn pull(&self, name: &ImageName, told: impl FnMut(u64, Option<u64>)) -> Result<(), ContainerError> {
-        images::pull(&self.engine().await?.client, name, told).await
-    }
-
-    /// Removes the containers of this engine that dead owners of this user's codebox have left.
-    ///
-    /// # Errors
-    /// Returns an error if the engine does not answer.
-    pub async fn sweep(&self, how: Swept) -> Result<Vec<gc::Leftover>, ContainerError> {
-        let Shared { owner, .. } = &*self.shared;
-        gc::containers(&self.engine().await?.client, owner, self.shared.secret()?, self.shared.owners(), how).await
-    }
-
-    /// Removes the mounts that dead owners have left on this machine.
-    #[must_use]
-    pub fn sweep_mounts(&self, how: Swept) -> Vec<gc::Leftover> {
-        gc::mounts(&self.shared.points(), self.shared.owners(), how)
-    }
-
     async fn start(&self, spec: &InstanceSpec) -> Result<ContainerInstance, ContainerError> {
         if spec.limits.fuel.at().is_some() {
             return Err(ContainerError::Limit(LimitKind::Fuel));
         }
         let engine = self.engine().await?.clone();
-        let name = self.image_name(spec)?;
+        let name = self.image_of(spec)?;
         let image: ImageFacts = images::look_up(&engine.client, &name).await?;
         let (ready, keeper) = self.ready(&engine, &image, spec).await?;
         let mut instance = match ready {
@@ -257,9 +186,9 @@ impl ContainerBackend {
         if !instance.is_lent() && !self.swept.swap(true, Ordering::Relaxed) {
             let shared = Arc::clone(&self.shared);
             instance.meanwhile(tokio::spawn(async move {
-                let _ = gc::mounts(&shared.points(), shared.owners(), Swept::Away);
+                let _ = gc::mounts(&shared.points(), shared.owners(), Sweep::Remove);
                 let Ok(secret) = shared.secret() else { return };
-                let _ = gc::containers(&engine.client, &shared.owner, secret, shared.owners(), Swept::Away).await;
+                let _ = gc::containers(&engine, &shared.owner, secret, shared.owners(), Sweep::Remove).await;
             }));
         }
         Ok(instance)
@@ -317,30 +246,6 @@ impl ContainerBackend {
         tokio::spawn(async move { pool.fill().await });
         ready
     }
-
-    /// Ends every pool daemon of this user, for any engine.
-    pub async fn end_keepers(&self) {
-        warm::end_all(&self.shared.folder.join("warm")).await;
-    }
-
-    /// Runs a pool daemon: keeps containers ready for other processes of the user, starting with the request `asked`,
-    /// until none are wanted any more.
-    ///
-    /// # Errors
-    /// Returns an error if the engine does not answer, or if the request is invalid.
-    pub async fn keep(&self, asked: &str) -> Result<(), ContainerError> {
-        let asked: Asked = serde_json::from_str(asked).map_err(|error| ContainerError::Input {
-            subject: "what is to be kept ready".to_owned(),
-            why: error.to_string(),
-        })?;
-        let engine = self.engine().await?;
-        if engine.facts.place != asked.place {
-            let why = format!("the engine is at {}", engine.facts.place);
-            return Err(ContainerError::Input { subject: asked.place, why });
-        }
-        let folder = self.shared.keepers(&engine.facts);
-        warm::keep(Pool::new(Arc::clone(&self.shared), engine.clone()), &folder, &asked).await
-    }
 }
 
 /// Returns how well each limit is enforced.
@@ -380,19 +285,20 @@ pub(crate) enum Network {
 }
 
 /// Returns the sandbox layers between a job and the machine.
-pub(crate) fn walls(facts: &EngineFacts, network: Network) -> Vec<Wall> {
-    let wall = |name: &str, state, detail: &str| Wall { name: name.to_owned(), state, detail: detail.to_owned() };
+pub(crate) fn layers(facts: &EngineFacts, network: Network) -> Vec<SandboxLayer> {
+    let layer =
+        |name: &str, state, detail: &str| SandboxLayer { name: name.to_owned(), state, detail: detail.to_owned() };
     let network = match network {
         Network::None => "no network",
         Network::Granted => "no network but what this process carries to granted hosts",
     };
     let user = if facts.rootless { "a user of the caller's own" } else { "a user without power on the host" };
     vec![
-        wall("namespaces", WallState::Held, &format!("own processes, files, names, messages, and {network}")),
-        wall("capabilities", WallState::Held, &format!("none, as {user}, and no way to get any")),
+        layer("namespaces", LayerState::Held, &format!("own processes, files, names, messages, and {network}")),
+        layer("capabilities", LayerState::Held, &format!("none, as {user}, and no way to get any")),
         match facts.seccomp {
-            true => wall("seccomp", WallState::Held, "the engine's own list of system calls"),
-            false => wall("seccomp", WallState::Unavailable, "the engine has no filter"),
+            true => layer("seccomp", LayerState::Held, "the engine's own list of system calls"),
+            false => layer("seccomp", LayerState::Unavailable, "the engine has no filter"),
         },
     ]
 }
@@ -400,6 +306,44 @@ pub(crate) fn walls(facts: &EngineFacts, network: Network) -> Vec<Wall> {
 impl Backend for ContainerBackend {
     fn id(&self) -> BackendId {
         self.flavour.id()
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::Container
+    }
+
+    /// Checks whether a socket exists at a candidate address, or a network address is among the candidates.
+    fn may_be_available(&self) -> bool {
+        for candidate in &self.shared.candidates {
+            match &candidate.place {
+                Place::Unix(path) if std::fs::symlink_metadata(path).is_ok() => return true,
+                Place::Tcp(_) => return true,
+                // An address that the user has named excludes all others.
+                Place::Unix(_) | Place::Unusable(_) if candidate.chosen == Chosen::ByUser(self.flavour) => {
+                    return false;
+                }
+                Place::Unix(_) | Place::Unusable(_) => {}
+            }
+        }
+        false
+    }
+
+    fn image_store(&self) -> Option<&dyn ImageStore> {
+        Some(self)
+    }
+
+    fn leftovers(&self) -> Option<&dyn LeftoverCollector> {
+        Some(self)
+    }
+
+    fn warm_pool(&self) -> Option<&dyn WarmPool> {
+        Some(self)
+    }
+
+    fn diagnose(&self) -> BoxFuture<'_, Diagnosis> {
+        Box::pin(
+            async move { powers::diagnosis(&self.flavour, self.facts().await.map_err(|error| self.converted(error))) },
+        )
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
@@ -415,7 +359,6 @@ impl Backend for ContainerBackend {
             Ok(Capabilities {
                 languages: self.shared.images.languages(),
                 forbidden: self.shared.images.forbidden(),
-                isolation: Isolation::Container,
                 limits: held(facts),
                 snapshot: Support::No,
                 fork: Support::No,

@@ -21,47 +21,29 @@ use bollard::errors::Error;
 use bollard::models::{ContainerInspectResponse, ContainerSummary};
 use bollard::query_parameters::{ListContainersOptions, ListContainersOptionsBuilder};
 use codebox_agent::AGENT_PLACE;
+use codebox_core::{Leftover, Sweep};
 use codebox_files::is_owned;
 use tokio::time::{Instant, sleep};
 
-use crate::engine::PATIENCE;
+use crate::engine::{Engine, PATIENCE};
 use crate::error::ContainerError;
 use crate::home_secret::HomeSecret;
 use crate::instance::remove;
 use crate::labels::{BOOT, HOME, OWNER, Owner, PROOF, is_container_name};
 
-/// Treatment of leftovers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Swept {
-    /// Removal.
-    Away,
-    /// Report only.
-    NamedOnly,
-}
-
-/// A resource that a dead owner has left.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leftover {
-    /// The kind of resource: "container", "mount".
-    pub kind: &'static str,
-    /// The name of the resource.
-    pub name: String,
-    /// The reason for which it could not be removed, if removal failed.
-    pub kept: Option<String>,
-}
-
 /// Finds the containers of dead owners, and removes them if `how` says so. `scratch` is the parent directory of the
 /// owners' private directories.
 pub(crate) async fn containers(
-    client: &Docker,
+    engine: &Engine,
     own: &Owner,
     secret: &HomeSecret,
     scratch: &Path,
-    how: Swept,
+    how: Sweep,
 ) -> Result<Vec<Leftover>, ContainerError> {
     let filters: HashMap<String, Vec<String>> =
         [("label".to_owned(), vec![format!("{HOME}={}", own.home)])].into_iter().collect();
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let Engine { client, facts, .. } = engine;
     let found = listed(client, options).await?;
     let mut left = Vec::new();
     for container in found {
@@ -73,10 +55,10 @@ pub(crate) async fn containers(
         // A container that cannot be inspected is left to the next sweep.
         let Ok(Some(name)) = own_name(client, &id, secret).await else { continue };
         let kept = match how {
-            Swept::NamedOnly => None,
-            Swept::Away => remove(client, &id).await.err().map(|error| error.to_string()),
+            Sweep::NameOnly => None,
+            Sweep::Remove => remove(client, &id).await.err().map(|error| error.to_string()),
         };
-        left.push(Leftover { kind: "container", name, kept });
+        left.push(Leftover { kind: "container".to_owned(), name, place: facts.flavour.as_str().to_owned(), kept });
     }
     Ok(left)
 }
@@ -141,7 +123,7 @@ fn is_alive(owner: &str, scratch: &Path) -> bool {
 }
 
 /// Finds the mounts of dead owners below `points`, and removes them if `how` says so.
-pub(crate) fn mounts(points: &Path, scratch: &Path, how: Swept) -> Vec<Leftover> {
+pub(crate) fn mounts(points: &Path, scratch: &Path, how: Sweep) -> Vec<Leftover> {
     let mut left = Vec::new();
     for entry in fs::read_dir(points).into_iter().flatten().flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };
@@ -151,11 +133,11 @@ pub(crate) fn mounts(points: &Path, scratch: &Path, how: Swept) -> Vec<Leftover>
             continue;
         }
         #[cfg(target_os = "linux")]
-        if how == Swept::Away {
+        if how == Sweep::Remove {
             crate::owners::undo(&entry.path());
         }
-        let kept = (how == Swept::Away && entry.path().exists()).then(|| "it is still in use".to_owned());
-        left.push(Leftover { kind: "mount", name, kept });
+        let kept = (how == Sweep::Remove && entry.path().exists()).then(|| "it is still in use".to_owned());
+        left.push(Leftover { kind: "mount".to_owned(), name, place: "this machine".to_owned(), kept });
     }
     left
 }

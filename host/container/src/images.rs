@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bollard::Docker;
 use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuilder};
-use codebox_core::{ImageName, Language};
+use codebox_core::{ImageName, Language, LocalImage};
 use futures_util::StreamExt as _;
 use tokio::time::timeout;
 
@@ -72,17 +72,6 @@ impl ImageTable {
 fn with_typescript(rows: &BTreeMap<Language, ImageName>) -> impl Iterator<Item = (Language, &ImageName)> {
     let typed = rows.get(&Language::JavaScript).map(|name| (Language::TypeScript, name));
     rows.iter().map(|(language, name)| (language.clone(), name)).chain(typed)
-}
-
-/// An image in an engine's store, for display.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LocalImage {
-    /// The names of the image.
-    pub names: Vec<String>,
-    /// The id of the image, with the prefix `sha256:`.
-    pub id: String,
-    /// The size on disk in bytes.
-    pub size: u64,
 }
 
 /// Facts about an image that a container needs.

@@ -15,7 +15,7 @@ use codebox_files::{Before, Budget, Dir, InstanceScratch, Left, Owner, collect, 
 use codebox_streams::Stdin;
 use tokio::time::timeout;
 
-use crate::backend::{Network, held, walls};
+use crate::backend::{Network, held, layers};
 use crate::caller::JobUser;
 use crate::classify::{HostStop, outcome};
 use crate::command;
@@ -205,7 +205,7 @@ impl ContainerInstance {
         report.enforcement = Enforcement {
             limits: held(&self.engine.facts),
             uncovered: self.granted.uncovered(),
-            walls: walls(&self.engine.facts, if self.doors.is_none() { Network::None } else { Network::Granted }),
+            layers: layers(&self.engine.facts, if self.doors.is_none() { Network::None } else { Network::Granted }),
         };
         Ok(report)
     }

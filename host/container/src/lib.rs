@@ -42,7 +42,5 @@ pub use backend::{ContainerBackend, Settings};
 pub use discover::{Candidate, Place, Surroundings, candidates};
 pub use engine::Flavour;
 pub use error::ContainerError;
-pub use facts::{EngineFacts, Weakness};
-pub use gc::{Leftover, Swept};
-pub use images::{ImageTable, LocalImage};
+pub use images::ImageTable;
 pub use warm::StartKeeper;

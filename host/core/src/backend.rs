@@ -19,10 +19,12 @@ use crate::report::RunReport;
 mod cancel;
 mod error;
 mod io;
+mod powers;
 
 pub use cancel::{CancelToken, Cancelled, OnCancel};
 pub use error::{BackendError, BoxedError, Written};
 pub use io::{ExecIo, OutputSink, WriteSink};
+pub use powers::{Diagnosis, Finding, ImageStore, Leftover, LeftoverCollector, Leftovers, LocalImage, Sweep, WarmPool};
 
 /// Boxed future that keeps the traits of this crate object-safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -35,6 +37,9 @@ pub trait Backend: Send + Sync {
     /// Returns the backend's name.
     fn id(&self) -> BackendId;
 
+    /// Returns the isolation between guest and host, which is known before the backend is probed.
+    fn isolation(&self) -> Isolation;
+
     /// Returns the backend's capabilities on this machine, or the missing requirement and its fix.
     ///
     /// The probe is cheap and starts nothing: no download, no compilation, no virtual machine.
@@ -42,6 +47,34 @@ pub trait Backend: Send + Sync {
 
     /// Creates an instance that has exactly the grants and limits of `spec`.
     fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>>;
+
+    /// Returns false if the backend is certainly unavailable. Connects to nothing.
+    fn may_be_available(&self) -> bool {
+        true
+    }
+
+    /// Loads the parts of the backend that every program of this language needs. The run reports any failure.
+    fn preload(&self, _language: &Language) {}
+
+    /// Returns the image store, if the backend's guests start from images of a registry.
+    fn image_store(&self) -> Option<&dyn ImageStore> {
+        None
+    }
+
+    /// Returns the collector of leftovers, if killed processes can leave resources behind.
+    fn leftovers(&self) -> Option<&dyn LeftoverCollector> {
+        None
+    }
+
+    /// Returns the pool of warm instances, if the backend keeps one beyond the life of this process.
+    fn warm_pool(&self) -> Option<&dyn WarmPool> {
+        None
+    }
+
+    /// Checks the backend's installation on this machine. Starts and changes nothing.
+    fn diagnose(&self) -> BoxFuture<'_, Diagnosis> {
+        Box::pin(std::future::ready(Diagnosis::default()))
+    }
 }
 
 /// Live guest environment.
@@ -105,8 +138,6 @@ pub struct Capabilities {
     pub languages: Vec<Language>,
     /// Languages that the backend could run if the configuration allowed their image, each with that image.
     pub forbidden: BTreeMap<Language, ImageName>,
-    /// Isolation between guest and host.
-    pub isolation: Isolation,
     /// Enforcement level of each limit; a limit that is absent is not enforced.
     pub limits: BTreeMap<LimitKind, Held>,
     /// Support for saving and restoring an instance's state.
@@ -168,6 +199,22 @@ pub struct InstanceSpec {
     pub warm: Option<u32>,
     /// Directories that codebox itself shows to the guest, read-only, in addition to the grants.
     pub layers: Vec<Layer>,
+}
+
+impl InstanceSpec {
+    /// Creates the spec of an instance without grants, with the default limits and image.
+    #[must_use]
+    pub fn bare(language: Language, isolation: Isolation) -> Self {
+        Self {
+            language,
+            grants: Grants::none(),
+            limits: Limits::default(),
+            image: None,
+            isolation,
+            warm: None,
+            layers: Vec::new(),
+        }
+    }
 }
 
 /// Directory that codebox made for guests, such as one with packages.

@@ -22,12 +22,15 @@ mod limits;
 mod name;
 mod outcome;
 pub mod path;
+mod progress;
 mod report;
+mod runner_error;
 pub mod wire;
 
 pub use backend::{
-    Backend, BackendError, BackendId, BoxFuture, BoxedError, CancelToken, Cancelled, Capabilities, ExecIo, Instance,
-    InstanceSpec, Layer, MOST_WARM, OnCancel, OutputSink, PYTHON_PACKAGES, Support, Unavailable, WriteSink, Written,
+    Backend, BackendError, BackendId, BoxFuture, BoxedError, CancelToken, Cancelled, Capabilities, Diagnosis, ExecIo,
+    Finding, ImageStore, Instance, InstanceSpec, Layer, Leftover, LeftoverCollector, Leftovers, LocalImage, MOST_WARM,
+    OnCancel, OutputSink, PYTHON_PACKAGES, Support, Sweep, Unavailable, WarmPool, WriteSink, Written,
 };
 pub use capped::{CappedSink, Kept};
 pub use causes::with_causes;
@@ -40,14 +43,16 @@ pub use isolation::{Isolation, IsolationSet};
 pub use job::{InputFile, Job, Source, Stdin};
 pub use language::Language;
 pub use limits::{
-    ByteSize, Enforcement, Held, Limit, LimitKind, LimitOverrides, LimitParseError, Limits, Wall, WallState,
+    ByteSize, Enforcement, Held, LayerState, Limit, LimitKind, LimitOverrides, LimitParseError, Limits, SandboxLayer,
     parse_count, parse_duration, parse_size,
 };
 pub use name::{NameError, RuntimeName};
 pub use outcome::{Outcome, ResultKind, TrapKind, exit, exit_status};
 pub use path::{GuestPath, HostPath, NotMapped, PathMap, PathMapError, VmPath};
+pub use progress::{Progress, Silent};
 pub use report::{
     Captured, Denial, DenialKind, Effects, EscalatedFrom, FileChanges, FileKind, GuestError, MimeBundle, Missing,
     NeedsEscalation, NetAttempt, NetUse, NetVerdict, OutFile, Provenance, Rendered, ResultRole, RunReport, SkippedFile,
     Usage,
 };
+pub use runner_error::RunnerError;

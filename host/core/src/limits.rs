@@ -7,7 +7,7 @@ mod overrides;
 mod parse;
 mod size;
 
-pub use enforcement::{Enforcement, Held, Wall, WallState};
+pub use enforcement::{Enforcement, Held, LayerState, SandboxLayer};
 pub use kind::LimitKind;
 pub use overrides::LimitOverrides;
 pub use parse::{LimitParseError, parse_count, parse_duration, parse_size};

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use codebox_packages::{ConfigFiles, IndexSettings, Pin, Progress, fetch_wheel, unpack_wheel};
+use codebox_core::Progress;
+use codebox_packages::{ConfigFiles, IndexSettings, Pin, fetch_wheel, unpack_wheel};
 
 /// Progress output with one line for each tenth of the transfer.
 #[derive(Default)]

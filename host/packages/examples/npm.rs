@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::path::Path;
 
-use codebox_packages::{ConfigFiles, NpmFiles, NpmSettings, NpmSpec, NpmStore, Silent, npm_environment};
+use codebox_core::Silent;
+use codebox_packages::{ConfigFiles, NpmFiles, NpmSettings, NpmSpec, NpmStore, npm_environment};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);

@@ -3,12 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
+#[cfg(feature = "index")]
 use crate::pin::Sha256;
 
 /// Cause from an underlying library, kept for its text.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Error reading the user's index settings.
+#[cfg(feature = "index")]
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// An environment variable cannot be parsed as the expected type. Its value is left out: it may hold a password.
@@ -29,6 +31,7 @@ pub enum SettingsError {
 /// Error fetching a wheel. Every variant leaves the disk unchanged.
 ///
 /// The index addresses in these errors never carry credentials.
+#[cfg(feature = "index")]
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The pin's name is not a package name.

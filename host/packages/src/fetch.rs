@@ -15,11 +15,11 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::error::FetchError;
 use crate::pin::Pin;
-use crate::progress::Progress;
 use crate::settings::IndexSettings;
 pub(crate) use bound::Tangled;
 pub(crate) use client::{Registry, plain as plain_client, registry_in};
-pub(crate) use landing::{LARGEST, sync_directory};
+use codebox_core::Progress;
+pub(crate) use landing::LARGEST;
 pub(crate) use part::in_parts;
 pub(crate) use search::{Candidate, Sought};
 pub(crate) use transfer::transfer;

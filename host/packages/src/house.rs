@@ -33,11 +33,11 @@ use sha2::{Digest as _, Sha256};
 use tempfile::Builder;
 
 use crate::error::{FetchError, UnpackError};
-use crate::progress::Progress;
 use crate::resolve::{Index, Wheel};
 use crate::turns;
 use crate::unpack::{UnpackLimits, unpack_wheel_within};
 pub use built::{BuildPlace, ImageChoice};
+use codebox_core::Progress;
 pub use keep::{Kept, Pruned};
 pub use source::Unpacked;
 
@@ -264,7 +264,7 @@ impl House {
     /// Unpacks a verified wheel into the store.
     fn unpack(&self, wheel: &Wheel, file: &Path, made: &Path) -> Result<(), HouseError> {
         let whole = made.join("whole");
-        let unpacked = unpack_wheel_within(&LIMITS, file, &[""], &whole, &crate::progress::Silent);
+        let unpacked = unpack_wheel_within(&LIMITS, file, &[""], &whole, &codebox_core::Silent);
         unpacked.map_err(|source| HouseError::Unpack { wheel: wheel.file.clone(), source })?;
         let ready = made.join("ready");
         let modules = ready.join(MODULES);

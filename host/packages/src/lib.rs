@@ -16,47 +16,77 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "index")]
 mod condition;
+#[cfg(feature = "index")]
 mod disk;
 mod error;
+#[cfg(feature = "index")]
 mod fetch;
+#[cfg(feature = "index")]
 mod house;
+#[cfg(feature = "index")]
 mod listed;
+#[cfg(feature = "index")]
 mod lock;
+#[cfg(feature = "index")]
 mod metadata;
+#[cfg(feature = "index")]
 mod npm;
+#[cfg(feature = "index")]
 mod pin;
-mod progress;
+#[cfg(feature = "index")]
+mod provider;
+#[cfg(feature = "index")]
 mod reach;
+#[cfg(feature = "index")]
 mod requirement;
+#[cfg(feature = "index")]
 mod resolve;
+#[cfg(feature = "index")]
 mod settings;
+#[cfg(feature = "index")]
 mod source;
+#[cfg(feature = "index")]
 mod turns;
 mod unpack;
 
-pub use error::{FetchError, SettingsError, UnpackError};
+pub use error::UnpackError;
+#[cfg(feature = "index")]
+pub use error::{FetchError, SettingsError};
+#[cfg(feature = "index")]
 pub use fetch::fetch_wheel;
+#[cfg(feature = "index")]
 pub use house::{BuildPlace, Environment, House, HouseError, ImageChoice, Kept, Pruned, Unpacked, Workbench};
+#[cfg(feature = "index")]
 pub use listed::{
     LineError, ListedRequirements, MOST_REQUIREMENTS, ScriptMetadata, is_among, requirements_of_file, script_metadata,
 };
+#[cfg(feature = "index")]
 pub use lock::{Lock, LockError};
+#[cfg(feature = "index")]
 pub use npm::{
     BadIntegrity, BadNpmSpec, BadTree, Integrity, Native, NativePackage, NpmEnvironment, NpmError, NpmFiles, NpmKept,
     NpmName, NpmPackage, NpmSettings, NpmSpec, NpmStore, NpmTree, node_module, npm_environment, unpack_tarball,
 };
+#[cfg(feature = "index")]
 pub use pin::{NotASha256, Pin, Sha256};
-pub use progress::{Progress, Silent};
+#[cfg(feature = "index")]
+pub use provider::{CompileWork, Compiler, EnvLookup, JobPackages, PackageDirs};
+#[cfg(feature = "index")]
 pub use requirement::{Requirement, RequirementError};
+#[cfg(feature = "index")]
 pub use resolve::{
     BuiltIn, Decision, Image, Index, ResolveError, Resolved, Sources, Target, Wheel, built_in_of, native,
 };
+#[cfg(feature = "index")]
 pub use settings::{ConfigFiles, IndexSettings};
+#[cfg(feature = "index")]
 pub use source::{BadBuildSystem, BuildSystem, Sdist};
 pub use unpack::{UnpackLimits, unpack_wheel, unpack_wheel_within};
 
 /// Returns the METADATA of the wheel in a file; for fuzzing.
+#[cfg(feature = "index")]
 #[doc(hidden)]
 #[must_use]
 pub fn metadata_in_wheel(wheel: &std::path::Path) -> Option<Vec<u8>> {

@@ -2,6 +2,7 @@
 
 mod members;
 mod names;
+#[cfg(feature = "index")]
 pub(crate) mod tarball;
 
 use std::fs::{self, File};
@@ -12,9 +13,9 @@ use tempfile::Builder;
 use zip::ZipArchive;
 
 use crate::error::UnpackError;
-use crate::fetch::sync_directory;
-use crate::progress::Progress;
+use codebox_core::Progress;
 use members::Member;
+#[cfg(feature = "index")]
 pub(crate) use names::is_harmless;
 
 /// Limits of an archive.
@@ -164,5 +165,13 @@ fn is_free(into: &Path) -> bool {
     match fs::symlink_metadata(into) {
         Ok(found) => found.is_dir() && fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_none()),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Syncs a directory, so that a rename in it is durable. Errors are ignored: some systems cannot sync a directory, and
+/// the file is complete either way.
+pub(crate) fn sync_directory(directory: &Path) {
+    if let Ok(directory) = File::open(directory) {
+        drop(directory.sync_all());
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -
 
 /// Merges `absent` into the features that the guest itself found missing. For the same feature the hint of `absent` is
 /// kept, because it names the package that provides it.
-pub(crate) fn tell(missing: &mut Vec<Missing>, absent: &[Missing]) {
+pub fn add_absent(missing: &mut Vec<Missing>, absent: &[Missing]) {
     for one in absent {
         match missing.iter_mut().find(|other| other.what == one.what) {
             Some(other) => other.hint.clone_from(&one.hint),

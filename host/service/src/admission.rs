@@ -4,11 +4,12 @@
 //! Its result is complete: a backend needs neither the host's environment nor a path as typed.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use codebox_core::path::{Mount, PathMap, settle};
 use codebox_core::{
-    DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Job, Language, LimitKind, ResultKind, Source,
+    DirGrant, Grants, GuestPath, HostPath, ImageName, InputFile, Isolation, IsolationSet, Job, Language, LimitKind,
+    ResultKind, Source,
 };
 
 mod ceilings;
@@ -33,7 +34,7 @@ pub use denied::Denied;
 pub use guest_places::NODE_MODULES;
 use image::Image;
 pub use place::SCRIPT_DIR;
-pub use policy::Policy;
+pub use policy::{LinkPolicy, Policy};
 pub use request::{EnvRequest, EnvRequestError, Preference, Program, Request};
 pub use script::MAX_PROGRAM;
 pub use surroundings::{Process, Surroundings};
@@ -63,6 +64,8 @@ pub struct Admitted {
     warm: Option<u32>,
     requirements: Vec<PathBuf>,
     build: bool,
+    script: Option<PathBuf>,
+    engine: Option<String>,
     native: Option<String>,
     pure: Vec<String>,
 }
@@ -128,6 +131,28 @@ impl Admitted {
         self.build
     }
 
+    /// Returns the path of the program's file as typed, if the program was read from a file.
+    #[must_use]
+    pub fn script(&self) -> Option<&Path> {
+        self.script.as_deref()
+    }
+
+    /// Returns the container engine that the request or the policy names.
+    #[must_use]
+    pub fn engine(&self) -> Option<&str> {
+        self.engine.as_deref()
+    }
+
+    /// Restricts the job to containers. A memory image that the request or the policy names is dropped.
+    #[must_use]
+    pub fn in_container(mut self) -> Self {
+        self.job.isolations = IsolationSet::only(Isolation::Container);
+        if let Image::Memory(_) = self.image {
+            self.image = Image::Any;
+        }
+        self
+    }
+
     /// Returns the package that only a container can have, if the job has one.
     #[must_use]
     pub fn native(&self) -> Option<&str> {
@@ -179,6 +204,8 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         packages,
         requirements,
         build,
+        files,
+        engine,
     } = request;
     if let Some(bad) = args.iter().find(|arg| arg.contains('\0')) {
         let subject = ("pass argument", format!("{bad:?}"));
@@ -193,9 +220,13 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
     let limits_in_force = ceilings::limits(&limits, policy)?;
     let environment = environment::resolve(env, surroundings)?;
     let typed = dirs.clone();
-    let dirs = dirs::admit(dirs, &policy.protected, surroundings)?;
+    let dirs = dirs::admit(dirs, policy, surroundings)?;
     let net = hosts::admit(net, policy)?;
     let map = map_of(&dirs)?;
+    let script = match &program {
+        Program::File(path) => Some(path.clone()),
+        Program::Inline(_) | Program::Stdin(_) | Program::Command(_) | Program::Source(_) => None,
+    };
     let (source, language, file) = load(program, language, &policy.endings, &map, surroundings)?;
     if !packages.is_empty() {
         dirs::beside_packages(&typed, &language)?;
@@ -203,13 +234,13 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
     let image = image::admit(image, &language, isolations, policy)?;
     let out = match out {
         None => None,
-        Some(path) => Some(out::admit(&path, &policy.protected, surroundings)?),
+        Some(path) => Some(out::admit(&path, policy, surroundings)?),
     };
     let job = Job {
         args,
         stdin,
         env: environment.values,
-        files: file.into_iter().collect(),
+        files: file.into_iter().chain(files).collect(),
         out: out.clone(),
         grants: Grants { dirs, net, env: environment.from_host, tools: Vec::new() },
         limits: limits_in_force,
@@ -218,7 +249,9 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         ..Job::new(source, language)
     };
     let (required, warm) = (limits.required().collect(), warm.or(policy.warm));
-    Ok(Admitted { job, image, out, required, map, warm, requirements, build, native: None, pure: Vec::new() })
+    let engine = engine.or_else(|| policy.engine.clone());
+    let (native, pure) = (None, Vec::new());
+    Ok(Admitted { job, image, out, required, map, warm, requirements, build, script, engine, native, pure })
 }
 
 /// Returns the program as a job's source, its language, and the file to place in the guest for it.
@@ -239,6 +272,17 @@ fn load(
         Program::Command(words) => {
             let source = Source::Command(image::command(words)?);
             return Ok((source, Language::Command, None));
+        }
+        Program::Source(source) => {
+            let language = language.ok_or_else(|| language::unknown(source.file_name()))?;
+            if let Some(text) = source.text() {
+                script::check_size(text.len() as u64, ("run", source.file_name()))?;
+            }
+            if let Source::Command(words) = source {
+                let source = Source::Command(image::command(words)?);
+                return Ok((source, Language::Command, None));
+            }
+            return Ok((source, language, None));
         }
         Program::Inline(text) => (Source::Inline(text), "the program text"),
         Program::Stdin(text) => (Source::Stdin(text), "the program on standard input"),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use codebox_core::Language;
+use codebox_core::{Language, Progress};
 
 use crate::doctor::Check;
 use crate::image_choice::ImageFacts;
@@ -10,35 +10,6 @@ use crate::image_choice::ImageFacts;
 mod error;
 
 pub use error::CatalogError;
-
-/// Receiver of progress of a long operation. Called often, from the thread that does the work; implementations must be
-/// fast.
-pub trait Progress: Send + Sync {
-    /// Reports that a step over `what` begins, with its size if it is known.
-    ///
-    /// Called again when a broken transfer restarts; the count then restarts at 0.
-    fn started(&self, what: &str, total_bytes: Option<u64>);
-
-    /// Reports that this many more bytes are done.
-    fn advanced(&self, bytes: u64);
-
-    /// Reports that the step is complete. Not called if the step failed.
-    fn finished(&self);
-
-    /// Reports an event in one line, such as another process that is installing, or a skipped index.
-    fn note(&self, line: &str);
-}
-
-/// Progress receiver that ignores every report.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
-
-impl Progress for Silent {
-    fn started(&self, _what: &str, _total_bytes: Option<u64>) {}
-    fn advanced(&self, _bytes: u64) {}
-    fn finished(&self) {}
-    fn note(&self, _line: &str) {}
-}
 
 /// Source of a runtime's package.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -116,6 +87,26 @@ impl ImageEntry {
     }
 }
 
+/// Library of an installed runtime, as input of package resolution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeLibrary {
+    /// Version of the language.
+    pub version: String,
+    /// Key under which bytecode for this runtime is stored.
+    pub key: String,
+    /// Archive or directory of the library, with the bundled packages.
+    pub archive: PathBuf,
+}
+
+/// Package that a runtime bundles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundledPackage {
+    /// Name of the package.
+    pub name: String,
+    /// Version of the package.
+    pub version: String,
+}
+
 /// Result of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
@@ -147,6 +138,18 @@ pub trait Catalog: Send + Sync {
     /// # Errors
     /// Returns an error if the language has no runtime, or the runtime cannot be installed.
     fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError>;
+
+    /// Returns true if the runtime of a language is installed and prepared.
+    fn is_ready(&self, language: &Language) -> bool;
+
+    /// Returns the library of a language's runtime, which is installed if necessary.
+    ///
+    /// # Errors
+    /// Returns an error if the language has no runtime, or the runtime cannot be installed.
+    fn library(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeLibrary, CatalogError>;
+
+    /// Returns the package of a module that a language's runtime bundles.
+    fn bundled_package(&self, language: &Language, module: &str) -> Option<BundledPackage>;
 
     /// Adds a component as the runtime of its own language, for files with these extensions, without the dot.
     ///

@@ -20,7 +20,7 @@
 //! - A program's own comment is only a request: for fewer isolations, or for a preferred one among the accepted ones.
 
 use codebox_analysis::Analyzer;
-use codebox_core::{Backend, BackendId, Capabilities, Isolation, Job, Unavailable};
+use codebox_core::{Backend, BackendId, Capabilities, Isolation, Unavailable};
 
 use crate::admission::Admitted;
 use crate::needs::{Ask, BadAsk, Needs, Neighbours, needs_of};
@@ -46,13 +46,10 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Creates a candidate that has not been probed. A backend that is named like an isolation provides that isolation;
-    /// any other is a container engine.
+    /// Creates a candidate that has not been probed.
     #[must_use]
     pub fn of(backend: &dyn Backend) -> Self {
-        let backend = backend.id();
-        let isolation = backend.as_str().parse().unwrap_or(Isolation::Container);
-        Self { backend, isolation, found: None }
+        Self { backend: backend.id(), isolation: backend.isolation(), found: None }
     }
 }
 
@@ -77,8 +74,8 @@ pub fn next(wanted: &Wanted, candidates: &[Candidate]) -> Next {
         for candidate in candidates.iter().filter(|candidate| candidate.isolation == isolation) {
             any = true;
             let Some(found) = &candidate.found else { return Next::Probe(candidate.backend.clone()) };
-            match weigh(wanted.demand(), &candidate.backend, found, wanted.accepted()) {
-                Ok(given) => return Next::Run(choice(wanted, candidate, given, against, candidates)),
+            match weigh(wanted.demand(), candidate, found, wanted.accepted()) {
+                Ok(()) => return Next::Run(choice(wanted, candidate, against, candidates)),
                 Err(rejected) => against.push(rejected),
             }
         }
@@ -91,13 +88,8 @@ pub fn next(wanted: &Wanted, candidates: &[Candidate]) -> Next {
     Next::Nothing(NoRoute { wanted: wanted.accepted(), rejected: against })
 }
 
-fn choice(
-    wanted: &Wanted,
-    candidate: &Candidate,
-    isolation: Isolation,
-    against: Vec<Rejected>,
-    candidates: &[Candidate],
-) -> Choice {
+fn choice(wanted: &Wanted, candidate: &Candidate, against: Vec<Rejected>, candidates: &[Candidate]) -> Choice {
+    let isolation = candidate.isolation;
     let would_need = if has(isolation) { Vec::new() } else { wanted.needs().to_vec() };
     let reason = wanted.reason(isolation, &against);
     let mut rejected = against;
@@ -154,25 +146,14 @@ pub struct Looked {
 /// # Errors
 /// Returns an error if a comment for codebox in the program is invalid.
 pub fn look(admitted: &Admitted, analyzer: &Analyzer) -> Result<Looked, BadAsk> {
-    let mut looked = look_beside(admitted.job(), &Neighbours::of(admitted), analyzer)?;
+    let job = admitted.job();
+    let ask = Ask::of_job(job)?;
+    let (needs, unknown) = needs_of(job, &Neighbours::of(admitted), analyzer);
+    let mut looked = Looked { needs, ask, unknown };
     // Resolving the job's packages has already decided which of them WebAssembly has, so their import names do not
     // count.
     looked.needs.powers.retain(|need| !need.is_met_by_packages(admitted.pure()));
     Ok(looked)
-}
-
-/// Analyzes a complete job without running any of it.
-///
-/// # Errors
-/// Returns an error in the same case as [`look`].
-pub fn look_at(job: &Job, analyzer: &Analyzer) -> Result<Looked, BadAsk> {
-    look_beside(job, &Neighbours::of_job(job), analyzer)
-}
-
-fn look_beside(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> Result<Looked, BadAsk> {
-    let ask = Ask::of_job(job)?;
-    let (needs, unknown) = needs_of(job, neighbours, analyzer);
-    Ok(Looked { needs, ask, unknown })
 }
 
 impl Wanted {
@@ -181,13 +162,6 @@ impl Wanted {
     pub fn of_admitted(admitted: &Admitted, looked: &Looked, escalation: Escalation) -> Self {
         let terms = Terms { acceptable: admitted.job().isolations, escalation, ask: looked.ask };
         Self::of(Demand::from(admitted), &looked.needs, &terms)
-    }
-
-    /// Combines the requirements of a complete job, under a policy that allows or forbids escalation.
-    #[must_use]
-    pub fn of_job(job: &Job, looked: &Looked, escalation: Escalation) -> Self {
-        let terms = Terms { acceptable: job.isolations, escalation, ask: looked.ask };
-        Self::of(Demand::from(job), &looked.needs, &terms)
     }
 
     /// Returns true if the program may run in WebAssembly when no container is available.

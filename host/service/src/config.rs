@@ -12,16 +12,18 @@ use codebox_core::{IsolationSet, LimitOverrides, Limits, MOST_WARM, NetGrant, Re
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::admission::Policy;
+use crate::admission::{LinkPolicy, Policy};
 use crate::choice::Escalation;
 
 mod images;
 mod limits;
 mod network;
 mod packages;
+mod read;
 
 pub use images::Images;
 pub use packages::{Building, Packages, normalized_name};
+pub use read::{SettingsError, read_project, read_user};
 
 /// Settings of a configuration file, with every value checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -135,6 +137,7 @@ impl Settings {
             warm: self.warm.filter(|count| *count > 0),
             endings: BTreeMap::new(),
             protected,
+            links: LinkPolicy::Refuse,
         }
     }
 }

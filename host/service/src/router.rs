@@ -1,42 +1,18 @@
-//! Selection of the backend for a job.
+//! Check of a backend against the demand of a job.
 //!
-//! The selection is pure: the same demand and the same probes give the same choice, with the reason against every
-//! rejected candidate. An isolation that is not accepted is never used, even if no other is available.
+//! The check is pure: the same demand and the same probe give the same result. An isolation that is not accepted is
+//! never used, even if no other is available.
 
 use std::fmt;
 
 use codebox_core::{
-    Backend, BackendId, Capabilities, Isolation, IsolationSet, Job, Language, LimitKind, Limits, ResultKind, Source,
-    Support, Unavailable,
+    BackendId, Capabilities, Isolation, IsolationSet, Language, LimitKind, ResultKind, Source, Support, Unavailable,
 };
 use thiserror::Error;
 
 use crate::admission::Admitted;
+use crate::choice::Candidate;
 use crate::needs::Need;
-
-/// A backend and the result of its probe.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probed {
-    /// The backend.
-    pub backend: BackendId,
-    /// Capabilities of the backend on this machine, or the reason that it cannot be used.
-    pub found: Result<Capabilities, Unavailable>,
-}
-
-/// Probes the capabilities of a backend.
-pub async fn probe(backend: &dyn Backend) -> Probed {
-    Probed { backend: backend.id(), found: backend.probe().await }
-}
-
-/// Network access of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Network {
-    /// No network access.
-    #[default]
-    None,
-    /// Connections to the granted hosts only.
-    Hosts,
-}
 
 /// Reason that a job runs only in containers, independent of its needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +42,8 @@ pub struct Demand {
     pub language: Language,
     /// Limits that the backend must enforce.
     pub limits: Vec<LimitKind>,
-    /// Network access of the job.
-    pub network: Network,
+    /// True if the job has grants of network hosts.
+    pub has_hosts: bool,
     /// Reason that the job runs only in containers.
     pub bound: Option<Bound>,
 }
@@ -80,26 +56,13 @@ impl Demand {
     }
 }
 
-impl From<&Job> for Demand {
-    /// Returns the demand of a complete job. Limits that differ from the built-in defaults must be enforced.
-    fn from(job: &Job) -> Self {
-        let changed = |kind: &LimitKind| job.limits.is_limited(*kind) && !job.limits.agrees(&Limits::default(), *kind);
-        Self {
-            language: job.language.clone(),
-            limits: LimitKind::ALL.into_iter().filter(changed).collect(),
-            network: if job.grants.net.is_empty() { Network::None } else { Network::Hosts },
-            bound: matches!(job.source, Source::Command(_)).then_some(Bound::Command),
-        }
-    }
-}
-
 impl From<&Admitted> for Demand {
     fn from(admitted: &Admitted) -> Self {
         let job = admitted.job();
         Self {
             language: job.language.clone(),
             limits: admitted.required_limits().to_vec(),
-            network: if job.grants.net.is_empty() { Network::None } else { Network::Hosts },
+            has_hosts: !job.grants.net.is_empty(),
             bound: match (&job.source, admitted.container_image()) {
                 (Source::Command(_), _) => Some(Bound::Command),
                 (_, Some(image)) => Some(Bound::Image(image.to_string())),
@@ -183,49 +146,14 @@ fn listed(rejected: &[Rejected]) -> String {
     lines.join("; ")
 }
 
-/// Selects the lightest accepted isolation whose backend meets the demand.
-///
-/// # Errors
-/// Returns an error with every rejected candidate if no backend meets the demand.
-pub fn route(demand: &Demand, probed: &[Probed], acceptable: IsolationSet) -> Result<Choice, NoRoute> {
-    let mut rejected = Vec::new();
-    let mut fitting = Vec::new();
-    for candidate in probed {
-        match weigh(demand, &candidate.backend, &candidate.found, acceptable) {
-            Ok(isolation) => fitting.push((isolation, candidate)),
-            Err(reason) => rejected.push(reason),
-        }
-    }
-    rejected.extend(absent(probed, acceptable));
-    // The sort is stable, so the first probed backend wins among equals.
-    fitting.sort_by_key(|(isolation, _)| *isolation);
-    let Some((isolation, chosen)) = fitting.first() else {
-        return Err(NoRoute { wanted: acceptable, rejected });
-    };
-    Ok(Choice {
-        backend: chosen.backend.clone(),
-        isolation: *isolation,
-        reason: reason(*isolation, demand, acceptable),
-        rejected,
-        would_need: Vec::new(),
-    })
-}
-
-fn reason(isolation: Isolation, demand: &Demand, acceptable: IsolationSet) -> String {
-    if acceptable == IsolationSet::only(isolation) {
-        return format!("{isolation} is the only isolation accepted");
-    }
-    let language = &demand.language;
-    format!("{isolation} is the lightest isolation that can run this {language} program")
-}
-
-/// Returns the isolation that a candidate provides, or the reason for its rejection.
+/// Checks that a probed candidate meets the demand with an accepted isolation.
 pub(crate) fn weigh(
     demand: &Demand,
-    backend: &BackendId,
+    Candidate { backend, isolation, .. }: &Candidate,
     found: &Result<Capabilities, Unavailable>,
     acceptable: IsolationSet,
-) -> Result<Isolation, Rejected> {
+) -> Result<(), Rejected> {
+    let isolation = *isolation;
     let against =
         |kind, reason: String, fix: String| Err(Rejected { candidate: backend.to_string(), kind, reason, fix });
     let able = match found {
@@ -234,11 +162,10 @@ pub(crate) fn weigh(
             return against(ResultKind::EngineUnavailable, reason.clone(), fix.clone());
         }
     };
-    let isolation = able.isolation;
     if !acceptable.contains(isolation) {
         return Err(Rejected::not_accepted(backend, isolation, acceptable));
     }
-    let Demand { language, limits, network, bound } = demand;
+    let Demand { language, limits, has_hosts, bound } = demand;
     if let Some(bound) = bound.as_ref().filter(|_| isolation == Isolation::Wasm) {
         return against(
             ResultKind::InvalidRequest,
@@ -269,14 +196,14 @@ pub(crate) fn weigh(
         );
     }
     let offline = able.network_filter == Support::No || able.offline.contains(language);
-    if *network == Network::Hosts && offline {
+    if *has_hosts && offline {
         return against(
             ResultKind::InvalidRequest,
             "it has no network".to_owned(),
             "leave the network grants out".to_owned(),
         );
     }
-    Ok(isolation)
+    Ok(())
 }
 
 impl Rejected {
@@ -300,26 +227,3 @@ impl Rejected {
         }
     }
 }
-
-/// Returns the accepted isolations that no backend of this build provides.
-fn absent(probed: &[Probed], acceptable: IsolationSet) -> impl Iterator<Item = Rejected> {
-    let offered: Vec<Isolation> =
-        probed.iter().filter_map(|candidate| Some(candidate.found.as_ref().ok()?.isolation)).collect();
-    let unknown: Vec<&str> = probed
-        .iter()
-        .filter(|candidate| candidate.found.is_err())
-        .map(|candidate| candidate.backend.as_str())
-        .collect();
-    acceptable
-        .iter()
-        .filter(move |isolation| {
-            // A backend that failed its probe is already listed with the reason.
-            !offered.contains(isolation) && !unknown.contains(&isolation.as_str())
-        })
-        .map(Rejected::absent)
-        .collect::<Vec<_>>()
-        .into_iter()
-}
-
-#[cfg(test)]
-mod tests;

@@ -8,11 +8,11 @@ use serde_json::Value;
 /// Workspace crates that each crate may depend on, without the prefix `codebox-`. Excludes development dependencies.
 ///
 /// A new edge is a change of the architecture: docs/architecture.md describes the allowed dependencies.
-const EDGES: [(&str, &[&str]); 17] = [
+const EDGES: [(&str, &[&str]); 19] = [
     ("agent", &[]),
     ("analysis", &["files"]),
     ("analyzer", &["analysis", "typescript"]),
-    ("cli", &["analysis", "core", "service", "streams"]),
+    ("cli", &["core", "runner", "service", "streams"]),
     (
         "codebox",
         &[
@@ -24,17 +24,20 @@ const EDGES: [(&str, &[&str]); 17] = [
             "egress",
             "files",
             "packages",
+            "runner",
+            "runtimes",
             "service",
-            "streams",
             "wasm",
         ],
     ),
-    ("confine", &[]),
+    ("confine", &["core"]),
     ("container", &["agent", "analysis", "core", "egress", "files", "streams"]),
     ("core", &[]),
     ("egress", &["core"]),
     ("files", &["core"]),
-    ("packages", &["core"]),
+    ("packages", &["core", "service"]),
+    ("runner", &["analysis", "core", "service", "streams"]),
+    ("runtimes", &["core", "packages", "service", "wasm"]),
     ("service", &["analysis", "core", "files"]),
     ("streams", &["core"]),
     ("testkit", &["core"]),

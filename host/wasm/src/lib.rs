@@ -21,7 +21,7 @@ pub use region::ResetChecks;
 pub use run::{WasmBackend, Way, Ways};
 pub use store::{
     BuiltIn, ComponentFile, DataArchive, ImageEntry, ImageRecipe, Package, Registry, RuntimeParts, RuntimeSpec,
-    RuntimeState, Steps, Store, StoreDirs, sha256_of, sha256_of_file,
+    RuntimeState, Store, StoreDirs, sha256_of, sha256_of_file,
 };
 
 /// Returns true if this system can reset a guest's memory without mapping it again.

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use codebox_core::{
-    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MOST_WARM, NetGrant, ResultKind, parse_count,
+    ByteSize, DirGrantSpec, Language, Limit, LimitOverrides, MOST_WARM, NetGrant, ResultKind, RunnerError, parse_count,
     parse_duration, parse_size,
 };
 use codebox_service::{EnvRequest, Preference};
 
 use super::values::{engine, preference, small_count};
-use crate::failure::Failure;
 
 /// Usage of `run`, and of other commands that take the same program and options.
 macro_rules! usage {
@@ -216,7 +215,7 @@ impl RunArgs {
     }
 
     /// Separates the program from its arguments.
-    pub(crate) fn program(&self) -> Result<(ProgramAt, Vec<String>), Failure> {
+    pub(crate) fn program(&self) -> Result<(ProgramAt, Vec<String>), RunnerError> {
         let (program, args) = match (&self.code, self.words.split_first()) {
             (Some(code), Some((first, rest))) if first == COMMAND_FOLLOWS => (ProgramAt::Inline(code.clone()), rest),
             (Some(code), _) => (ProgramAt::Inline(code.clone()), self.words.as_slice()),
@@ -255,13 +254,13 @@ fn without_separator(words: &[OsString]) -> &[OsString] {
     }
 }
 
-fn text(word: &OsStr) -> Result<String, Failure> {
+fn text(word: &OsStr) -> Result<String, RunnerError> {
     let fault =
-        || Failure::new(ResultKind::InvalidRequest, format!("cannot pass the argument {word:?}: it is not UTF-8"));
+        || RunnerError::new(ResultKind::InvalidRequest, format!("cannot pass the argument {word:?}: it is not UTF-8"));
     word.to_str().map(str::to_owned).ok_or_else(fault)
 }
 
-fn no_program() -> Failure {
-    Failure::new(ResultKind::InvalidRequest, "no program to run")
+fn no_program() -> RunnerError {
+    RunnerError::new(ResultKind::InvalidRequest, "no program to run")
         .with_fix("name a file, give the text with -c, write - to read it from standard input, or a command after --")
 }

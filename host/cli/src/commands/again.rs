@@ -2,7 +2,7 @@
 
 /// Treatment of the `--image` option in the changed command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Image {
+pub(crate) enum Image {
     /// The option names a container image and is kept.
     Kept,
     /// The option names a memory image and is dropped.
@@ -11,7 +11,7 @@ pub(super) enum Image {
 
 /// Returns the same command with `--isolation container`, quoted for a shell. Its last `typed` words are the program
 /// and its arguments.
-pub(super) fn again(typed: usize, image: Image) -> String {
+pub(crate) fn again(typed: usize, image: Image) -> String {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     in_container(&words, typed, image)
 }

@@ -3,20 +3,19 @@
 use std::fmt::Write;
 
 use clap::builder::styling::{AnsiColor, Style};
-use codebox_core::exit;
+use codebox_core::{RunnerError, exit};
+use codebox_runner::Runner;
 use codebox_service::{Check, CheckState, worst};
 
 use crate::answer;
-use crate::failure::Failure;
-use crate::host::Host;
 use crate::render::Escaped;
 
-pub(super) fn doctor(host: &dyn Host) -> Result<u8, Failure> {
-    show(&host.checks())
+pub(super) fn doctor(runner: &Runner) -> Result<u8, RunnerError> {
+    show(&runner.checks())
 }
 
 /// Prints checks and returns the exit status, which is codebox's failure status if a check failed.
-pub(super) fn show(checks: &[Check]) -> Result<u8, Failure> {
+pub(super) fn show(checks: &[Check]) -> Result<u8, RunnerError> {
     let printed = answer::print(&lines(checks))?;
     match worst(checks) {
         CheckState::Fail => Ok(exit::FAILURE),

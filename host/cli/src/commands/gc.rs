@@ -2,25 +2,24 @@
 
 use std::fmt::Write as _;
 
-use codebox_core::exit;
+use codebox_core::{Leftover, Leftovers, RunnerError, Sweep, exit};
 
 use crate::answer;
-use crate::failure::Failure;
-use crate::host::{Host, Leftover, Sweep, SweptPlaces};
 use crate::render::Escaped;
+use codebox_runner::Runner;
 
 /// Prints a line for each leftover. Returns the failure status if one could not be removed, or an engine did not
 /// respond.
-pub(super) fn gc(how: Sweep, host: &dyn Host) -> Result<u8, Failure> {
-    let found = host.sweep(how)?;
+pub(super) fn gc(how: Sweep, runner: &Runner) -> Result<u8, RunnerError> {
+    let found = runner.sweep(how)?;
     let printed = answer::print(&lines(&found, how))?;
-    let all_gone = found.unasked.is_empty() && found.left.iter().all(|leftover| leftover.kept.is_none());
+    let all_gone = found.unreachable.is_empty() && found.found.iter().all(|leftover| leftover.kept.is_none());
     Ok(if all_gone { printed } else { exit::FAILURE })
 }
 
-fn lines(found: &SweptPlaces, how: Sweep) -> String {
+fn lines(found: &Leftovers, how: Sweep) -> String {
     let mut text = String::new();
-    for Leftover { kind, name, place, kept } in &found.left {
+    for Leftover { kind, name, place, kept } in &found.found {
         let name = Escaped(name);
         // Writing to a string cannot fail.
         let _ = match (kept, how) {
@@ -29,7 +28,7 @@ fn lines(found: &SweptPlaces, how: Sweep) -> String {
             (None, Sweep::NameOnly) => writeln!(text, "would remove {kind} {name} ({place})"),
         };
     }
-    for (engine, why) in &found.unasked {
+    for (engine, why) in &found.unreachable {
         let _ = writeln!(text, "cannot look for containers of {engine}: {}", Escaped(why));
     }
     if text.is_empty() {
@@ -50,14 +49,14 @@ mod tests {
             place: "docker".to_owned(),
             kept: kept.map(str::to_owned),
         };
-        let of = |left: Vec<Leftover>| SweptPlaces { left, unasked: Vec::new() };
+        let of = |left: Vec<Leftover>| Leftovers { found: left, unreachable: Vec::new() };
         assert_eq!(lines(&of(vec![]), Sweep::Remove), "nothing was left behind\n");
         assert_eq!(lines(&of(vec![leftover(None)]), Sweep::Remove), "removed container codebox-\\n1 (docker)\n");
         assert_eq!(lines(&of(vec![leftover(None)]), Sweep::NameOnly), "would remove container codebox-\\n1 (docker)\n");
         let kept = lines(&of(vec![leftover(Some("busy"))]), Sweep::Remove);
         assert_eq!(kept, "cannot remove container codebox-\\n1 (docker): busy\n");
         let unasked = vec![("docker".to_owned(), "no docker answers".to_owned())];
-        let unasked = lines(&SweptPlaces { left: Vec::new(), unasked }, Sweep::Remove);
+        let unasked = lines(&Leftovers { found: Vec::new(), unreachable: unasked }, Sweep::Remove);
         assert_eq!(unasked, "cannot look for containers of docker: no docker answers\n");
     }
 }

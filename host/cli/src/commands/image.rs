@@ -1,28 +1,27 @@
 //! `codebox image`.
 
+use codebox_core::{LocalImage, RunnerError};
+use codebox_runner::Runner;
 use codebox_service::catalog::{Catalog, ImageOrigin};
 
 use super::state::{size, state, tell_removal};
 use crate::answer;
 use crate::args::ImageCommand;
-use crate::failure::Failure;
-use crate::host::{EngineImage, Host};
-use crate::progress::progress;
 use crate::render::{Table, bytes};
 use crate::voice::Voice;
 
-pub(super) fn image(command: ImageCommand, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
-    let catalog = host.catalog()?;
+pub(super) fn image(command: ImageCommand, voice: Voice, runner: &Runner) -> Result<u8, RunnerError> {
+    let catalog = runner.catalog()?;
     match command {
         ImageCommand::List { engine: None } => answer::print(&list(catalog)?),
-        ImageCommand::List { engine: Some(engine) } => answer::print(&of_engine(&engine, host)?),
+        ImageCommand::List { engine: Some(engine) } => answer::print(&of_engine(&engine, runner)?),
         ImageCommand::Pull { name, engine } => {
-            let engine = host.pull_image(engine.as_deref(), &name, progress(voice).as_ref())?;
+            let engine = runner.pull_image(engine.as_deref(), &name)?;
             voice.note(format!("{engine} has the image {name}"));
             Ok(0)
         }
         ImageCommand::Build { name, import } => {
-            let entry = catalog.build_image(&name, &import, progress(voice).as_ref())?;
+            let entry = catalog.build_image(&name, &import, runner.progress())?;
             let size = entry.size.map(|size| format!(" ({})", bytes(size)));
             let size = size.unwrap_or_default();
             voice.note(format!("built the image {}{size}", entry.name));
@@ -36,7 +35,7 @@ pub(super) fn image(command: ImageCommand, voice: Voice, host: &dyn Host) -> Res
     }
 }
 
-fn list(catalog: &dyn Catalog) -> Result<String, Failure> {
+fn list(catalog: &dyn Catalog) -> Result<String, RunnerError> {
     let mut table = Table::new(["NAME", "RUNTIME", "ORIGIN", "STATE", "SIZE", "IMPORTS"]);
     for entry in catalog.images(None)? {
         let origin = match entry.origin {
@@ -55,9 +54,9 @@ fn list(catalog: &dyn Catalog) -> Result<String, Failure> {
     Ok(table.to_string())
 }
 
-fn of_engine(engine: &str, host: &dyn Host) -> Result<String, Failure> {
+fn of_engine(engine: &str, runner: &Runner) -> Result<String, RunnerError> {
     let mut table = Table::new(["NAME", "ID", "SIZE"]);
-    for EngineImage { names, id, size } in host.engine_images(engine)? {
+    for LocalImage { names, id, size } in runner.engine_images(engine)? {
         let short: String = id.trim_start_matches("sha256:").chars().take(12).collect();
         for name in names {
             table.row([name, short.clone(), bytes(size)]);

@@ -1,22 +1,22 @@
 //! `codebox jobs`.
 
+use codebox_core::RunnerError;
 use std::time::{Duration, UNIX_EPOCH};
 
+use codebox_runner::Runner;
 use codebox_service::{Record, State};
 
 use crate::answer;
-use crate::failure::Failure;
-use crate::host::Host;
 use crate::render::Table;
 
 /// Prints a line for each of the last jobs.
-pub(super) fn jobs(last: usize, host: &dyn Host) -> Result<u8, Failure> {
-    answer::print(&listed(host.journal()?.recent(last)?))
+pub(super) fn jobs(last: usize, runner: &Runner) -> Result<u8, RunnerError> {
+    answer::print(&listed(runner.jobs(last)?))
 }
 
 /// Prints the last jobs as one JSON document.
-pub(super) fn jobs_as_json(last: usize, host: &dyn Host) -> Result<u8, Failure> {
-    answer::print_json(&host.journal()?.recent(last)?)
+pub(super) fn jobs_as_json(last: usize, runner: &Runner) -> Result<u8, RunnerError> {
+    answer::print_json(&runner.jobs(last)?)
 }
 
 fn listed(records: Vec<Record>) -> String {

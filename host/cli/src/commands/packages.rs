@@ -3,56 +3,52 @@
 use std::fmt::Write as _;
 use std::{fs, io};
 
-use codebox_core::ResultKind;
+use codebox_core::{ResultKind, RunnerError};
+use codebox_runner::Runner;
 use codebox_service::config::normalized_name;
-use codebox_service::{Program, Request, admit};
+use codebox_service::{Program, Request, StoredPackage};
 
 use crate::answer;
 use crate::args::{LockArgs, PackagesCommand};
-use crate::failure::Failure;
-use crate::host::{Host, KeptPackage};
-use crate::progress::progress;
 use crate::render::{Escaped, bytes};
-use crate::voice::Voice;
 
 /// Writes the lock file of a script.
-pub(super) fn lock(args: LockArgs, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
+pub(super) fn lock(args: LockArgs, runner: &Runner) -> Result<u8, RunnerError> {
     let LockArgs { file: script, with: packages, requirements, build, image } = args;
     if fs::metadata(&script).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         let line = format!("cannot lock {}: no such file", script.display());
         let is_stdin = script.as_os_str() == "-";
         let fix = if is_stdin { "name a file: its lock is kept beside it" } else { "check the name" };
-        return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix));
+        return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
     }
     let request = Request { packages, requirements, build, image, ..Request::new(Program::File(script.clone())) };
-    let admitted = admit(request, &host.policy()?, host.surroundings())?;
-    let written = host.lock(&admitted, &script, progress(voice).as_ref())?;
+    let written = runner.lock(request, &script)?;
     answer::print(&format!("wrote {}\n", Escaped(&written.display().to_string())))
 }
 
 /// Lists, shows or removes packages.
-pub(super) fn packages(command: PackagesCommand, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
+pub(super) fn packages(command: PackagesCommand, runner: &Runner) -> Result<u8, RunnerError> {
     match command {
-        PackagesCommand::List => answer::print(&list(&host.kept_packages()?)),
+        PackagesCommand::List => answer::print(&list(&runner.packages()?.list())),
         PackagesCommand::Show { name } => {
-            let mut kept = host.kept_packages()?;
+            let mut kept = runner.packages()?.list();
             kept.retain(|package| normalized_name(&package.name) == normalized_name(&name));
             if kept.is_empty() {
                 let line = format!("no package {name:?} is kept");
-                return Err(Failure::new(ResultKind::InvalidRequest, line).with_fix("see codebox packages list"));
+                return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox packages list"));
             }
             answer::print(&show(&kept))
         }
         PackagesCommand::Prune => {
-            let (count, freed) = host.prune_packages(progress(voice).as_ref())?;
+            let (count, freed) = runner.packages()?.prune(runner.progress())?;
             answer::print(&format!("removed {count} packages and environments, {}\n", bytes(freed)))
         }
     }
 }
 
-fn list(kept: &[KeptPackage]) -> String {
+fn list(kept: &[StoredPackage]) -> String {
     let mut text = String::new();
-    for KeptPackage { file, size, targets, origin, .. } in kept {
+    for StoredPackage { file, size, targets, origin, .. } in kept {
         let origin = origin.as_ref().map(|(file, _)| format!("  built from {}", Escaped(file)));
         // Writing to a string cannot fail.
         let _ =
@@ -64,9 +60,9 @@ fn list(kept: &[KeptPackage]) -> String {
     text
 }
 
-fn show(kept: &[KeptPackage]) -> String {
+fn show(kept: &[StoredPackage]) -> String {
     let mut text = String::new();
-    for KeptPackage { name: _, file, content, size, targets, origin } in kept {
+    for StoredPackage { name: _, file, content, size, targets, origin } in kept {
         let (file, size, targets) = (Escaped(file), bytes(*size), targets.join(", "));
         let _ = writeln!(text, "{file}\n  content  {content}\n  size     {size}\n  for      {targets}");
         if let Some((source, content)) = origin {
@@ -82,7 +78,7 @@ mod tests {
 
     #[test]
     fn packages_are_listed_and_shown() {
-        let kept = KeptPackage {
+        let kept = StoredPackage {
             name: "Some_Name".to_owned(),
             file: "Some_Name-1.0-py3-none-any.whl".to_owned(),
             content: format!("sha256-{}", "ab".repeat(32)),
@@ -91,7 +87,7 @@ mod tests {
             origin: None,
         };
         let origin = Some(("some_name-1.0.tar.gz".to_owned(), format!("sha256-{}", "cd".repeat(32))));
-        let built = KeptPackage { origin, ..kept.clone() };
+        let built = StoredPackage { origin, ..kept.clone() };
         assert!(list(std::slice::from_ref(&built)).ends_with("wasm-3.15  built from some_name-1.0.tar.gz\n"));
         assert!(show(&[built]).contains(&format!("from some_name-1.0.tar.gz, sha256-{}", "cd".repeat(32))));
         assert_eq!(list(&[]), "no package is kept\n");

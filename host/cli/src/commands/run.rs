@@ -5,60 +5,90 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use codebox_core::{BackendError, Outcome, ResultKind, RunReport, Stdin, exit, wire};
-use codebox_service::{MAX_PROGRAM, Plan, Program, Request};
+use codebox_core::{BackendError, HostPath, Outcome, ResultKind, RunReport, RunnerError, Stdin, exit, wire};
+use codebox_runner::{Ended, Runner};
+use codebox_service::{MAX_PROGRAM, Program, Request};
 
-use crate::answer;
 use crate::args::{ProgramAt, RunArgs};
 use crate::exit::PIPE;
-use crate::failure::Failure;
-use crate::host::Host;
+use crate::front_end::{CommandLine, Takeover};
 use crate::render::{explanation, notes};
 use crate::streams::{Delivery, Streams};
 use crate::voice::Voice;
+use crate::{Host, answer};
 
-mod attempt;
-
-pub(crate) use attempt::Takeover;
-use attempt::{Attempt, attempt};
+/// A run that has ended, with its results.
+struct Done {
+    ended: Ended,
+    out: Option<HostPath>,
+    delivery: Delivery,
+}
 
 /// Runs a program, prints the notes about it, as lines or as one JSON document, and returns the exit status.
-pub(super) fn run(args: RunArgs, voice: Voice, host: &dyn Host, mut takeover: Option<Takeover>) -> u8 {
+pub(super) fn run(
+    args: RunArgs,
+    voice: Voice,
+    (runner, host): (&Runner, Host<'_>),
+    mut takeover: Option<Takeover>,
+) -> u8 {
     let is_json = args.json;
     let streams = if is_json { Streams::collected() } else { Streams::live() };
     if let Some(takeover) = &takeover {
         takeover.watch(streams.io.cancel.clone());
     }
-    let attempt = attempt(args, streams, (voice, host), takeover.as_mut());
-    if let (Err(failure), Some(takeover)) = (&attempt, &mut takeover)
+    let done = done(args, streams, (runner, host, voice), takeover.as_mut());
+    if let (Err(failure), Some(takeover)) = (&done, &mut takeover)
         && takeover.refuse(failure)
     {
         return failure.exit_status();
     }
-    let status = if is_json { as_json(attempt, voice) } else { as_lines(attempt, voice) };
+    let status = if is_json { as_json(done, voice) } else { as_lines(done, voice) };
     if let Some(takeover) = takeover {
         takeover.end(status);
     }
     status
 }
 
-fn as_lines(attempt: Result<Attempt, Failure>, voice: Voice) -> u8 {
-    let said = attempt.and_then(|attempt| match attempt {
-        Attempt::Done(done) if matches!(done.delivery, Delivery::ReaderGone) => Ok(PIPE),
-        Attempt::Done(done) => {
-            let lines = notes(&done.report, done.out.as_ref());
-            if matches!(done.report.outcome, Outcome::Exited(_)) {
+/// Runs a program, from arguments to a report.
+fn done(
+    args: RunArgs,
+    mut streams: Streams,
+    (runner, host, voice): (&Runner, Host<'_>, Voice),
+    takeover: Option<&mut Takeover>,
+) -> Result<Done, RunnerError> {
+    let typed = args.typed_words();
+    if args.warm == Some(0) {
+        runner.stop_warm_pools()?;
+    }
+    let request = match &takeover {
+        None => request(args, None)?,
+        Some(takeover) => request(args, takeover.program())?.in_container(),
+    };
+    let mut front_end = CommandLine::new(host.waiter, typed, takeover);
+    let ended = runner.run_for(request, &mut streams.io, &mut front_end)?;
+    if front_end.differs() {
+        voice.note("it printed something else when it was run again; what the first try had printed stands above");
+    }
+    Ok(Done { ended, out: front_end.out().cloned(), delivery: streams.finish() })
+}
+
+fn as_lines(done: Result<Done, RunnerError>, voice: Voice) -> u8 {
+    let said = done.and_then(|Done { ended, out, delivery }| match ended {
+        Ended::Report(_) if matches!(delivery, Delivery::ReaderGone) => Ok(PIPE),
+        Ended::Report(report) => {
+            let lines = notes(&report, out.as_ref());
+            if matches!(report.outcome, Outcome::Exited(_)) {
                 lines.into_iter().for_each(|line| voice.note(line));
             } else {
                 note_in_time(lines, voice);
             }
-            explain(&done.report, voice);
-            match done.delivery {
+            explain(&report, voice);
+            match delivery {
                 Delivery::Failed(error) => Err(BackendError::io("write the guest's output", error).into()),
-                Delivery::Whole | Delivery::ReaderGone => Ok(done.report.exit_status()),
+                Delivery::Whole | Delivery::ReaderGone => Ok(report.exit_status()),
             }
         }
-        Attempt::TakenOver(status) => Ok(status),
+        Ended::TakenOver(status) => Ok(status),
     });
     said.unwrap_or_else(|failure| {
         voice.fail(&failure);
@@ -66,14 +96,14 @@ fn as_lines(attempt: Result<Attempt, Failure>, voice: Voice) -> u8 {
     })
 }
 
-fn as_json(attempt: Result<Attempt, Failure>, voice: Voice) -> u8 {
-    let report = match attempt {
-        Ok(Attempt::Done(done)) => done.report,
-        Ok(Attempt::TakenOver(status)) => return status,
+fn as_json(done: Result<Done, RunnerError>, voice: Voice) -> u8 {
+    let report = match done.map(|done| done.ended) {
+        Ok(Ended::Report(report)) => report,
+        Ok(Ended::TakenOver(status)) => return status,
         Err(failure) => return answer::print_failure(&failure),
     };
     explain(&report, voice);
-    match answer::print_json(&wire::v1::RunReport::from(&report)) {
+    match answer::print_json(&wire::v1::RunReport::from(&*report)) {
         Ok(0) => report.exit_status(),
         Ok(status) => status,
         Err(failure) => {
@@ -106,7 +136,7 @@ fn explain(report: &RunReport, voice: Voice) {
 }
 
 /// Builds the request from the arguments. A program on standard input is read unless it is already `known`.
-pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, Failure> {
+pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, RunnerError> {
     let (program, mut words) = args.program()?;
     let limits = args.limits.overrides();
     let (program, stdin) = match program {
@@ -133,11 +163,12 @@ pub(super) fn request(args: RunArgs, known: Option<String>) -> Result<Request, F
         packages: args.with,
         requirements: args.requirements,
         build: args.build,
+        engine: args.engine,
         ..Request::new(program)
     })
 }
 
-fn program_text(from: impl Read) -> Result<String, Failure> {
+fn program_text(from: impl Read) -> Result<String, RunnerError> {
     let mut text = String::new();
     // One byte above the maximum shows admission that the program is too large.
     match from.take(MAX_PROGRAM.get() + 1).read_to_string(&mut text) {
@@ -148,25 +179,19 @@ fn program_text(from: impl Read) -> Result<String, Failure> {
                 _ => "give a program on standard input, or name its file",
             };
             let line = format!("cannot read the program from standard input: {error}");
-            Err(Failure::new(ResultKind::InvalidRequest, line).with_fix(fix))
+            Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
         }
     }
 }
 
-fn no_runtime(error: &io::Error) -> Failure {
-    let line = format!("cannot start the timer that deadlines need: {error}");
-    Failure::new(ResultKind::InternalError, line)
-}
-
-fn lost_takeover() -> Failure {
-    let line = "cannot tell how the program ended: the process that ran it again in a container is gone";
-    Failure::new(ResultKind::InternalError, line).with_fix("run it again, with --isolation container")
-}
-
-fn lost_backend(plan: &Plan) -> Failure {
-    let line = format!("the backend {} was chosen and is not there", plan.choice.backend);
-    Failure::new(ResultKind::InternalError, line)
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_from_standard_input_is_text() {
+        assert_eq!(program_text(&b"print(1)"[..]).expect("text"), "print(1)");
+        let failure = program_text(&b"\xff"[..]).expect_err("no text");
+        assert_eq!(failure.kind(), ResultKind::InvalidRequest);
+    }
+}

@@ -1,29 +1,28 @@
 //! `codebox runtime`.
 
+use codebox_core::RunnerError;
+use codebox_runner::Runner;
 use codebox_service::catalog::{Catalog, PackageSource};
 
 use super::doctor::show;
 use super::state::{place, size, state, tell_removal};
 use crate::answer;
 use crate::args::RuntimeCommand;
-use crate::failure::Failure;
-use crate::host::Host;
-use crate::progress::progress;
 use crate::render::Table;
 use crate::voice::Voice;
 
-pub(super) fn runtime(command: RuntimeCommand, voice: Voice, host: &dyn Host) -> Result<u8, Failure> {
-    let catalog = host.catalog()?;
+pub(super) fn runtime(command: RuntimeCommand, voice: Voice, runner: &Runner) -> Result<u8, RunnerError> {
+    let catalog = runner.catalog()?;
     match command {
         RuntimeCommand::List => answer::print(&list(catalog)?),
         RuntimeCommand::Install { name, from } => {
             let source = from.map_or(PackageSource::Index, PackageSource::File);
-            let entry = catalog.install(&name, &source, progress(voice).as_ref())?;
+            let entry = catalog.install(&name, &source, runner.progress())?;
             voice.note(format!("installed {} {}", entry.name, entry.version));
             Ok(0)
         }
         RuntimeCommand::Add { file, lang, ext } => {
-            let entry = catalog.add(&file, &lang, &ext, progress(voice).as_ref())?;
+            let entry = catalog.add(&file, &lang, &ext, runner.progress())?;
             voice.note(format!("added {} {}", entry.name, entry.version));
             Ok(0)
         }
@@ -35,7 +34,7 @@ pub(super) fn runtime(command: RuntimeCommand, voice: Voice, host: &dyn Host) ->
     }
 }
 
-fn list(catalog: &dyn Catalog) -> Result<String, Failure> {
+fn list(catalog: &dyn Catalog) -> Result<String, RunnerError> {
     let mut table = Table::new(["NAME", "VERSION", "LANGUAGE", "STATE", "SIZE", "PLACE"]);
     for entry in catalog.runtimes()? {
         let language = match &entry.language_version {

@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Display};
 
-use codebox_core::wire;
-use codebox_service::{Choice, Need};
+use codebox_core::{RunnerError, wire};
+use codebox_runner::{Explanation, TierReport};
+use codebox_service::{ImageChoice, Need};
 use serde::Serialize;
 
 use super::Escaped;
-use crate::failure::Failure;
 
 /// Backend that a program would use, the reason, and the reasons against the other backends.
 #[derive(Debug, Serialize)]
@@ -24,7 +24,7 @@ pub(crate) struct Explained {
     error: Option<wire::v1::ErrorReport>,
     /// Same error, as the failure of the command.
     #[serde(skip)]
-    pub failure: Option<Failure>,
+    pub failure: Option<RunnerError>,
 }
 
 /// Image of a WebAssembly run.
@@ -63,26 +63,23 @@ pub(crate) struct Tier {
 }
 
 impl Explained {
-    pub(crate) fn new(
-        program: String,
-        (choice, failure): (Option<Choice>, Option<Failure>),
-        image: Option<Image>,
-        packages: Vec<String>,
-        needs: Vec<NeedLine>,
-        tiers: Vec<Tier>,
-    ) -> Self {
-        let would_need = choice.iter().flat_map(|choice| &choice.would_need).map(NeedLine::from).collect();
+    pub(crate) fn new(program: String, explanation: Explanation) -> Self {
+        let Explanation { choice, image, notes, needs, tiers } = explanation;
+        let (choice, failure) = match choice {
+            Ok(choice) => (Some(choice), None),
+            Err(failure) => (None, Some(failure)),
+        };
         Self {
             program,
             isolation: choice.as_ref().map(|choice| choice.isolation.as_str()),
             backend: choice.as_ref().map(|choice| choice.backend.to_string()),
+            would_need: choice.iter().flat_map(|choice| &choice.would_need).map(NeedLine::from).collect(),
             reason: choice.map(|choice| choice.reason),
-            image,
-            packages,
-            needs,
-            would_need,
-            tiers,
-            error: failure.as_ref().map(Failure::to_wire),
+            image: image.map(|ImageChoice { name, reason }| Image { name, reason }),
+            packages: notes,
+            needs: needs.iter().map(NeedLine::from).collect(),
+            tiers: tiers.into_iter().map(Tier::from).collect(),
+            error: failure.as_ref().map(RunnerError::to_wire),
             failure,
         }
     }
@@ -106,6 +103,13 @@ impl Explained {
         }
         lines.extend(self.tiers.iter().flat_map(Tier::lines));
         lines
+    }
+}
+
+impl From<TierReport> for Tier {
+    fn from(report: TierReport) -> Self {
+        let TierReport { backend, isolation, chosen, available, against, fix, lacks } = report;
+        Self { backend, isolation: isolation.as_str(), chosen, available, against, fix, lacks }
     }
 }
 
@@ -139,7 +143,7 @@ impl Display for Explained {
 #[cfg(test)]
 mod tests {
     use codebox_core::{BackendId, Isolation, ResultKind};
-    use codebox_service::{Power, Weight};
+    use codebox_service::{Choice, Power, Weight};
 
     use super::*;
 
@@ -147,8 +151,8 @@ mod tests {
         Need { power: Power::Threads, weight, line: 3, words: "threading.Thread".to_owned() }
     }
 
-    fn tier(backend: &str, isolation: &'static str) -> Tier {
-        Tier {
+    fn tier(backend: &str, isolation: Isolation) -> TierReport {
+        TierReport {
             backend: backend.to_owned(),
             isolation,
             chosen: false,
@@ -168,25 +172,24 @@ mod tests {
             rejected: Vec::new(),
             would_need: Vec::new(),
         };
-        let needs = [need(Weight::Required), need(Weight::Optional)].iter().map(NeedLine::from).collect();
+        let needs = vec![need(Weight::Required), need(Weight::Optional)];
         let tiers = vec![
-            Tier { lacks: vec!["threads".to_owned(), "processes".to_owned()], ..tier("wasm", "wasm") },
-            Tier { chosen: true, fix: Some("no fix is needed".to_owned()), ..tier("podman", "container") },
-            Tier {
+            TierReport { lacks: vec!["threads".to_owned(), "processes".to_owned()], ..tier("wasm", Isolation::Wasm) },
+            TierReport {
+                chosen: true,
+                fix: Some("no fix is needed".to_owned()),
+                ..tier("podman", Isolation::Container)
+            },
+            TierReport {
                 available: false,
                 against: Some("no\nsocket".to_owned()),
                 fix: Some("start dockerd".to_owned()),
-                ..tier("docker", "container")
+                ..tier("docker", Isolation::Container)
             },
         ];
-        let explained = Explained::new(
-            "a.py".to_owned(),
-            (Some(choice), None),
-            None,
-            vec!["packages: rich 13.0".to_owned()],
-            needs,
-            tiers,
-        );
+        let notes = vec!["packages: rich 13.0".to_owned()];
+        let explanation = Explanation { choice: Ok(choice), image: None, notes, needs, tiers };
+        let explained = Explained::new("a.py".to_owned(), explanation);
         assert_eq!(
             explained.to_string(),
             "a.py would run in container (podman): line 3 needs threads\n\
@@ -201,9 +204,10 @@ mod tests {
 
     #[test]
     fn what_cannot_run_has_its_error_in_the_document() {
-        let failure = Failure::new(ResultKind::EngineUnavailable, "no backend").with_fix("start podman");
-        let explained =
-            Explained::new("a.py".to_owned(), (None, Some(failure)), None, Vec::new(), Vec::new(), Vec::new());
+        let failure = RunnerError::new(ResultKind::EngineUnavailable, "no backend").with_fix("start podman");
+        let (notes, needs, tiers) = (Vec::new(), Vec::new(), Vec::new());
+        let explanation = Explanation { choice: Err(failure), image: None, notes, needs, tiers };
+        let explained = Explained::new("a.py".to_owned(), explanation);
         assert_eq!(explained.to_string(), "a.py would not run\n");
         let json = serde_json::to_value(&explained).expect("it is plain data");
         assert!(json["isolation"].is_null() && json["error"].is_object(), "{json}");

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use codebox_core::{
-    Captured, DenialKind, FileChanges, HostPath, LimitKind, Limits, NeedsEscalation, Outcome, RunReport,
-};
+use codebox_core::{Captured, DenialKind, FileChanges, HostPath, NeedsEscalation, Outcome, RunReport};
 
-use super::values::{bytes, limit_value, name_and_flag};
+use codebox_service::limit_text::{limit_hit, name_and_flag};
+
+use super::values::bytes;
 
 /// Maximum number of files that are listed one by one.
 const MOST_FILES: usize = 20;
@@ -69,16 +69,6 @@ fn ending(report: &RunReport) -> Option<String> {
         Outcome::Cancelled => Some("cancelled".to_owned()),
         Outcome::LimitHit(kind) => Some(limit_hit(*kind, &report.limits)),
     }
-}
-
-/// Returns a line with the limit that ended a run, its value, and the option that raises it.
-#[must_use]
-pub fn limit_hit(kind: LimitKind, limits: &Limits) -> String {
-    let (name, flag) = name_and_flag(kind);
-    let value = limit_value(kind, limits);
-    let value = value.map(|value| format!(" of {value}")).unwrap_or_default();
-    let raise = flag.map(|flag| format!("; raise it with {flag}"));
-    format!("ended by the {name} limit{value}{}", raise.unwrap_or_default())
 }
 
 const fn denied(kind: DenialKind) -> &'static str {

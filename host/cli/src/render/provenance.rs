@@ -1,8 +1,10 @@
 //! Lines that `--verbose` prints after a run.
 
-use codebox_core::{Enforcement, Limits, NetUse, Provenance, RunReport, Usage, WallState};
+use codebox_core::{Enforcement, LayerState, Limits, NetUse, Provenance, RunReport, Usage};
 
-use super::values::{bytes, duration, limit_value};
+use codebox_service::limit_text::limit_value;
+
+use super::values::{bytes, duration};
 
 /// Returns lines with the backend and the reason for it, the resources used, and the limits and sandbox layers in
 /// force.
@@ -74,18 +76,18 @@ fn held(enforcement: &Enforcement, limits: &Limits) -> String {
 }
 
 fn walls(enforcement: &Enforcement) -> impl Iterator<Item = String> {
-    enforcement.walls.iter().map(|wall| {
-        let state = match wall.state {
-            WallState::Held => "holds",
-            WallState::Partial => "holds in part",
-            WallState::Off => "is off",
-            WallState::Unavailable => "is not available",
+    enforcement.layers.iter().map(|layer| {
+        let state = match layer.state {
+            LayerState::Held => "holds",
+            LayerState::Partial => "holds in part",
+            LayerState::Off => "is off",
+            LayerState::Unavailable => "is not available",
         };
-        let name = &wall.name;
-        if wall.detail.is_empty() {
+        let name = &layer.name;
+        if layer.detail.is_empty() {
             format!("the wall {name} {state}")
         } else {
-            format!("the wall {name} {state}: {}", wall.detail)
+            format!("the wall {name} {state}: {}", layer.detail)
         }
     })
 }
@@ -94,7 +96,7 @@ fn walls(enforcement: &Enforcement) -> impl Iterator<Item = String> {
 mod tests {
     use std::time::Duration;
 
-    use codebox_core::{BackendId, Held, Isolation, LimitKind, Outcome, Wall};
+    use codebox_core::{BackendId, Held, Isolation, LimitKind, Outcome, SandboxLayer};
 
     use super::*;
 
@@ -109,9 +111,9 @@ mod tests {
         let limits = &mut report.enforcement.limits;
         limits.insert(LimitKind::Memory, Held::Enforced);
         limits.insert(LimitKind::Fuel, Held::Unsupported);
-        report.enforcement.walls.push(Wall {
+        report.enforcement.layers.push(SandboxLayer {
             name: "seccomp".to_owned(),
-            state: WallState::Off,
+            state: LayerState::Off,
             detail: "switched off".to_owned(),
         });
         assert_eq!(

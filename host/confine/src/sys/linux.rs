@@ -7,10 +7,12 @@ mod filter;
 mod places;
 mod program;
 
-use crate::{ConfineError, Rules, Wall};
+use codebox_core::SandboxLayer;
 
-/// Applies both walls. Seccomp is last because it denies the system calls that apply them.
-pub(crate) fn confine(rules: &Rules) -> Result<Vec<Wall>, ConfineError> {
+use crate::{ConfineError, Rules};
+
+/// Applies both layers. Seccomp is last because it denies the system calls that apply them.
+pub(crate) fn confine(rules: &Rules) -> Result<Vec<SandboxLayer>, ConfineError> {
     let places = places::open(rules)?;
     let filter = filter::build(rules)?;
     let landlock = domain::enter(&places)?;

@@ -1,8 +1,10 @@
 //! Platforms without a second sandbox layer.
 
-use crate::{ConfineError, Rules, Wall, WallState};
+use codebox_core::{LayerState, SandboxLayer};
+
+use crate::{ConfineError, Rules, layers};
 
 /// Applies no restriction and reports that.
-pub(crate) fn confine(_rules: &Rules) -> Result<Vec<Wall>, ConfineError> {
-    Ok(Wall::all(WallState::Unavailable, &format!("not available on {}", std::env::consts::OS)))
+pub(crate) fn confine(_rules: &Rules) -> Result<Vec<SandboxLayer>, ConfineError> {
+    Ok(layers::all(LayerState::Unavailable, &format!("not available on {}", std::env::consts::OS)))
 }

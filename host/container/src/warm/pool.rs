@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use codebox_core::{Instance as _, MOST_WARM};
+use codebox_core::{Instance as _, MOST_WARM, Sweep};
 
 use super::Shape;
 use crate::backend::Shared;
 use crate::engine::Engine;
 use crate::error::ContainerError;
-use crate::gc::{self, Swept};
+use crate::gc;
 use crate::instance::ContainerInstance;
 
 /// Most shapes that are kept ready. A new one replaces the shape whose last request is the oldest.
@@ -118,9 +118,9 @@ impl Pool {
     /// Removes the leftovers of dead owners, because runs that receive a warm container do not.
     pub(crate) async fn sweep(&self) {
         let Self { shared, engine, .. } = self;
-        let _ = gc::mounts(&shared.points(), shared.owners(), Swept::Away);
+        let _ = gc::mounts(&shared.points(), shared.owners(), Sweep::Remove);
         let Ok(secret) = shared.secret() else { return };
-        let _ = gc::containers(&engine.client, &shared.owner, secret, shared.owners(), Swept::Away).await;
+        let _ = gc::containers(&engine, &shared.owner, secret, shared.owners(), Sweep::Remove).await;
     }
 
     /// Drops the shapes without recent requests. Returns true if any shape is left.

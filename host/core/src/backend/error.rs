@@ -169,6 +169,26 @@ impl BackendError {
         }
     }
 
+    /// Returns the remedy, in one line, if there is one.
+    #[must_use]
+    pub fn fix(&self) -> Option<String> {
+        Some(match self {
+            Self::Unavailable { why, .. } => why.fix.clone(),
+            Self::RuntimeMissing { runtime, .. } => format!("install it: codebox runtime install {runtime}"),
+            Self::RuntimeCorrupt { runtime, .. } => format!("install it again: codebox runtime install {runtime}"),
+            Self::Limit { limit, .. } => format!("leave the {limit} limit out"),
+            Self::Io { .. } if self.kind() == ResultKind::Busy => {
+                "free some space or memory and run it again".to_owned()
+            }
+            Self::Interrupted { .. } => "run it again".to_owned(),
+            Self::EngineLost { .. } => "see codebox doctor, and run it again".to_owned(),
+            Self::MidJob { error, .. } => return error.fix(),
+            Self::Image { .. } => "check its name, and that the engine can reach its registry".to_owned(),
+            Self::ImageMissing { image, .. } => format!("fetch it: codebox image pull {image}"),
+            Self::Grant { .. } | Self::Input { .. } | Self::Io { .. } | Self::Engine { .. } => return None,
+        })
+    }
+
     /// Returns the output of the job, if the job had begun.
     #[must_use]
     pub fn written(&self) -> Option<&Written> {

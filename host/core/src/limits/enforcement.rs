@@ -33,23 +33,23 @@ pub struct Enforcement {
     /// Gap in the coverage of each limit that had one in this run, in one line.
     pub uncovered: BTreeMap<LimitKind, String>,
     /// Sandbox layers between guest and host, the innermost first.
-    pub walls: Vec<Wall>,
+    pub layers: Vec<SandboxLayer>,
 }
 
 /// One sandbox layer between guest and host, such as Landlock or a seccomp filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wall {
+pub struct SandboxLayer {
     /// Name of the layer, such as `landlock`.
     pub name: String,
     /// State of the layer.
-    pub state: WallState,
+    pub state: LayerState,
     /// Effect of the layer, or the reason that it had none, in one line.
     pub detail: String,
 }
 
 /// State of a sandbox layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WallState {
+pub enum LayerState {
     /// Active.
     Held,
     /// Active in part; the detail names the part.
@@ -60,7 +60,7 @@ pub enum WallState {
     Unavailable,
 }
 
-impl WallState {
+impl LayerState {
     /// Returns the name used in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

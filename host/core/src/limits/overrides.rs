@@ -34,6 +34,29 @@ pub struct LimitOverrides {
 }
 
 impl LimitOverrides {
+    /// Returns the overrides that turn `base` into `limits`.
+    #[must_use]
+    pub fn between(base: &Limits, limits: &Limits) -> Self {
+        fn changed<T: Copy + PartialEq>(base: T, value: T) -> Option<T> {
+            (base != value).then_some(value)
+        }
+        let Limits { wall, cpu, memory, output, disk, files, open_files, processes, fuel, net_bytes, net_connections } =
+            *limits;
+        Self {
+            wall: changed(base.wall, wall),
+            cpu: changed(base.cpu, cpu),
+            memory: changed(base.memory, memory),
+            output: changed(base.output, output),
+            disk: changed(base.disk, disk),
+            files: changed(base.files, files),
+            open_files: changed(base.open_files, open_files),
+            processes: changed(base.processes, processes),
+            fuel: changed(base.fuel, fuel),
+            net_bytes: changed(base.net_bytes, net_bytes),
+            net_connections: changed(base.net_connections, net_connections),
+        }
+    }
+
     /// Returns `base` with the overrides applied.
     #[must_use]
     pub fn over(&self, base: Limits) -> Limits {

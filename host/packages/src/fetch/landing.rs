@@ -1,6 +1,5 @@
 //! Temporary file of a download until its content is verified.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
@@ -10,7 +9,8 @@ use tempfile::{Builder, NamedTempFile};
 use super::search::Candidate;
 use crate::error::FetchError;
 use crate::pin::{Pin, Sha256};
-use crate::progress::Progress;
+use crate::unpack::sync_directory;
+use codebox_core::Progress;
 
 /// Maximum size in bytes of a wheel whose size is unknown: an endless response must not fill the disk.
 pub(crate) const LARGEST: u64 = 4 << 30;
@@ -91,13 +91,5 @@ fn directory(into: &Path) -> &Path {
     match into.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
-    }
-}
-
-/// Syncs a directory, so that a rename in it is durable. Errors are ignored: some systems cannot sync a directory, and
-/// the file is complete either way.
-pub(crate) fn sync_directory(directory: &Path) {
-    if let Ok(directory) = File::open(directory) {
-        drop(directory.sync_all());
     }
 }

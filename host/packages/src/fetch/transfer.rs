@@ -12,9 +12,9 @@ use super::refusal::Refusal;
 use super::search::Candidate;
 use crate::error::{Cause, FetchError};
 use crate::pin::Pin;
-use crate::progress::Progress;
 use crate::reach::{Astray, refused_by};
 use crate::settings::IndexSettings;
+use codebox_core::Progress;
 
 /// Failure of one attempt.
 enum Failure {

@@ -8,11 +8,11 @@ use tempfile::Builder;
 
 use super::{House, HouseError, tree};
 use crate::disk::{self, names, size};
-use crate::progress::Silent;
 use crate::resolve::Index;
 use crate::source::Sdist;
 use crate::turns;
 use crate::unpack::{UnpackLimits, tarball};
+use codebox_core::Silent;
 
 /// File beside the unpacked tree that holds the archive's file name.
 pub(super) const NAMED: &str = "source.txt";

@@ -22,8 +22,8 @@ use super::store::{Facts, NpmStore};
 use super::tarball;
 use super::target::Target;
 use super::tree::{self, BadTree, NpmPackage, NpmTree};
-use crate::progress::Progress;
 use crate::unpack::UnpackLimits;
+use codebox_core::Progress;
 
 /// Time for which a resolution without a lock is valid. If the registry cannot be reached, an older one is used as
 /// well.

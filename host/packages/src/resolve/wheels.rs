@@ -17,8 +17,8 @@ use super::sources::Asker;
 use super::{ResolveError, Wheel, pinned, served, unlocked};
 use crate::fetch::{Tangled, in_parts};
 use crate::house::{House, HouseError};
-use crate::progress::Silent;
 use crate::{condition, metadata};
+use codebox_core::Silent;
 
 /// Directory for the METADATA of wheels in the index cache.
 const KEPT: &str = "codebox-metadata-v1";

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;
 
-use codebox_packages::{ConfigFiles, FetchError, IndexSettings, Pin, Progress, fetch_wheel};
+use codebox_core::Progress;
+use codebox_packages::{ConfigFiles, FetchError, IndexSettings, Pin, fetch_wheel};
 
 use crate::support::{PAGE, Reply, Server, file_path};
 

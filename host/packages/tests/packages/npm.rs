@@ -5,7 +5,8 @@ use std::io::Read as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use codebox_packages::{BadTree, Integrity, Native, NpmError, NpmTree, Progress, UnpackError};
+use codebox_core::Progress;
+use codebox_packages::{BadTree, Integrity, Native, NpmError, NpmTree, UnpackError};
 use serde_json::json;
 use tar::EntryType;
 

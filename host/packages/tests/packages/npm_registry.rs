@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use codebox_core::{Progress, Silent};
 use codebox_packages::{
-    ConfigFiles, Integrity, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, Progress,
-    Silent, npm_environment,
+    ConfigFiles, Integrity, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree,
+    npm_environment,
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -1,6 +1,7 @@
 //! Malicious archives, which are refused without writing anything.
 
-use codebox_packages::{Silent, UnpackError, UnpackLimits, unpack_wheel, unpack_wheel_within};
+use codebox_core::Silent;
+use codebox_packages::{UnpackError, UnpackLimits, unpack_wheel, unpack_wheel_within};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 

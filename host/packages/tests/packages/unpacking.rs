@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use codebox_packages::{Silent, UnpackError, unpack_wheel};
+use codebox_core::Silent;
+use codebox_packages::{UnpackError, unpack_wheel};
 use tempfile::{TempDir, tempdir};
 
 use crate::support::is_empty;

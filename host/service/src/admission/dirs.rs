@@ -8,25 +8,26 @@ use codebox_core::path::{Protected, forbidden_grant_among};
 use codebox_core::{Access, DirGrant, DirGrantSpec, HostPath, Language, ResultKind};
 
 use super::denied::Denied;
+use super::policy::{LinkPolicy, Policy};
 use super::surroundings::{Surroundings, absolute};
 use super::{guest_places, links, mounts};
 
 /// Checks every grant by itself; the caller checks how they overlap.
 pub(super) fn admit(
     specs: Vec<DirGrantSpec>,
-    protected: &[Protected],
+    policy: &Policy,
     surroundings: &dyn Surroundings,
 ) -> Result<Vec<DirGrant>, Denied> {
     if specs.is_empty() {
         return Ok(Vec::new());
     }
-    let protected = with_canonical(protected);
+    let protected = with_canonical(&policy.protected);
     let mount_points = surroundings.mount_points().map_err(|error| {
         let detail = format!("what is mounted below it cannot be read: {error}");
         rejected(&specs[0].host, detail, "make /proc readable for this user")
     })?;
     let admit = |spec: DirGrantSpec| {
-        let host = place(&spec, &protected, &mount_points, surroundings)?;
+        let host = place(&spec, (&protected, policy.links), &mount_points, surroundings)?;
         Ok(spec.at(host))
     };
     specs.into_iter().map(admit).collect()
@@ -44,7 +45,7 @@ pub(super) fn with_canonical(protected: &[Protected]) -> Vec<Protected> {
 /// Returns the link-free path of a granted directory.
 fn place(
     spec: &DirGrantSpec,
-    protected: &[Protected],
+    (protected, links): (&[Protected], LinkPolicy),
     mount_points: &[PathBuf],
     surroundings: &dyn Surroundings,
 ) -> Result<HostPath, Denied> {
@@ -54,7 +55,9 @@ fn place(
     }
     let fail = |error| unusable(shown, &error);
     let typed = absolute(Path::new(shown), surroundings).map_err(fail)?;
-    if let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)? {
+    if links == LinkPolicy::Refuse
+        && let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)?
+    {
         let fix = format!("if that is what you mean, name the real directory: {}", link.target.display());
         return Err(rejected(shown, link.reason(), fix));
     }

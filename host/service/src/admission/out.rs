@@ -4,22 +4,25 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use codebox_core::path::{Protected, forbidden_grant_among};
+use codebox_core::path::forbidden_grant_among;
 use codebox_core::{HostPath, ResultKind};
 use codebox_files::is_git_name;
 
 use super::denied::Denied;
 use super::dirs::{check_writable, with_canonical};
 use super::links;
+use super::policy::{LinkPolicy, Policy};
 use super::surroundings::{Surroundings, absolute};
 
 /// Creates the directory if it is missing, and checks it by the rules of grants, because the guest chooses the file
 /// names in it.
-pub(super) fn admit(path: &Path, protected: &[Protected], surroundings: &dyn Surroundings) -> Result<HostPath, Denied> {
+pub(super) fn admit(path: &Path, policy: &Policy, surroundings: &dyn Surroundings) -> Result<HostPath, Denied> {
     let shown = path.display().to_string();
     let fail = |error: io::Error| rejected(&shown, error.to_string(), "name another directory");
     let typed = absolute(path, surroundings).map_err(fail)?;
-    if let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)? {
+    if policy.links == LinkPolicy::Refuse
+        && let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)?
+    {
         let fix = format!("if that is what you mean, name the real directory: {}", link.target.display());
         return Err(rejected(&shown, link.reason(), &fix));
     }
@@ -33,7 +36,7 @@ pub(super) fn admit(path: &Path, protected: &[Protected], surroundings: &dyn Sur
         return Err(rejected(&shown, why, "name a folder of its own, such as ./out"));
     }
     let host = HostPath::native(&place).map_err(|error| rejected(&shown, error.rule, "name another directory"))?;
-    if let Some(forbidden) = forbidden_grant_among(&host, &with_canonical(protected)) {
+    if let Some(forbidden) = forbidden_grant_among(&host, &with_canonical(&policy.protected)) {
         return Err(rejected(&shown, forbidden.reason, "name a folder of its own, such as ./out"));
     }
     fs::create_dir_all(&place).map_err(fail)?;

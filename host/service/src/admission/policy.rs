@@ -30,6 +30,18 @@ pub struct Policy {
     pub endings: BTreeMap<String, Language>,
     /// Directories of this machine that no grant may expose, such as codebox's state and the home directory itself.
     pub protected: Vec<Protected>,
+    /// Treatment of symbolic links below the working directory in the path of a directory.
+    pub links: LinkPolicy,
+}
+
+/// Treatment of symbolic links in the path of a granted directory or of the output directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkPolicy {
+    /// A link at or below the working directory is refused, because an earlier job may have created it.
+    #[default]
+    Refuse,
+    /// Links are followed.
+    Follow,
 }
 
 impl Default for Policy {
@@ -48,6 +60,7 @@ impl Default for Policy {
             warm: None,
             endings: BTreeMap::new(),
             protected: Vec::new(),
+            links: LinkPolicy::Refuse,
         }
     }
 }

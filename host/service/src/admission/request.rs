@@ -3,10 +3,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use codebox_core::{
-    DirGrantSpec, EnvName, Isolation, IsolationSet, Language, LimitOverrides, NameError, NetGrant, Stdin,
+    DirGrant, DirGrantSpec, EnvName, Grants, InputFile, Isolation, IsolationSet, Job, Language, LimitOverrides, Limits,
+    NameError, NetGrant, ResultKind, Source, Stdin,
 };
 use thiserror::Error;
 
+use super::denied::Denied;
 use super::image::is_a_containers;
 
 /// A front end's request, parsed but not yet resolved on this machine.
@@ -43,6 +45,10 @@ pub struct Request {
     pub requirements: Vec<PathBuf>,
     /// Permission to build packages without wheels from their sources.
     pub build: bool,
+    /// Files to create in the guest before the program starts.
+    pub files: Vec<InputFile>,
+    /// Container engine to use; `None` accepts every engine, the policy's preferred one first.
+    pub engine: Option<String>,
 }
 
 impl Request {
@@ -65,7 +71,27 @@ impl Request {
             packages: Vec::new(),
             requirements: Vec::new(),
             build: false,
+            files: Vec::new(),
+            engine: None,
         }
+    }
+
+    /// Creates a request for a Python program given as text.
+    #[must_use]
+    pub fn python(text: impl Into<String>) -> Self {
+        Self { language: Some(Language::Python), ..Self::new(Program::Inline(text.into())) }
+    }
+
+    /// Creates a request for a JavaScript program given as text.
+    #[must_use]
+    pub fn javascript(text: impl Into<String>) -> Self {
+        Self { language: Some(Language::JavaScript), ..Self::new(Program::Inline(text.into())) }
+    }
+
+    /// Creates a request for a TypeScript program given as text.
+    #[must_use]
+    pub fn typescript(text: impl Into<String>) -> Self {
+        Self { language: Some(Language::TypeScript), ..Self::new(Program::Inline(text.into())) }
     }
 
     /// Restricts a request that accepts WebAssembly to containers. A memory image is dropped.
@@ -76,8 +102,61 @@ impl Request {
     }
 }
 
+impl TryFrom<Job> for Request {
+    type Error = Denied;
+
+    /// Creates the request of a job, whose limits count as set where they differ from the built-in defaults.
+    ///
+    /// The values of the job's environment are passed on. The request grants no tools.
+    ///
+    /// # Errors
+    /// Returns an error if the name of an environment variable is invalid.
+    fn try_from(job: Job) -> Result<Self, Denied> {
+        let Job { source, language, args, stdin, env, packages, files, out, grants, limits, isolations } = job;
+        let Grants { dirs, net, env: _, tools: _ } = grants;
+        let variable = |(name, value): (String, String)| match EnvName::new(&name) {
+            Ok(name) => Ok(EnvRequest::Set(name, value)),
+            Err(error) => {
+                let subject = ("pass environment variable", name);
+                Err(Denied::new(ResultKind::InvalidRequest, subject, error.to_string(), "choose another name"))
+            }
+        };
+        let dir = |DirGrant { host, guest, access }: DirGrant| DirGrantSpec {
+            host: host.to_path_buf().display().to_string(),
+            guest,
+            access,
+        };
+        Ok(Self {
+            language: Some(language),
+            args,
+            dirs: dirs.into_iter().map(dir).collect(),
+            net,
+            env: env.into_iter().map(variable).collect::<Result<_, _>>()?,
+            limits: LimitOverrides::between(&Limits::default(), &limits),
+            isolation: Preference::Among(isolations),
+            out: out.map(|out| out.to_path_buf()),
+            stdin,
+            packages,
+            files,
+            ..Self::new(Program::Source(source))
+        })
+    }
+}
+
+impl TryFrom<&Job> for Request {
+    type Error = Denied;
+
+    /// Creates the request of a copy of the job.
+    ///
+    /// # Errors
+    /// As for a job itself.
+    fn try_from(job: &Job) -> Result<Self, Denied> {
+        job.clone().try_into()
+    }
+}
+
 /// The program to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Program {
     /// Text from the command line.
     Inline(String),
@@ -87,6 +166,8 @@ pub enum Program {
     File(PathBuf),
     /// A command line, whose program is searched for in the container.
     Command(Vec<String>),
+    /// A source that is complete: nothing is read from the host.
+    Source(Source),
 }
 
 /// Isolation that a user prefers.
@@ -97,6 +178,8 @@ pub enum Preference {
     Auto,
     /// Only this isolation.
     Only(Isolation),
+    /// Any of these isolations, the lightest first.
+    Among(IsolationSet),
 }
 
 impl Preference {
@@ -106,6 +189,7 @@ impl Preference {
         match self {
             Self::Auto => IsolationSet::auto(),
             Self::Only(isolation) => IsolationSet::only(isolation),
+            Self::Among(isolations) => isolations,
         }
     }
 }
@@ -115,6 +199,7 @@ impl fmt::Display for Preference {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::Only(isolation) => isolation.fmt(f),
+            Self::Among(isolations) => isolations.fmt(f),
         }
     }
 }

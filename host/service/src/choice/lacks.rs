@@ -3,7 +3,7 @@
 use codebox_core::{Capabilities, Held, Isolation, LimitKind, Support};
 
 use crate::needs::Need;
-use crate::router::{Demand, Network};
+use crate::router::Demand;
 
 /// Returns true if guests with this isolation have an operating system: threads, processes, sockets, native modules.
 #[must_use]
@@ -16,11 +16,10 @@ pub const fn has(isolation: Isolation) -> bool {
 
 /// Lists the features that a backend lacks, each in a few words, those that the program needs first.
 #[must_use]
-pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String> {
+pub fn lacks(able: &Capabilities, isolation: Isolation, demand: &Demand, needs: &[Need]) -> Vec<String> {
     let Capabilities {
         languages,
         forbidden: _,
-        isolation,
         limits: _,
         snapshot,
         fork,
@@ -38,7 +37,7 @@ pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String
     if !languages.contains(&demand.language) && !demand.is_command() {
         add(format!("the language {}", demand.language));
     }
-    if !has(*isolation) {
+    if !has(isolation) {
         needs.iter().for_each(|need| add(need.power.to_string()));
         ["threads", "processes", "sockets", "native modules"].iter().for_each(|what| add((*what).to_owned()));
     }
@@ -49,7 +48,7 @@ pub fn lacks(able: &Capabilities, demand: &Demand, needs: &[Need]) -> Vec<String
     }
     let network_filter = if offline.contains(&demand.language) { Support::No } else { *network_filter };
     let support = [
-        (network_filter, if demand.network == Network::Hosts { "the granted hosts" } else { "network grants" }),
+        (network_filter, if demand.has_hosts { "the granted hosts" } else { "network grants" }),
         (*snapshot, "snapshots"),
         (*fork, "forks"),
     ];

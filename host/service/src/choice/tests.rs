@@ -7,13 +7,12 @@ use codebox_core::{
 
 use super::*;
 use crate::needs::{Need, Power, Weight};
-use crate::router::{Bound, Network};
+use crate::router::Bound;
 
-fn able(isolation: Isolation) -> Capabilities {
+fn able() -> Capabilities {
     Capabilities {
         languages: vec![Language::Python, Language::JavaScript],
         forbidden: BTreeMap::new(),
-        isolation,
         limits: BTreeMap::from([(LimitKind::Wall, Held::Enforced)]),
         snapshot: Support::No,
         fork: Support::No,
@@ -30,7 +29,7 @@ fn candidate(name: &'static str, found: Option<Result<Capabilities, Unavailable>
 }
 
 fn ready(name: &'static str) -> Candidate {
-    candidate(name, Some(Ok(able(name.parse().unwrap_or(Isolation::Container)))))
+    candidate(name, Some(Ok(able())))
 }
 
 fn missing(name: &'static str) -> Candidate {
@@ -39,7 +38,7 @@ fn missing(name: &'static str) -> Candidate {
 }
 
 fn demand() -> Demand {
-    Demand { language: Language::Python, limits: vec![LimitKind::Wall], network: Network::None, bound: None }
+    Demand { language: Language::Python, limits: vec![LimitKind::Wall], has_hosts: false, bound: None }
 }
 
 fn needs(weights: &[Weight]) -> Needs {
@@ -220,7 +219,7 @@ fn what_is_bound_to_containers_never_runs_in_wasm() {
 
 #[test]
 fn what_wasm_cannot_run_goes_to_a_container() {
-    let mut container = able(Isolation::Container);
+    let mut container = able();
     container.languages.push(Language::TypeScript);
     let candidates = [ready("wasm"), candidate("podman", Some(Ok(container)))];
     let demand = Demand { language: Language::TypeScript, ..demand() };
@@ -259,10 +258,10 @@ fn the_choice_says_what_it_lacks() {
     assert_eq!(would_need(AUTO, &[ready("wasm"), missing("podman")]), 1);
     assert_eq!(would_need(only(Isolation::Wasm), &[ready("wasm"), ready("podman")]), 1);
 
-    let said = lacks(&able(Isolation::Wasm), &demand(), &needy.powers);
+    let said = lacks(&able(), Isolation::Wasm, &demand(), &needy.powers);
     assert_eq!(said[..2], ["threads", "processes"]);
     assert!(said.contains(&"the memory limit".to_owned()) && !said.contains(&"the wall limit".to_owned()), "{said:?}");
-    let said = lacks(&able(Isolation::Container), &demand(), &needy.powers);
+    let said = lacks(&able(), Isolation::Container, &demand(), &needy.powers);
     assert!(!said.contains(&"threads".to_owned()), "{said:?}");
 }
 
@@ -287,6 +286,10 @@ impl Backend for Counted {
         BackendId::new(self.name)
     }
 
+    fn isolation(&self) -> Isolation {
+        self.name.parse().unwrap_or(Isolation::Container)
+    }
+
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
         self.probes.fetch_add(1, Ordering::Relaxed);
         Box::pin(async { self.found.clone() })
@@ -295,6 +298,53 @@ impl Backend for Counted {
     fn open<'a>(&'a self, _spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
         Box::pin(async { Err(BackendError::Interrupted { during: "a test".to_owned() }) })
     }
+}
+
+/// Returns the error of the choice among these candidates.
+fn refusal(demand: Demand, terms: &Terms, candidates: &[Candidate]) -> NoRoute {
+    match next(&Wanted::of(demand, &Needs::default(), terms), candidates) {
+        Next::Nothing(why) => why,
+        other => panic!("it can run: {other:?}"),
+    }
+}
+
+#[test]
+fn reports_the_reason_against_every_candidate() {
+    let none = refusal(demand(), &only(Isolation::Container), &[ready("wasm")]);
+    assert_eq!((none.kind(), none.fix().as_str()), (ResultKind::EngineUnavailable, "use --isolation wasm or auto"));
+    let none = refusal(demand(), &only(Isolation::Wasm), &[missing("wasm")]);
+    assert_eq!((none.kind(), none.fix().as_str()), (ResultKind::EngineUnavailable, "start wasm"));
+
+    let unenforced = Demand { limits: vec![LimitKind::Fuel], ..demand() };
+    let none = refusal(unenforced, &AUTO, &[ready("wasm")]);
+    assert_eq!(none.kind(), ResultKind::InvalidRequest);
+    assert!(none.fix().contains("fuel"), "{}", none.fix());
+
+    let other = Demand { language: Language::TypeScript, ..demand() };
+    let none = refusal(other, &AUTO, &[ready("wasm")]);
+    assert!(none.to_string().contains("does not run typescript"), "{none}");
+
+    let online = Demand { has_hosts: true, ..demand() };
+    assert_eq!(refusal(online.clone(), &AUTO, &[ready("wasm")]).kind(), ResultKind::InvalidRequest);
+    let filtering = Capabilities { network_filter: Support::Yes, ..able() };
+    let connected = candidate("wasm", Some(Ok(filtering.clone())));
+    let wanted = Wanted::of(online.clone(), &Needs::default(), &AUTO);
+    assert!(matches!(next(&wanted, &[connected]), Next::Run(_)));
+    let offline = Capabilities { offline: vec![Language::Python], ..filtering };
+    assert!(matches!(next(&wanted, &[candidate("wasm", Some(Ok(offline)))]), Next::Nothing(_)));
+}
+
+#[test]
+fn reports_an_image_that_is_not_allowed() {
+    let image = "registry.example/python:3".parse().expect("an image's name");
+    let forbidden = BTreeMap::from([(Language::Python, image)]);
+    let narrowed = candidate("podman", Some(Ok(Capabilities { languages: Vec::new(), forbidden, ..able() })));
+    let none = refusal(demand(), &AUTO, std::slice::from_ref(&narrowed));
+    assert_eq!(none.kind(), ResultKind::Denied);
+    assert!(none.to_string().contains("does not allow registry.example/python:3"), "{none}");
+    // A named image is checked at admission, so the language's own image does not matter.
+    let named = Demand { bound: Some(Bound::Image("other".to_owned())), ..demand() };
+    assert_ne!(refusal(named, &AUTO, &[narrowed]).kind(), ResultKind::Denied);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use codebox_core::{Isolation, IsolationSet, ResultKind};
 
 use super::{Candidate, has};
 use crate::needs::{Ask, Need, Needs};
-use crate::router::{Bound, Demand, Network, Rejected};
+use crate::router::{Bound, Demand, Rejected};
 
 /// Permission to run a program in a container because of its needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -62,7 +62,7 @@ impl Wanted {
     pub fn of(demand: Demand, needs: &Needs, terms: &Terms) -> Self {
         let Terms { acceptable, escalation, ask } = *terms;
         // A WebAssembly guest with granted hosts can connect to them.
-        let has_hosts = demand.network == Network::Hosts;
+        let has_hosts = demand.has_hosts;
         let lacking = |need: &&Need| !(has_hosts && need.is_met_by_hosts());
         let needs: Vec<Need> = needs.required().filter(lacking).cloned().collect();
         let asked = |isolation| ask.filter(|ask| ask.isolation == isolation).map(|ask| ask.line);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use codebox_analysis::Analyzer;
 use codebox_core::{
-    Backend, BackendError, BackendId, BoxFuture, Capabilities, Held, Instance, InstanceSpec, Isolation, Language,
-    LimitKind, NetRules, Support, Unavailable,
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, Diagnosis, Finding, Held, Instance, InstanceSpec,
+    Isolation, Language, LimitKind, NetRules, Support, Unavailable,
 };
 use codebox_files::Scratch;
 
@@ -162,7 +162,6 @@ impl WasmBackend {
         Capabilities {
             languages: self.languages(),
             forbidden: BTreeMap::new(),
-            isolation: Isolation::Wasm,
             limits: held(self.clock),
             snapshot: Support::No,
             fork: Support::No,
@@ -170,17 +169,6 @@ impl WasmBackend {
             offline: self.offline(),
             fuel: Support::No,
             engine: Some(ENGINE.to_owned()),
-        }
-    }
-
-    /// Loads the code of a language's runtime, if it is ready, before the image of a guest is known.
-    ///
-    /// A failure is ignored here, because the start of the guest meets and reports it again.
-    pub fn load_ahead(&self, language: &Language) {
-        let Some(runtime) = self.runtime(language).filter(|runtime| runtime.code.get().is_none()) else { return };
-        let is_ready = runtime.store.spec().component.is_none() && runtime.store.state() == RuntimeState::Ready;
-        if is_ready && let Ok(code) = runtime.store.load_code() {
-            let _ = runtime.code.set(code);
         }
     }
 
@@ -258,6 +246,32 @@ pub(crate) fn held(clock: CpuClock) -> BTreeMap<LimitKind, Held> {
 impl Backend for WasmBackend {
     fn id(&self) -> BackendId {
         ID
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::Wasm
+    }
+
+    /// Loads the code of the language's runtime, if it is ready, before the image of a guest is known.
+    fn preload(&self, language: &Language) {
+        let Some(runtime) = self.runtime(language).filter(|runtime| runtime.code.get().is_none()) else { return };
+        let is_ready = runtime.store.spec().component.is_none() && runtime.store.state() == RuntimeState::Ready;
+        if is_ready && let Ok(code) = runtime.store.load_code() {
+            let _ = runtime.code.set(code);
+        }
+    }
+
+    fn diagnose(&self) -> BoxFuture<'_, Diagnosis> {
+        let finding = if crate::resets_in_place() {
+            Finding { detail: "memory is reset in place".to_owned(), fix: None }
+        } else {
+            Finding {
+                detail: "memory is mapped afresh for every job".to_owned(),
+                fix: Some("use Linux 6.7 or later for faster warm starts".to_owned()),
+            }
+        };
+        let diagnosis = Diagnosis { subject: "warm starts".to_owned(), findings: vec![finding] };
+        Box::pin(std::future::ready(diagnosis))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use codebox_core::Progress;
 use codebox_files::private_dir;
 
 use crate::code::{CodeImage, Patch, apply, split};
@@ -15,12 +16,6 @@ use crate::store::lock::StoreLock;
 use crate::store::seal::{Seal, write_whole};
 use crate::store::{RuntimeState, Store};
 use crate::sys::make_private;
-
-/// Receiver of the progress of a long operation.
-pub trait Steps: Sync {
-    /// Reports the start of a step, named as a present participle: "compiling python".
-    fn step(&self, name: &str);
-}
 
 /// File name of an installed runtime's module.
 const MODULE: &str = "module.wasm";
@@ -35,21 +30,21 @@ impl Store {
     /// The error of `fetch`, or the error of the installation. No incomplete runtime remains.
     pub fn ensure<E: From<WasmError>>(
         &self,
-        steps: &dyn Steps,
+        progress: &dyn Progress,
         fetch: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.state() == RuntimeState::Ready {
             return Ok(());
         }
         self.make_dirs()?;
-        let _lock = StoreLock::take(&self.dirs.data, || steps.step("waiting for another process"))?;
+        let _lock = StoreLock::take(&self.dirs.data, || progress.note("waiting for another process"))?;
         match self.state() {
             RuntimeState::Ready => return Ok(()),
             RuntimeState::Unprepared => {}
             RuntimeState::Damaged(why) => return Err(WasmError::damaged(&self.runtime_dir(), why).into()),
-            RuntimeState::Missing => self.install(steps, fetch)?,
+            RuntimeState::Missing => self.install(progress, fetch)?,
         }
-        Ok(self.prepare(steps)?)
+        Ok(self.prepare(progress)?)
     }
 
     /// Installs the runtime again, regardless of its state.
@@ -58,16 +53,16 @@ impl Store {
     /// As for [`ensure`](Self::ensure). An installed runtime stays unchanged if the new one cannot be fetched.
     pub fn reinstall<E: From<WasmError>>(
         &self,
-        steps: &dyn Steps,
+        progress: &dyn Progress,
         fetch: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<(), E> {
         self.make_dirs()?;
-        let _lock = StoreLock::take(&self.dirs.data, || steps.step("waiting for another process"))?;
+        let _lock = StoreLock::take(&self.dirs.data, || progress.note("waiting for another process"))?;
         self.forget();
-        self.install(steps, fetch)?;
+        self.install(progress, fetch)?;
         let prepared = self.prepared_dir();
         remove_dir(&prepared)?;
-        Ok(self.prepare(steps)?)
+        Ok(self.prepare(progress)?)
     }
 
     /// Removes the runtime, its code and its images. Returns true if any of them existed.
@@ -110,7 +105,7 @@ impl Store {
 
     fn install<E: From<WasmError>>(
         &self,
-        steps: &dyn Steps,
+        progress: &dyn Progress,
         fetch: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<(), E> {
         let target = self.runtime_dir();
@@ -127,7 +122,7 @@ impl Store {
                 made.map_err(WasmError::io("write", &package))?;
             }
         }
-        steps.step(&format!("unpacking {}", self.spec.name));
+        progress.note(&format!("unpacking {}", self.spec.name));
         let folder = temp.path().join("runtime");
         self.arrange(&package, &folder)?;
         remove_dir(&target)?;
@@ -165,7 +160,7 @@ impl Store {
     }
 
     /// Compiles the code and makes the images of `runtime.toml` and the user's own.
-    pub(crate) fn prepare(&self, steps: &dyn Steps) -> Result<(), WasmError> {
+    pub(crate) fn prepare(&self, progress: &dyn Progress) -> Result<(), WasmError> {
         let target = self.prepared_dir();
         let parent = self.dirs.cache.join("prepared");
         private_dir(&parent).map_err(WasmError::io("create", &parent))?;
@@ -176,11 +171,11 @@ impl Store {
         let module = self.runtime_dir().join(MODULE);
         let wasm = fs::read(&module).map_err(WasmError::io("read", &module))?;
         let wasm = self.patched(&module, wasm)?;
-        steps.step(&format!("compiling {}", self.spec.name));
+        progress.note(&format!("compiling {}", self.spec.name));
         let mut manifest = Manifest::default();
         match self.spec.component {
             Some(_) => self.compile_component(dir, &module, &wasm, &mut manifest)?,
-            None => self.make_images(dir, &module, wasm, &mut manifest, steps)?,
+            None => self.make_images(dir, &module, wasm, &mut manifest, progress)?,
         }
         manifest.write(dir)?;
         remove_dir(&target)?;
@@ -215,7 +210,7 @@ impl Store {
         module: &Path,
         wasm: Vec<u8>,
         manifest: &mut Manifest,
-        steps: &dyn Steps,
+        progress: &dyn Progress,
     ) -> Result<(), WasmError> {
         let parts = split(module, &wasm)?;
         drop(wasm);
@@ -230,7 +225,7 @@ impl Store {
         let code = CodeImage::load(&self.engine, &code_path, file)?;
         let maker = Maker { store: self, code: &code, initial: &dir.join(INITIAL) };
         for recipe in &self.spec.image {
-            steps.step(&format!("starting {} for the image {}", self.spec.name, recipe.name));
+            progress.note(&format!("starting {} for the image {}", self.spec.name, recipe.name));
             let made = maker.make(&self.spec.imports_of(&recipe.name), &dir.join(image_file(&recipe.name)))?;
             let name = image_file(&recipe.name);
             manifest.seals.insert(name.clone(), Seal::of(&dir.join(name))?);
@@ -238,7 +233,7 @@ impl Store {
             manifest.images.insert(recipe.name.clone(), made.facts);
         }
         for (name, imports) in self.own_recipes()? {
-            steps.step(&format!("starting {} for the image {name}", self.spec.name));
+            progress.note(&format!("starting {} for the image {name}", self.spec.name));
             let file = image_file(&name);
             // A module that is missing in this version must not prevent the other images.
             let Ok(made) = maker.make(&imports, &dir.join(&file)) else { continue };

@@ -15,7 +15,6 @@ mod seal;
 pub use entry::{RuntimeParts, RuntimeState, Store, StoreDirs};
 pub use images::ImageEntry;
 pub(crate) use install::ROOT_PLACES;
-pub use install::Steps;
 pub use registry::Registry;
 pub use runtime::{BuiltIn, ComponentFile, DataArchive, ImageRecipe, Package, RuntimeSpec};
 pub(crate) use seal::write_sparse;

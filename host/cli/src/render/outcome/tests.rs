@@ -2,8 +2,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use codebox_core::{
-    BackendId, Denial, FileKind, GuestError, GuestPath, Isolation, Limit, Limits, Missing, OutFile, Provenance,
-    SkippedFile,
+    BackendId, Denial, FileKind, GuestError, GuestPath, Isolation, Limit, LimitKind, Limits, Missing, OutFile,
+    Provenance, SkippedFile,
 };
 
 use super::*;

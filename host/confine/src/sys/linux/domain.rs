@@ -3,17 +3,19 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
+use codebox_core::{LayerState, SandboxLayer};
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, RestrictSelfAttr as _, Ruleset,
     RulesetAttr as _, RulesetCreatedAttr as _, Scope, make_bitflags,
 };
 
 use super::places::{Access, Kind, OpenPlace};
-use crate::{ConfineError, Wall, WallState};
+use crate::ConfineError;
+use crate::layers::layer;
 
 /// The newest requested ABI. Older kernels apply the part that they support.
 const NEWEST: ABI = ABI::V9;
-/// The first ABI that covers everything that the wall promises: files, truncation, device ioctls, TCP, signals and
+/// The first ABI that covers everything that the layer promises: files, truncation, device ioctls, TCP, signals and
 /// abstract sockets. Seccomp also denies what newer ABIs add.
 const COMPLETE: ABI = ABI::V6;
 
@@ -26,7 +28,7 @@ const WRITE_DIRECTORY: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 });
 
 /// Denies everything that the running kernel can deny, except for `places`.
-pub(super) fn enter(places: &[OpenPlace]) -> Result<Wall, ConfineError> {
+pub(super) fn enter(places: &[OpenPlace]) -> Result<SandboxLayer, ConfineError> {
     let mut ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::from_all(NEWEST))?
@@ -61,10 +63,10 @@ fn other_threads() -> Option<u64> {
     fs::metadata("/proc/self/task").ok()?.nlink().checked_sub(3)
 }
 
-fn describe(status: LandlockStatus, others: Option<u64>) -> Wall {
+fn describe(status: LandlockStatus, others: Option<u64>) -> SandboxLayer {
     let (state, detail) = match status {
-        LandlockStatus::NotImplemented => (WallState::Unavailable, "not in this kernel".to_owned()),
-        LandlockStatus::NotEnabled => (WallState::Unavailable, "not enabled at boot".to_owned()),
+        LandlockStatus::NotImplemented => (LayerState::Unavailable, "not in this kernel".to_owned()),
+        LandlockStatus::NotEnabled => (LayerState::Unavailable, "not enabled at boot".to_owned()),
         LandlockStatus::Available { effective_abi, kernel_abi: _ } => {
             let outside = match others {
                 Some(0) => String::new(),
@@ -72,11 +74,11 @@ fn describe(status: LandlockStatus, others: Option<u64>) -> Wall {
                 None => "; outside: threads started before, if any".to_owned(),
             };
             let complete = effective_abi >= COMPLETE && outside.is_empty();
-            let state = if complete { WallState::Held } else { WallState::Partial };
+            let state = if complete { LayerState::Held } else { LayerState::Partial };
             (state, format!("abi {effective_abi}: {}{outside}", covered(effective_abi)))
         }
     };
-    Wall { name: "landlock", state, detail }
+    layer("landlock", state, detail)
 }
 
 /// Returns the coverage of an ABI, in words for the report.
@@ -100,22 +102,22 @@ mod tests {
     #[test]
     fn an_old_abi_is_partial_and_says_what_it_covers() {
         let wall = describe(abi(ABI::V4), Some(0));
-        assert_eq!(wall.state, WallState::Partial);
+        assert_eq!(wall.state, LayerState::Partial);
         assert_eq!(wall.detail, "abi 4: file system, tcp");
     }
 
     #[test]
     fn threads_outside_make_it_partial() {
-        assert_eq!(describe(abi(ABI::V7), Some(0)).state, WallState::Held);
+        assert_eq!(describe(abi(ABI::V7), Some(0)).state, LayerState::Held);
         let wall = describe(abi(ABI::V7), Some(2));
-        assert_eq!(wall.state, WallState::Partial);
+        assert_eq!(wall.state, LayerState::Partial);
         assert!(wall.detail.ends_with("; outside: 2 threads started before"), "{}", wall.detail);
-        assert_eq!(describe(abi(ABI::V7), None).state, WallState::Partial);
+        assert_eq!(describe(abi(ABI::V7), None).state, LayerState::Partial);
     }
 
     #[test]
     fn a_kernel_without_landlock_is_unavailable() {
         let wall = describe(LandlockStatus::NotEnabled, Some(0));
-        assert_eq!(wall.state, WallState::Unavailable);
+        assert_eq!(wall.state, LayerState::Unavailable);
     }
 }

@@ -2,13 +2,15 @@
 
 use std::io;
 
+use codebox_core::{LayerState, SandboxLayer};
 use libc::c_long;
 use seccompiler::SeccompAction::{Allow, Errno, KillProcess};
 use seccompiler::{BpfProgram, SeccompAction, TargetArch};
 
 use super::program::{Answer, Table, assemble};
 use super::{arguments, calls};
-use crate::{ConfineError, Openat2, Rules, Wall, WallState};
+use crate::layers::layer;
+use crate::{ConfineError, Openat2, Rules};
 
 /// Builds the filter of this process without applying it. Returns `None` for an architecture without a list of calls.
 pub(super) fn build(rules: &Rules) -> Result<Option<BpfProgram>, ConfineError> {
@@ -21,18 +23,18 @@ pub(super) fn build(rules: &Rules) -> Result<Option<BpfProgram>, ConfineError> {
 }
 
 /// Applies a filter to every thread of the process.
-pub(super) fn apply(filter: Option<BpfProgram>) -> Result<Wall, ConfineError> {
+pub(super) fn apply(filter: Option<BpfProgram>) -> Result<SandboxLayer, ConfineError> {
     let Some(filter) = filter else {
         let arch = std::env::consts::ARCH;
-        return Ok(wall(WallState::Unavailable, format!("no list of system calls for {arch}")));
+        return Ok(seccomp(LayerState::Unavailable, format!("no list of system calls for {arch}")));
     };
     match seccompiler::apply_filter_all_threads(&filter) {
         Ok(()) => {
             let detail = "listed system calls only: no programs, processes, sockets";
-            Ok(wall(WallState::Held, detail.to_owned()))
+            Ok(seccomp(LayerState::Held, detail.to_owned()))
         }
         Err(seccompiler::Error::Seccomp(error)) if is_absent(&error) => {
-            Ok(wall(WallState::Unavailable, "not in this kernel".to_owned()))
+            Ok(seccomp(LayerState::Unavailable, "not in this kernel".to_owned()))
         }
         Err(error) => Err(ConfineError::ApplyFilter(error)),
     }
@@ -77,8 +79,8 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL))
 }
 
-fn wall(state: WallState, detail: String) -> Wall {
-    Wall { name: "seccomp", state, detail }
+fn seccomp(state: LayerState, detail: impl Into<String>) -> SandboxLayer {
+    layer("seccomp", state, detail)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::{LimitName, words};
-use crate::limits::{self, ByteSize, Held, Limit, WallState};
+use crate::limits::{self, ByteSize, Held, LayerState, Limit};
 
 /// Limits and sandbox layers that were in effect during a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,7 +46,7 @@ pub struct Wall {
 words! {
     /// State of a sandbox layer.
     #[serde(rename_all = "snake_case")]
-    WallWord of WallState {
+    WallWord of LayerState {
         /// Active.
         Held,
         /// Active in part.
@@ -148,8 +148,8 @@ fn whole_millis(duration: Duration) -> u64 {
 
 impl From<&limits::Enforcement> for Enforcement {
     fn from(enforcement: &limits::Enforcement) -> Self {
-        let limits::Enforcement { limits, uncovered, walls } = enforcement;
-        let wall = |limits::Wall { name, state, detail }: &limits::Wall| Wall {
+        let limits::Enforcement { limits, uncovered, layers } = enforcement;
+        let wall = |limits::SandboxLayer { name, state, detail }: &limits::SandboxLayer| Wall {
             name: name.clone(),
             state: (*state).into(),
             detail: detail.clone(),
@@ -157,7 +157,7 @@ impl From<&limits::Enforcement> for Enforcement {
         Self {
             limits: limits.iter().map(|(kind, held)| ((*kind).into(), (*held).into())).collect(),
             uncovered: uncovered.iter().map(|(kind, what)| ((*kind).into(), what.clone())).collect(),
-            walls: walls.iter().map(wall).collect(),
+            walls: layers.iter().map(wall).collect(),
         }
     }
 }

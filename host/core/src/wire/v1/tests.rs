@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::backend::BackendId;
 use crate::isolation::Isolation;
-use crate::limits::{Held, LimitKind, Limits, Wall as CoreWall, WallState};
+use crate::limits::{Held, LayerState, LimitKind, Limits, SandboxLayer};
 use crate::outcome::{Outcome as CoreOutcome, TrapKind};
 use crate::path::{GuestPath, HostPath};
 use crate::report as core;
@@ -41,9 +41,9 @@ fn full_report() -> core::RunReport {
     run.files.skipped.push(bad_name);
     run.usage = core::Usage { wall: Duration::from_micros(1500), ..core::Usage::default() };
     run.enforcement.limits.insert(LimitKind::OpenFiles, Held::BestEffort);
-    run.enforcement.walls.push(CoreWall {
+    run.enforcement.layers.push(SandboxLayer {
         name: "landlock".to_owned(),
-        state: WallState::Held,
+        state: LayerState::Held,
         detail: "ABI 7".to_owned(),
     });
     let (detail, hint) = ("/etc".to_owned(), "--dir".to_owned());
@@ -118,7 +118,7 @@ fn every_name_on_the_wire_is_the_name_inside() {
         let wire = serde_json::to_value(HeldWord::from(held)).expect("it is JSON");
         assert_eq!(wire, held.as_str());
     }
-    for state in [WallState::Held, WallState::Partial, WallState::Off, WallState::Unavailable] {
+    for state in [LayerState::Held, LayerState::Partial, LayerState::Off, LayerState::Unavailable] {
         let wire = serde_json::to_value(WallWord::from(state)).expect("it is JSON");
         assert_eq!(wire, state.as_str());
     }

@@ -1,0 +1,133 @@
+//! The command line's steps within a run: signals, the standby process, and the takeover from another process.
+
+use std::process::Command;
+use std::time::Duration;
+
+use codebox_core::{CancelToken, ExecIo, HostPath, RunReport, RunnerError};
+use codebox_runner::{FrontEnd, Handover, Standby};
+use codebox_service::Admitted;
+use codebox_streams::Differs;
+
+use crate::commands::again::{Image, again};
+use crate::interrupt::Signals;
+use crate::standby::{self, StandingBy};
+
+/// Maximum time to write the held output of a run to a standard error that is not read.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The command line as a front end of one run.
+pub(crate) struct CommandLine<'c> {
+    waiter: &'c (dyn Fn() -> Option<Command> + Sync),
+    /// Number of the last words of the command line that are the program and its arguments.
+    typed: usize,
+    signals: Option<Signals>,
+    takeover: Option<&'c mut Takeover>,
+    differs: Option<Differs>,
+    out: Option<HostPath>,
+}
+
+impl<'c> CommandLine<'c> {
+    pub(crate) fn new(
+        waiter: &'c (dyn Fn() -> Option<Command> + Sync),
+        typed: usize,
+        takeover: Option<&'c mut Takeover>,
+    ) -> Self {
+        Self { waiter, typed, signals: None, takeover, differs: None, out: None }
+    }
+
+    /// Returns the directory that files are copied to.
+    pub(crate) fn out(&self) -> Option<&HostPath> {
+        self.out.as_ref()
+    }
+
+    /// Returns true if the program printed something else than the run that this one continues.
+    pub(crate) fn differs(&self) -> bool {
+        self.differs.as_ref().is_some_and(Differs::seen)
+    }
+}
+
+impl FrontEnd for CommandLine<'_> {
+    fn resumes(&self) -> Option<&Handover> {
+        self.takeover.as_ref().map(|takeover| &takeover.handover)
+    }
+
+    fn admitted(&mut self, admitted: &Admitted) {
+        self.out = admitted.out().cloned();
+    }
+
+    /// Starts a process that can run the command again. If it cannot be started, the run continues without it, and the
+    /// report names the features that were missing.
+    fn standby(&mut self) -> Standby {
+        let started = (self.waiter)().and_then(|waiter| standby::Standby::start(waiter).ok());
+        started.map_or(Standby::Unavailable, |process| Standby::Process(Box::new(process)))
+    }
+
+    fn opened(&mut self) {
+        // Until the guest starts, the signals keep their default action. The next start removes the leftovers of a
+        // killed process.
+        self.signals = Some(Signals::heard());
+    }
+
+    fn starting(&mut self, io: &mut ExecIo) {
+        if let Some(signals) = self.signals.take() {
+            signals.cancel(io.cancel.clone());
+        }
+        self.differs = self.takeover.as_mut().map(|takeover| takeover.go(io));
+    }
+
+    fn rerun_hint(&self, admitted: &Admitted) -> String {
+        let image = if admitted.container_image().is_some() { Image::Kept } else { Image::Dropped };
+        again(self.typed, image)
+    }
+
+    fn release_timeout(&self, _report: &RunReport) -> Option<Duration> {
+        Some(RELEASE_TIMEOUT)
+    }
+}
+
+/// Handover from another run, in a process that stood by.
+pub(crate) struct Takeover {
+    line: StandingBy,
+    handover: Handover,
+    /// True once the job runs in this process.
+    went: bool,
+}
+
+impl Takeover {
+    /// Waits for the handover; `None` if the first run did not need this process.
+    pub(crate) fn wait(mut line: StandingBy) -> Option<Self> {
+        let handover = line.wait()?;
+        Some(Self { line, handover, went: false })
+    }
+
+    /// Returns the text of the program, if it came from standard input.
+    pub(crate) fn program(&self) -> Option<String> {
+        self.handover.program.clone()
+    }
+
+    /// Cancels this run when the first one is cancelled or its process is killed.
+    pub(crate) fn watch(&self, cancel: CancelToken) {
+        // If no thread can be started for this, the run continues without it.
+        let _ = self.line.watch(cancel);
+    }
+
+    /// Leaves the report of a failure to the first process; returns false if it is too late for that.
+    pub(crate) fn refuse(&mut self, failure: &RunnerError) -> bool {
+        if !self.went {
+            self.line.refuses(failure.message());
+        }
+        !self.went
+    }
+
+    /// Reports the exit status to the first process.
+    pub(crate) fn end(mut self, status: u8) {
+        self.line.ended(status);
+    }
+
+    fn go(&mut self, io: &mut ExecIo) -> Differs {
+        self.went = true;
+        self.line.goes();
+        let Handover { stdout, stdin, .. } = &mut self.handover;
+        codebox_streams::go_on(io, std::mem::take(stdout), std::mem::take(stdin))
+    }
+}

@@ -1,0 +1,76 @@
+//! Confinement of a process of the command line to the grants of its job.
+
+use std::sync::Arc;
+
+use codebox_cli::Confinement as Choice;
+use codebox_confine::{Network, Openat2, Place, Rules};
+use codebox_core::{Access, InstanceSpec, ResultKind, RunnerError, SandboxLayer};
+use codebox_runner::Confinement;
+use codebox_service::{Admitted, Check};
+use codebox_wasm::Store;
+
+use crate::machine::Machine;
+
+/// Confinement of this process, which the user may have turned off.
+pub(crate) struct OwnProcess {
+    pub machine: Arc<Machine>,
+    pub choice: Choice,
+}
+
+impl Confinement for OwnProcess {
+    fn confine(&self, admitted: &Admitted, spec: &InstanceSpec) -> Result<Vec<SandboxLayer>, RunnerError> {
+        match self.choice {
+            Choice::Off => Ok(codebox_confine::all_off()),
+            Choice::On => {
+                let mut rules = rules_of(&self.machine, spec)?;
+                rules.read_write.extend(admitted.out().map(|out| out.to_path_buf().into()));
+                // A confined process cannot start processes, so the analyzer ends before.
+                self.machine.analyzer()?.close();
+                confine(&rules)
+            }
+        }
+    }
+}
+
+/// Confines this process.
+pub(crate) fn confine(rules: &Rules) -> Result<Vec<SandboxLayer>, RunnerError> {
+    codebox_confine::confine(rules).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))
+}
+
+/// Returns the rules for a guest: its grants, the runtime's directories and the job's private directories.
+pub(crate) fn rules_of(machine: &Machine, spec: &InstanceSpec) -> Result<Rules, RunnerError> {
+    let wasm = machine.wasm()?;
+    let network = machine.line.get().map_or(Network::Denied, |line| Network::Handed(*line));
+    // Without `openat2`, every path takes as many calls as it has components, which is many times slower in deep trees.
+    let mut rules = Rules { network, openat2: Openat2::Allowed, ..Rules::default() };
+    let store = wasm.store(&spec.language);
+    rules.read.extend(store.into_iter().flat_map(Store::guest_dirs).map(Place::from));
+    rules.read.extend(spec.layers.iter().map(|layer| Place::from(layer.host.clone())));
+    rules.read_write.push(wasm.scratch_dir().to_owned().into());
+    rules.retire.extend(wasm.scratch_dir().parent().map(|parent| parent.to_owned().into()));
+    for grant in &spec.grants.dirs {
+        let places = match grant.access {
+            Access::ReadOnly => &mut rules.read,
+            Access::ReadWrite => &mut rules.read_write,
+        };
+        places.push(grant.host.to_path_buf().into());
+    }
+    Ok(rules)
+}
+
+/// Checks that the kernel supports the second sandbox layer. Applying the layer would confine this process irrevocably.
+pub(crate) fn check() -> Check {
+    let lsms = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
+    let seccomp = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").is_ok();
+    let landlock = lsms.split(',').any(|lsm| lsm.trim() == "landlock");
+    match (landlock, seccomp) {
+        (true, true) => Check::ok("second wall", "landlock and seccomp"),
+        (_, true) if lsms.is_empty() => {
+            Check::ok("second wall", "seccomp; whether landlock is enabled cannot be seen, each report tells")
+        }
+        (_, true) => {
+            Check::warn("second wall", "seccomp only", "use a Linux kernel with Landlock enabled (5.13 or later)")
+        }
+        (_, false) => Check::warn("second wall", "none on this system", "use Linux for a second wall"),
+    }
+}

@@ -1,0 +1,148 @@
+//! Optional features of the backend: the image store, the leftovers, the pool daemons, and the checks of the engine.
+
+use std::sync::Arc;
+
+use codebox_core::{
+    BackendError, BoxFuture, Diagnosis, Finding, ImageName, ImageStore, InstanceSpec, Leftover, LeftoverCollector,
+    Leftovers, LocalImage, Progress, Sweep, WarmPool, with_causes,
+};
+
+use super::{ContainerBackend, Shared};
+use crate::engine::Flavour;
+use crate::error::ContainerError;
+use crate::facts::{EngineFacts, Weakness};
+use crate::warm::{self, Asked, Pool};
+use crate::{gc, images};
+
+impl ContainerBackend {
+    async fn has(&self, name: &ImageName) -> Result<bool, ContainerError> {
+        match images::look_up(&self.engine().await?.client, name).await {
+            Ok(_) => Ok(true),
+            Err(ContainerError::NoImage(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn pull_image(&self, name: &ImageName, progress: &dyn Progress) -> Result<(), ContainerError> {
+        progress.note(&format!("{} fetches the image {name}", self.flavour.id()));
+        let mut before = None;
+        let report = |done: u64, whole: Option<u64>| {
+            let known = *before.get_or_insert_with(|| {
+                progress.started(name.as_str(), whole);
+                0
+            });
+            progress.advanced(done.saturating_sub(known));
+            before = Some(done.max(known));
+        };
+        images::pull(&self.engine().await?.client, name, report).await?;
+        progress.finished();
+        Ok(())
+    }
+
+    /// Runs a pool daemon: keeps containers ready for other processes of the user, starting with `request`, until none
+    /// are wanted any more.
+    async fn serve_pool(&self, request: &str) -> Result<(), ContainerError> {
+        let asked: Asked = serde_json::from_str(request).map_err(|error| ContainerError::Input {
+            subject: "what is to be kept ready".to_owned(),
+            why: error.to_string(),
+        })?;
+        let engine = self.engine().await?;
+        if engine.facts.place != asked.place {
+            let why = format!("the engine is at {}", engine.facts.place);
+            return Err(ContainerError::Input { subject: asked.place, why });
+        }
+        let folder = self.shared.keepers(&engine.facts);
+        warm::keep(Pool::new(Arc::clone(&self.shared), engine.clone()), &folder, &asked).await
+    }
+
+    async fn leftover_containers(&self, sweep: Sweep) -> Result<Vec<Leftover>, ContainerError> {
+        let Shared { owner, .. } = &*self.shared;
+        let (secret, owners) = (self.shared.secret()?, self.shared.owners());
+        gc::containers(self.engine().await?, owner, secret, owners, sweep).await
+    }
+}
+
+impl ImageStore for ContainerBackend {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<LocalImage>, BackendError>> {
+        Box::pin(async move {
+            let listed = async { images::list(&self.engine().await?.client).await };
+            listed.await.map_err(|error| self.converted(error))
+        })
+    }
+
+    fn image_name(&self, spec: &InstanceSpec) -> Result<ImageName, BackendError> {
+        self.image_of(spec).map_err(|error| self.converted(error))
+    }
+
+    fn image_id<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<String, BackendError>> {
+        Box::pin(async move {
+            let name = self.image_name(spec)?;
+            let found = async { images::look_up(&self.engine().await?.client, &name).await };
+            found.await.map(|facts| facts.id).map_err(|error| self.converted(error))
+        })
+    }
+
+    fn pull<'a>(&'a self, name: &'a ImageName, progress: &'a dyn Progress) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async move { self.pull_image(name, progress).await.map_err(|error| self.converted(error)) })
+    }
+
+    fn ensure<'a>(
+        &'a self,
+        spec: &'a InstanceSpec,
+        progress: &'a dyn Progress,
+    ) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async move {
+            let name = self.image_name(spec)?;
+            if self.has(&name).await.map_err(|error| self.converted(error))? {
+                return Ok(());
+            }
+            self.pull(&name, progress).await
+        })
+    }
+}
+
+impl LeftoverCollector for ContainerBackend {
+    fn sweep(&self, sweep: Sweep) -> BoxFuture<'_, Leftovers> {
+        Box::pin(async move {
+            // The mounts belong to this machine, regardless of the engine that they were made for.
+            let mut leftovers = Leftovers {
+                found: gc::mounts(&self.shared.points(), self.shared.owners(), sweep),
+                unreachable: Vec::new(),
+            };
+            match self.leftover_containers(sweep).await {
+                Ok(containers) => leftovers.found.extend(containers),
+                // An engine that does not exist has no leftovers.
+                Err(ContainerError::NoEngine { silent: false, .. }) => {}
+                Err(error) => leftovers.unreachable.push((self.flavour.as_str().to_owned(), with_causes(&error))),
+            }
+            leftovers
+        })
+    }
+}
+
+impl WarmPool for ContainerBackend {
+    fn serve<'a>(&'a self, request: &'a str) -> BoxFuture<'a, Result<(), BackendError>> {
+        Box::pin(async move { self.serve_pool(request).await.map_err(|error| self.converted(error)) })
+    }
+
+    fn stop_all(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move { warm::end_all(&self.shared.folder.join("warm")).await })
+    }
+}
+
+/// Returns the findings about an engine: its state, and its weaknesses.
+pub(super) fn diagnosis(flavour: &Flavour, facts: Result<EngineFacts, BackendError>) -> Diagnosis {
+    let findings = match facts {
+        Ok(facts) => {
+            let detail = format!("{}, API {}, at {} ({})", facts.phrase(), facts.api, facts.place, facts.named_by);
+            let weak = facts.weaknesses().into_iter();
+            let weak = weak.map(|Weakness { what, fix }| Finding { detail: what, fix: Some(fix) });
+            [Finding { detail, fix: None }].into_iter().chain(weak).collect()
+        }
+        Err(error) => {
+            let fix = error.fix().unwrap_or_else(|| "see the message".to_owned());
+            vec![Finding { detail: with_causes(&error), fix: Some(fix) }]
+        }
+    };
+    Diagnosis { subject: format!("engine {}", flavour.as_str()), findings }
+}

@@ -1,0 +1,229 @@
+//! Composition of a runner from the backends, the runtimes and the packages of this machine.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use codebox_analysis::Analyzer;
+#[cfg(feature = "containers")]
+use codebox_core::Backend;
+use codebox_core::path::{Protected, Reach};
+use codebox_core::{BackendError, HostPath, RunnerError};
+use codebox_files::{FilesError, Scratch};
+use codebox_runner::{Builder, Lazy};
+use codebox_runtimes::{EnvLookup, RuntimeCatalog};
+use codebox_service::Policy;
+use codebox_service::catalog::Catalog;
+use codebox_service::config::{Settings, narrow, read_project, read_user};
+use codebox_wasm::{StoreDirs, WasmBackend, WasmError};
+
+use crate::network;
+use crate::places::{Places, PlacesError};
+
+/// Name of a project's configuration file, which is read from the working directory.
+const PROJECT_FILE: &str = "codebox.toml";
+
+/// Number of idle memory regions of each image that a process keeps between jobs.
+const IDLE_REGIONS: usize = 16;
+
+/// Use of the parts by the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// The process runs many jobs, with the settings of its user.
+    Library,
+    /// The process runs one command of the command line, with the settings of its user and of the project.
+    #[cfg(feature = "cli")]
+    CommandLine,
+}
+
+/// Parts of this machine, each created on first use.
+pub(crate) struct Machine {
+    usage: Use,
+    places: Lazy<Places>,
+    settings: Lazy<Settings>,
+    catalog: Lazy<Arc<RuntimeCatalog>>,
+    analyzer: Lazy<Analyzer>,
+    wasm: Lazy<Arc<WasmBackend>>,
+    scratch: Lazy<Arc<Scratch>>,
+    /// The descriptor over which a confined process receives its connections, if its job has network grants.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line confines itself"))]
+    pub line: Arc<OnceLock<i32>>,
+}
+
+impl Machine {
+    /// Creates the parts of the machine, whose directories are determined on first use.
+    pub(crate) fn new(
+        usage: Use,
+        places: impl Fn() -> Result<Places, PlacesError> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|machine: &std::sync::Weak<Self>| {
+            // The parts are reached only through the machine, so it exists.
+            let part = |machine: &std::sync::Weak<Self>| machine.upgrade().ok_or_else(gone);
+            let of = || machine.clone();
+            let (a, b, c, d, e) = (of(), of(), of(), of(), of());
+            Self {
+                usage,
+                places: Lazy::new(move || places().map_err(RunnerError::from)),
+                settings: Lazy::new(move || part(&a)?.read_settings()),
+                catalog: Lazy::new(move || part(&b)?.open_catalog()),
+                analyzer: Lazy::new(move || Ok(Analyzer::below(&part(&c)?.places()?.programs()))),
+                wasm: Lazy::new(move || part(&d)?.create_wasm()),
+                scratch: Lazy::new(move || part(&e)?.create_scratch()),
+                line: Arc::default(),
+            }
+        })
+    }
+
+    pub(crate) fn places(&self) -> Result<&Places, RunnerError> {
+        self.places.get()
+    }
+
+    pub(crate) fn settings(&self) -> Result<&Settings, RunnerError> {
+        self.settings.get()
+    }
+
+    pub(crate) fn analyzer(&self) -> Result<&Analyzer, RunnerError> {
+        self.analyzer.get()
+    }
+
+    pub(crate) fn wasm(&self) -> Result<&Arc<WasmBackend>, RunnerError> {
+        self.wasm.get()
+    }
+
+    pub(crate) fn scratch(&self) -> Result<&Arc<Scratch>, RunnerError> {
+        self.scratch.get()
+    }
+
+    /// Removes the directories that this process keeps on disk only while it runs.
+    #[cfg(feature = "cli")]
+    pub(crate) fn remove_scratch(&self) {
+        if let Some(scratch) = self.scratch.created() {
+            scratch.remove_all();
+        }
+    }
+
+    /// Reads the user's settings, narrowed by the project's settings on the command line.
+    fn read_settings(&self) -> Result<Settings, RunnerError> {
+        let user = read_user(&self.places()?.config_file())?;
+        match self.usage {
+            Use::Library => Ok(user),
+            #[cfg(feature = "cli")]
+            Use::CommandLine => Ok(narrow(&user, &read_project(Path::new(PROJECT_FILE))?, Path::new(PROJECT_FILE))?),
+        }
+    }
+
+    fn open_catalog(&self) -> Result<Arc<RuntimeCatalog>, RunnerError> {
+        let places = self.places()?;
+        let dirs = StoreDirs { data: places.data.clone(), cache: places.cache.clone() };
+        Ok(Arc::new(RuntimeCatalog::open(dirs, env_lookup()).map_err(|error| wasm_error(&error))?))
+    }
+
+    fn create_wasm(&self) -> Result<Arc<WasmBackend>, RunnerError> {
+        let stores = self.catalog.get()?.stores().iter().cloned();
+        let scratch = Arc::clone(self.scratch()?);
+        let wasm = match self.usage {
+            Use::Library => WasmBackend::new(stores, scratch, IDLE_REGIONS).reaching(network::direct()),
+            // A process of the command line runs one job.
+            #[cfg(feature = "cli")]
+            Use::CommandLine => {
+                WasmBackend::new(stores, scratch, 0).reaching(network::of_command_line(&self.line)).alone_in_process()
+            }
+        };
+        Ok(Arc::new(wasm.analyzing(self.analyzer()?.clone())))
+    }
+
+    /// Creates the private directory of this process.
+    fn create_scratch(&self) -> Result<Arc<Scratch>, RunnerError> {
+        let scratch = Scratch::new(&self.places()?.scratch()).map_err(|FilesError::Io { doing, path, source }| {
+            // A full disk is not an internal error of codebox.
+            BackendError::io(format!("{doing} {}", path.display()), source)
+        })?;
+        Ok(Arc::new(scratch))
+    }
+
+    fn policy(&self) -> Result<Policy, RunnerError> {
+        let policy = self.settings()?.policy(protected(self.places()?));
+        Ok(Policy { endings: self.catalog.get()?.endings(), ..policy })
+    }
+
+    /// Returns a builder with all parts of this machine.
+    pub(crate) fn builder(self: &Arc<Self>) -> Builder {
+        let of = || Arc::clone(self);
+        let (analyzer, catalog, policy, wasm) = (of(), of(), of(), of());
+        let builder = Builder::new(
+            move || Ok(analyzer.analyzer()?.clone()),
+            move || Ok(Arc::clone(catalog.catalog.get()?) as Arc<dyn Catalog>),
+        );
+        let builder = builder.policy(move || policy.policy()).backend(move || Ok(Arc::clone(wasm.wasm()?) as _));
+        #[cfg(feature = "containers")]
+        let builder = {
+            let engines = of();
+            builder.backends(move || engines.engines())
+        };
+        #[cfg(feature = "packages")]
+        let builder = {
+            let packages = of();
+            builder.packages(move || packages.packages())
+        };
+        builder
+    }
+
+    /// Returns the backends of the container engines, the preferred one first. Connects to none.
+    #[cfg(feature = "containers")]
+    pub(crate) fn engines(&self) -> Result<Vec<Arc<dyn Backend>>, RunnerError> {
+        let pool_daemon = match self.usage {
+            Use::Library => None,
+            #[cfg(feature = "cli")]
+            Use::CommandLine => Some(Arc::new(crate::processes::start_pool_daemon) as _),
+        };
+        let (places, settings) = (self.places()?, self.settings()?);
+        let backends = crate::containers::backends(places, settings, self.scratch()?, pool_daemon, self.analyzer()?);
+        let backends = backends.into_iter().map(|backend| Arc::new(backend) as Arc<dyn Backend>).collect();
+        Ok(match self.usage {
+            Use::Library => codebox_runner::Detached::all(backends, Arc::clone(self.scratch()?)),
+            #[cfg(feature = "cli")]
+            Use::CommandLine => backends,
+        })
+    }
+
+    /// Returns the provider of packages.
+    #[cfg(feature = "packages")]
+    fn packages(self: &Arc<Self>) -> Result<Arc<dyn codebox_service::PackageProvider>, RunnerError> {
+        use codebox_packages::{Compiler, JobPackages, PackageDirs};
+
+        let places = self.places()?;
+        let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
+        let dirs = PackageDirs { python: places.cache.join("packages"), npm: places.npm(), home };
+        let compiler: Compiler = match self.usage {
+            Use::Library => {
+                let wasm = Arc::clone(self.wasm()?);
+                Box::new(move |work| work.run_on(&*wasm).is_ok())
+            }
+            #[cfg(feature = "cli")]
+            Use::CommandLine => Box::new(|work| crate::processes::compile_elsewhere(work).unwrap_or(false)),
+        };
+        let catalog = Arc::clone(self.catalog.get()?) as Arc<dyn Catalog>;
+        Ok(Arc::new(JobPackages::new(dirs, self.settings()?.clone(), catalog, env_lookup(), compiler)))
+    }
+}
+
+fn gone() -> RunnerError {
+    RunnerError::new(codebox_core::ResultKind::InternalError, "the parts of the machine are gone")
+}
+
+fn env_lookup() -> EnvLookup {
+    Arc::new(|name: &str| std::env::var(name).ok())
+}
+
+pub(crate) fn wasm_error(error: &WasmError) -> RunnerError {
+    RunnerError::of(codebox_core::ResultKind::InternalError, error)
+}
+
+/// Returns codebox's own directories and the engines' sockets, which cannot be granted to guests.
+fn protected(places: &Places) -> Vec<Protected> {
+    let own = [&places.data, &places.cache, &places.config];
+    let own = own.into_iter().filter_map(|path| HostPath::native(path).ok());
+    let own = own.map(|path| Protected { path, what: "codebox's own files".into(), reach: Reach::Subtree });
+    #[cfg(feature = "containers")]
+    let own = own.chain(crate::containers::sockets());
+    own.collect()
+}

@@ -1,0 +1,305 @@
+//! The packages that a job requests: by options, requirements files and the metadata of its script.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::{
+    LineError, ListedRequirements, Lock, LockError, MOST_REQUIREMENTS, Requirement, Resolved, Target, Wheel, is_among,
+    requirements_of_file, script_metadata,
+};
+use codebox_core::{Language, ResultKind, RunnerError};
+use codebox_service::Admitted;
+use codebox_service::config::Packages;
+
+/// The largest requirements or lock file, in bytes.
+const LARGEST: u64 = 4 << 20;
+
+/// The packages that a job requests, or only the version of the interpreter.
+#[derive(Default, Clone)]
+pub(super) struct Asked {
+    pub wanted: Vec<Requirement>,
+    pub requires_python: Option<String>,
+    pub notes: Vec<String>,
+    /// The hashes of the files that may be installed, by package, if a requirements file lists them.
+    hashes: BTreeMap<String, BTreeSet<String>>,
+    /// The lock of the script, with its path.
+    pub lock: Option<(PathBuf, Lock)>,
+}
+
+impl Asked {
+    /// Collects the requests of a job, including the lock of its script. Returns `None` if the job has no requests.
+    pub(super) fn of(admitted: &Admitted) -> Result<Option<Self>, RunnerError> {
+        let job = admitted.job();
+        let asked = Self::unlocked(admitted)?;
+        let Some(script) = admitted.script() else { return Ok(asked) };
+        let file = lock_of(script);
+        match asked {
+            Some(mut asked) if !asked.wanted.is_empty() => {
+                if is_lock(&file)? {
+                    let lock = Lock::parse(&text_of(&file)?).map_err(|error| bad_lock(&file, &error))?;
+                    lock.check(&asked.wanted).map_err(|error| bad_lock(&file, &error))?;
+                    asked.lock = Some((file, lock));
+                }
+                Ok(Some(asked))
+            }
+            asked => {
+                if job.language == Language::Python {
+                    check_unasked(&file)?;
+                }
+                Ok(asked)
+            }
+        }
+    }
+
+    /// Collects the requests of a job without its lock.
+    pub(super) fn unlocked(admitted: &Admitted) -> Result<Option<Self>, RunnerError> {
+        let job = admitted.job();
+        let mut asked = Self::default();
+        let refused = |error: &dyn std::fmt::Display| RunnerError::new(ResultKind::InvalidRequest, error.to_string());
+        if job.language == Language::Python
+            && let Some(text) = job.source.text()
+        {
+            let shown = job.source.argv0();
+            let bad = |LineError { line, reason }| refused(&format!("{shown}: line {line}: {reason}"));
+            if let Some(metadata) = script_metadata(text).map_err(bad)? {
+                asked.wanted = metadata.dependencies;
+                asked.requires_python = metadata.requires_python;
+                let pass_over = |table| format!("{shown}: [{table}] is passed over: a script has no say in it");
+                asked.notes = metadata.ignored.into_iter().map(pass_over).collect();
+            }
+        }
+        bounded(job.packages.len())?;
+        for text in &job.packages {
+            asked.wanted.push(text.parse().map_err(|error| refused(&error))?);
+        }
+        for file in admitted.requirements() {
+            let bad = |LineError { line, reason }| refused(&format!("{}: line {line}: {reason}", file.display()));
+            let ListedRequirements { requirements, hashes } = requirements_of_file(&text_of(file)?).map_err(bad)?;
+            asked.wanted.extend(requirements);
+            for (name, hashes) in hashes {
+                asked.hashes.entry(name).or_default().extend(hashes);
+            }
+        }
+        if asked.wanted.is_empty() {
+            return Ok(asked.requires_python.is_some().then_some(asked));
+        }
+        if job.language != Language::Python {
+            let line =
+                format!("cannot have packages for {}: only Python and JavaScript programs have some", job.language);
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("leave --with and -r out"));
+        }
+        let mut seen = BTreeSet::new();
+        asked.wanted.retain(|one| seen.insert(one.to_string()));
+        bounded(asked.wanted.len())?;
+        Ok(Some(asked))
+    }
+
+    /// Returns these requests with additional packages.
+    pub(super) fn with(&self, further: Vec<Requirement>) -> Self {
+        let mut all = self.clone();
+        all.wanted.extend(further);
+        all
+    }
+
+    /// Returns the script's Python requirement if `version` does not satisfy it.
+    pub(super) fn other_python(&self, version: &str) -> Option<String> {
+        let versions = self.requires_python.as_ref().filter(|versions| !is_among(version, versions))?;
+        Some(format!("python ({versions})"))
+    }
+
+    /// Rejects an image whose Python does not satisfy the script's requirement.
+    pub(super) fn check_python(&self, image: &Target) -> Result<(), RunnerError> {
+        self.other_python(image.python()).map_or(Ok(()), |python| {
+            let line = format!("the script needs {python}, and the image has Python {}", image.python());
+            Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("name another image with --image"))
+        })
+    }
+
+    /// Returns the normalized requirements in sorted order.
+    pub(super) fn texts(&self) -> Vec<String> {
+        texts(&self.wanted)
+    }
+
+    /// Returns the path of the lock in use.
+    pub(super) fn lock_file(&self) -> Option<&Path> {
+        self.lock.as_ref().map(|(file, _)| file.as_path())
+    }
+
+    /// Rejects files whose hashes are not among those that a requirements file lists, and built-in packages, which have
+    /// no file to compare.
+    pub(super) fn check_hashes(&self, resolved: &Resolved) -> Result<(), RunnerError> {
+        if let Some((name, version)) = resolved.built_in.iter().find(|(name, _)| self.hashes.contains_key(name)) {
+            let line = format!("{name} {version} is built in, and has no file whose hash could be checked");
+            let fix = "leave the hashes of it out, or run it with --isolation container";
+            return Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix(fix));
+        }
+        resolved.files().try_for_each(|file| self.check_hash(file))
+    }
+
+    /// Rejects one file whose hash is not among the listed ones.
+    pub(super) fn check_hash(&self, file: &Wheel) -> Result<(), RunnerError> {
+        if self.hashes.get(&file.name).is_none_or(|hashes| hashes.contains(&file.sha256)) {
+            return Ok(());
+        }
+        let line = format!("{} has none of the hashes that are listed for {}", file.file, file.name);
+        Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("list its hash, or another version"))
+    }
+
+    /// Rejects packages that the configuration does not allow.
+    pub(super) fn check(&self, rules: &Packages) -> Result<(), RunnerError> {
+        // Dependencies that an index adds are not checked. The entries of a lock are checked, because the program
+        // provides it.
+        let locked = self.lock.iter().flat_map(|(_, lock)| lock.names());
+        let mut names = self.wanted.iter().map(Requirement::name).chain(locked);
+        names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(not_allowed(name)))
+    }
+}
+
+/// Rejects too many requirements, because the job's limits do not bound the work of the resolver.
+fn bounded(count: usize) -> Result<(), RunnerError> {
+    if count <= MOST_REQUIREMENTS {
+        return Ok(());
+    }
+    let line = format!("{count} packages are asked for, and no more than {MOST_REQUIREMENTS} can be");
+    Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("leave out those that others bring along"))
+}
+
+/// Returns normalized requirements in sorted order.
+pub(super) fn texts(wanted: &[Requirement]) -> Vec<String> {
+    let mut texts: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    texts.sort();
+    texts
+}
+
+pub(super) fn not_allowed(name: &str) -> RunnerError {
+    let line = format!("the package {name} is not among those that the configuration allows");
+    RunnerError::new(ResultKind::Denied, line).with_fix("add it to packages.allow in your own configuration")
+}
+
+/// Returns true if a lock file exists at this path. Symbolic links, directories and special files are rejected, because
+/// a link may lead to a file that the user did not intend.
+pub(super) fn is_lock(file: &Path) -> Result<bool, RunnerError> {
+    let refused = |why: &str| {
+        RunnerError::new(ResultKind::InvalidRequest, format!("cannot use {}: {why}", file.display()))
+            .with_fix("move it away, or have it made again with codebox lock")
+    };
+    match std::fs::symlink_metadata(file) {
+        Ok(meta) if meta.is_file() => Ok(true),
+        Ok(_) => Err(refused("it is no plain file")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(refused(&error.to_string())),
+    }
+}
+
+/// Writes a lock atomically in place of the existing one. A symbolic link or a special file at the path is left alone.
+pub(super) fn write_lock(file: &Path, text: &str) -> Result<(), RunnerError> {
+    is_lock(file)?;
+    let written = || -> std::io::Result<()> {
+        let above = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+        let mut staged = builder.prefix(".lock-").tempfile_in(above)?;
+        staged.write_all(text.as_bytes())?;
+        // `persist` replaces a name that has become a link in the meantime instead of following the link.
+        staged.persist(file)?;
+        Ok(())
+    };
+    written().map_err(|error| {
+        RunnerError::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", file.display()))
+    })
+}
+
+/// Rejects a lock with packages if the job requests none, because the packages would be missing.
+fn check_unasked(file: &Path) -> Result<(), RunnerError> {
+    let lock = unasked_text(file).and_then(|text| Lock::parse(&text).ok());
+    let wanted = lock.map(|lock| lock.requirements().iter().map(ToString::to_string).collect());
+    refuse_unasked(file, wanted.unwrap_or_default())
+}
+
+/// Returns the content of a lock file of a job that requests no packages. An unreadable file is ignored, because it may
+/// not be codebox's.
+pub(super) fn unasked_text(file: &Path) -> Option<String> {
+    is_lock(file).ok().filter(|is_there| *is_there).and_then(|_| text_of(file).ok())
+}
+
+/// Rejects a lock that was made for `wanted`, for a job that requests no packages.
+pub(super) fn refuse_unasked(file: &Path, wanted: Vec<String>) -> Result<(), RunnerError> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let options: Vec<String> = wanted.iter().map(|one| format!("--with {}", quoted(one))).collect();
+    let line = format!("{} was made for {}, and nothing is asked for", file.display(), wanted.join(", "));
+    let fix = format!("{}, or move the lock away", options.join(" "));
+    Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
+}
+
+/// Quotes a requirement as one shell word. Inner single quotes become double quotes, which is equivalent in markers;
+/// npm requirements contain no quotes.
+fn quoted(requirement: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+".contains(c);
+    if requirement.chars().all(plain) {
+        requirement.to_owned()
+    } else {
+        format!("'{}'", requirement.replace('\'', "\""))
+    }
+}
+
+/// Returns the path of a script's lock.
+pub(super) fn lock_of(script: &Path) -> PathBuf {
+    let mut name = script.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+pub(super) fn bad_lock(file: &Path, error: &LockError) -> RunnerError {
+    let fix = match error {
+        LockError::Unreadable(_) => "move it away, or have it made again with codebox lock",
+        LockError::Changed { .. }
+        | LockError::Unmet(_)
+        | LockError::Twice(_)
+        | LockError::Misnamed { .. }
+        | LockError::NoTarget { .. } => "have it made again with codebox lock",
+    };
+    RunnerError::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
+}
+
+/// Reads the text of a regular file within the size limit. Reading a FIFO or a device might never end.
+pub(super) fn text_of(path: &Path) -> Result<String, RunnerError> {
+    let unreadable = |error: std::io::Error| {
+        RunnerError::new(ResultKind::InvalidRequest, format!("cannot read {}: {error}", path.display()))
+    };
+    let meta = std::fs::metadata(path).map_err(unreadable)?;
+    if !meta.is_file() || meta.len() > LARGEST {
+        return Err(unreadable(std::io::Error::other("it is no regular file of at most 4 MiB")));
+    }
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(text),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Err(unreadable(std::io::Error::other("it is no UTF-8 text")).with_fix("save it as UTF-8"))
+        }
+        Err(error) => Err(unreadable(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_is_one_word_for_a_shell_and_is_read_again() {
+        for (text, word) in [
+            ("rich", "rich"),
+            ("rich>=13", "'rich>=13'"),
+            ("tomli; python_version < '3.11'", "'tomli ; python_full_version < \"3.11\"'"),
+        ] {
+            let read: Requirement = text.parse().expect("a requirement");
+            assert_eq!(quoted(&read.to_string()), word);
+            assert_eq!(word.trim_matches('\'').parse::<Requirement>(), Ok(read));
+        }
+    }
+}

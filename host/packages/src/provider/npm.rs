@@ -1,0 +1,229 @@
+//! npm packages for programs in JavaScript and TypeScript.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use crate::{
+    BadTree, ConfigFiles, NpmEnvironment, NpmError, NpmFiles, NpmSettings, NpmSpec, NpmStore, NpmTree, node_module,
+    npm_environment,
+};
+use codebox_core::{GuestPath, Isolation, Job, Language, Layer, Progress, ResultKind, RunnerError};
+use codebox_service::admission::NODE_MODULES;
+use codebox_service::config::{Packages, Settings};
+use codebox_service::{Admitted, Escalation, PackageNeeds};
+
+use super::{PackageDirs, asked};
+
+/// Returns true if the packages of a job come from npm.
+pub(super) fn is_for(job: &Job) -> bool {
+    *job.language.run_as() == Language::JavaScript
+}
+
+/// Returns true if a job requests npm packages.
+pub(super) fn wants(admitted: &Admitted) -> bool {
+    let job = admitted.job();
+    is_for(job) && !(job.packages.is_empty() && admitted.requirements().is_empty())
+}
+
+/// Rejects a script that requests no packages although its lock was made for some, because the packages would be
+/// missing.
+pub(super) fn check_unasked(admitted: &Admitted) -> Result<(), RunnerError> {
+    let Some(script) = admitted.script().filter(|_| is_for(admitted.job())) else { return Ok(()) };
+    let file = asked::lock_of(script);
+    let tree = asked::unasked_text(&file).and_then(|text| text.parse::<NpmTree>().ok());
+    let specs =
+        tree.and_then(|tree| tree.asked.iter().map(|spec| spec.parse()).collect::<Result<Vec<NpmSpec>, _>>().ok());
+    asked::refuse_unasked(&file, specs.unwrap_or_default().iter().map(shortest).collect())
+}
+
+/// Returns the shortest spelling of a requested package that parses to the same request.
+fn shortest(spec: &NpmSpec) -> String {
+    if spec.wanted() == "latest" { spec.name().to_string() } else { spec.to_string() }
+}
+
+/// The npm packages that a job requests, and the store that holds them.
+pub(super) struct Npm<'p> {
+    specs: Vec<NpmSpec>,
+    /// The lock of the script, with its path.
+    lock: Option<(PathBuf, NpmTree)>,
+    settings: &'p Settings,
+    store: NpmStore,
+    home: Option<PathBuf>,
+    env: &'p (dyn Fn(&str) -> Option<String> + Send + Sync),
+}
+
+impl<'p> Npm<'p> {
+    /// Collects the requests of `admitted`, including the lock of its script if `locked` says so.
+    pub(super) fn of(
+        admitted: &Admitted,
+        (settings, dirs, env): (&'p Settings, &'p PackageDirs, &'p (dyn Fn(&str) -> Option<String> + Send + Sync)),
+        locked: Locked,
+    ) -> Result<Self, RunnerError> {
+        let job = admitted.job();
+        if let Some(file) = admitted.requirements().first() {
+            let line = format!("cannot have the packages of {}: requirements files are for Python", file.display());
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("--with NAME"));
+        }
+        if admitted.asks_to_build() {
+            let line = format!("cannot build packages for {}: only those of Python are", job.language);
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("leave --build out"));
+        }
+        if let Some(module) = job.packages.iter().find_map(|package| node_module(package)) {
+            let line = format!("{module} is built into Node: it is there without being asked for");
+            let name = module.split('/').next().unwrap_or(module);
+            let fix = format!("leave it out; the package of npm that is called so is --with {name}@latest");
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
+        }
+        let specs: Result<Vec<NpmSpec>, _> = job.packages.iter().map(|package| package.parse()).collect();
+        let specs = specs.map_err(|error| RunnerError::of(ResultKind::InvalidRequest, &error))?;
+        allowed(specs.iter().map(|spec| spec.name().as_str()), &settings.packages)?;
+        let mut asked =
+            Self { specs, lock: None, settings, store: NpmStore::at(&dirs.npm), home: dirs.home.clone(), env };
+        if let (Some(script), Locked::Kept) = (admitted.script(), locked) {
+            let file = asked::lock_of(script);
+            if asked::is_lock(&file)? {
+                let tree = asked::text_of(&file)?.parse::<NpmTree>().map_err(|error| bad_lock(&file, &error))?;
+                allowed(tree.packages.iter().map(|package| package.name.as_str()), &settings.packages)?;
+                asked.lock = Some((file, tree));
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Determines in which isolations the requested packages are available. Downloads the packages, because only their
+    /// files show that.
+    pub(super) fn needs(&self, admitted: &Admitted, progress: &dyn Progress) -> Result<PackageNeeds, RunnerError> {
+        let made = self.made(progress)?;
+        let native: Vec<String> = made.native.iter().map(|one| one.package.clone()).collect();
+        let packages = &made.tree.packages;
+        let all: Vec<String> = packages.iter().map(|package| format!("{} {}", package.name, package.version)).collect();
+        let mut notes = vec![format!("packages: {}", all.join(", "))];
+        if let (Some(first), true) = (native.first(), admitted.job().isolations.contains(Isolation::Wasm)) {
+            if self.settings.escalation == Some(Escalation::Forbidden) {
+                let line = format!("the package {first} cannot be had in wasm, and the policy forbids to leave it");
+                return Err(RunnerError::new(ResultKind::EscalationRefused, line)
+                    .with_fix("use --isolation container, or allow escalation in your configuration"));
+            }
+            let told = made.native.iter().map(|one| format!("{} {}", one.package, one.native));
+            notes.push(format!("packages that only a container can have: {}", told.collect::<Vec<_>>().join(", ")));
+        }
+        // The names are as typed, so that they can be parsed again.
+        Ok(PackageNeeds { names: admitted.job().packages.clone(), native, notes, pure: Vec::new() })
+    }
+
+    /// Returns the layer for the guest, and the lock that protects it from removal.
+    pub(super) fn shown(&self, isolation: Isolation, progress: &dyn Progress) -> Result<(Layer, File), RunnerError> {
+        let (made, held) = self.held(progress)?;
+        if let (Isolation::Wasm, Some(native)) = (isolation, made.native.first()) {
+            let line = format!("the package {} cannot be had in wasm: it {}", native.package, native.native);
+            return Err(RunnerError::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
+        }
+        let guest = GuestPath::new(NODE_MODULES).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
+        Ok((Layer { host: made.dir, guest }, held))
+    }
+
+    /// Installs the packages and locks them. Tries again if another process removes them before they are locked.
+    fn held(&self, progress: &dyn Progress) -> Result<(NpmEnvironment, File), RunnerError> {
+        for _ in 0..3 {
+            let made = self.made(progress)?;
+            if let Some(held) = self.store.hold(&made.dir).map_err(|error| self.unresolved(&error))? {
+                return Ok((made, held));
+            }
+        }
+        Err(RunnerError::new(ResultKind::InternalError, "the packages are removed as soon as they are there"))
+    }
+
+    /// Writes the lock file of a script next to it.
+    pub(super) fn lock(&self, script: &Path, progress: &dyn Progress) -> Result<PathBuf, RunnerError> {
+        let text = self.made(progress)?.tree.to_text();
+        let text = text.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
+        let file = asked::lock_of(script);
+        asked::write_lock(&file, &text)?;
+        Ok(file)
+    }
+
+    /// Returns the installed packages. Rejects packages that support neither isolation.
+    fn made(&self, progress: &dyn Progress) -> Result<NpmEnvironment, RunnerError> {
+        let made = self.environment(progress).map_err(|error| match (&error, &self.lock) {
+            (NpmError::Lock(bad), Some((file, _))) => bad_lock(file, bad),
+            _ => self.unresolved(&error),
+        })?;
+        match made.native.iter().find(|native| !native.native.fits_container()) {
+            Some(native) => {
+                let line = format!("the package {} cannot be had: it {}", native.package, native.native);
+                Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("use a package that comes ready made"))
+            }
+            None => Ok(made),
+        }
+    }
+
+    fn unresolved(&self, error: &NpmError) -> RunnerError {
+        let kind = match error {
+            // These errors may be temporary.
+            NpmError::Offline { .. } | NpmError::Unreachable { .. } | NpmError::Late(_) => {
+                ResultKind::EngineUnavailable
+            }
+            NpmError::Rc { .. } | NpmError::Settings(_) => ResultKind::InvalidRequest,
+            NpmError::File { .. } => ResultKind::InternalError,
+            _ => ResultKind::InstallFailed,
+        };
+        let fix = match (error, &self.settings.packages.registry) {
+            (NpmError::Unreachable { .. }, None) => "connect to the network once, or set NPM_CONFIG_REGISTRY",
+            // The configured registry overrides the variable.
+            (NpmError::Unreachable { .. }, Some(_)) => {
+                "connect to the network once, or change packages.registry in your own configuration"
+            }
+            _ => "",
+        };
+        RunnerError::of(kind, error).with_fix(fix)
+    }
+
+    /// Resolves and installs on a thread of its own. The thread ends here, because a run confines its process later.
+    fn environment(&self, progress: &dyn Progress) -> Result<NpmEnvironment, NpmError> {
+        let inside = || {
+            let only = self.settings.packages.registry.as_ref();
+            let env = |name: &str| match (only, name) {
+                (Some(only), "NPM_CONFIG_REGISTRY") => Some(only.clone()),
+                _ => (self.env)(name),
+            };
+            let home = self.home.clone();
+            let settings = NpmSettings::from_user(&env, &NpmFiles::OfUser { home }, &ConfigFiles::OfUser)?;
+            let settings = if only.is_some() { settings.with_one_registry() } else { settings };
+            let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let executor = executor.map_err(|source| NpmError::Client(source.into()))?;
+            let locked = self.lock.as_ref().map(|(_, tree)| tree);
+            executor.block_on(npm_environment(&self.specs, locked, &settings, &self.store, progress))
+        };
+        let gone = || NpmError::Client("the thread that asks registries is gone".into());
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().name("codebox-npm".to_owned()).spawn_scoped(scope, inside);
+            thread.map_err(|_| gone())?.join().map_err(|_| gone())?
+        })
+    }
+}
+
+/// Use of a script's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locked {
+    /// An existing lock is used.
+    Kept,
+    /// An existing lock is ignored, because a new one is made.
+    Anew,
+}
+
+fn allowed<'n>(mut names: impl Iterator<Item = &'n str>, rules: &Packages) -> Result<(), RunnerError> {
+    names.find(|name| !rules.allows(name)).map_or(Ok(()), |name| Err(asked::not_allowed(name)))
+}
+
+fn bad_lock(file: &Path, error: &BadTree) -> RunnerError {
+    let fix = match error {
+        BadTree::Unmet(_) | BadTree::Asked { .. } => "have it made again with codebox lock",
+        BadTree::Unreadable(_)
+        | BadTree::Place(_)
+        | BadTree::Twice(_)
+        | BadTree::Address(_)
+        | BadTree::Another { .. } => "move it away, or have it made again with codebox lock",
+    };
+    RunnerError::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
+}

@@ -1,0 +1,104 @@
+//! Processes of codebox that its command line starts: the pool daemon of warm containers, the network broker, and the
+//! compilation of packages.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use codebox_core::{Backend, ResultKind, RunnerError};
+use codebox_packages::CompileWork;
+
+use crate::machine::{Machine, Use};
+use crate::{confinement, network};
+
+/// Command of a process that keeps containers ready. The next argument is the container engine.
+const POOL_DAEMON_COMMAND: &str = "keep-warm";
+
+/// Command of a process that compiles modules.
+const COMPILE_COMMAND: &str = "compile-modules";
+
+/// Command of a process that opens network connections for a confined process.
+pub(crate) const BROKER_COMMAND: &str = "net-broker";
+
+/// Maximum number of bytes of a description on standard input.
+const MAX_INPUT: u64 = 1 << 20;
+
+/// Runs the command of such a process, if the arguments of this process name one.
+pub(crate) fn dispatch(args: &[OsString]) -> Option<Result<(), RunnerError>> {
+    match args.get(1)?.to_str()? {
+        BROKER_COMMAND => Some(network::serve()),
+        COMPILE_COMMAND => Some(input().and_then(|input| compile(&input))),
+        POOL_DAEMON_COMMAND => {
+            let engine = args.get(2).and_then(|engine| engine.to_str()).unwrap_or_default();
+            Some(input().and_then(|input| serve_pool(engine, &input)))
+        }
+        _ => None,
+    }
+}
+
+/// Reads the description that another codebox process wrote to standard input.
+fn input() -> Result<String, RunnerError> {
+    let mut text = String::new();
+    match io::stdin().take(MAX_INPUT).read_to_string(&mut text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(RunnerError::new(ResultKind::InvalidRequest, format!("cannot read what to do: {error}"))),
+    }
+}
+
+/// Returns the command of another process of this program.
+pub(crate) fn own_program(command: &str) -> io::Result<Command> {
+    let mut program = Command::new(std::env::current_exe()?);
+    program.arg(command).env_remove(codebox_cli::STANDBY_VARIABLE);
+    Ok(program)
+}
+
+/// Starts a process with text as its standard input.
+fn start(mut command: Command, input: &str) -> io::Result<Child> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input.as_bytes())?;
+    }
+    Ok(child)
+}
+
+/// Starts the pool daemon and detaches from it.
+#[cfg(feature = "containers")]
+pub(crate) fn start_pool_daemon(flavour: codebox_container::Flavour, request: &str) -> io::Result<()> {
+    let mut command = own_program(POOL_DAEMON_COMMAND)?;
+    command.arg(flavour.as_str());
+    start(command, request).map(drop)
+}
+
+/// Runs the pool daemon in this process.
+fn serve_pool(engine: &str, request: &str) -> Result<(), RunnerError> {
+    let machine = Machine::new(Use::CommandLine, crate::Places::from_env);
+    let backends = machine.engines()?;
+    let missing = || RunnerError::new(ResultKind::EngineUnavailable, format!("there is no engine {engine}"));
+    let backend = backends.iter().find(|backend| backend.id().as_str() == engine).ok_or_else(missing)?;
+    let pool = backend.warm_pool().ok_or_else(missing)?;
+    Ok(executor()?.block_on(pool.serve(request))?)
+}
+
+/// Runs a compilation in another process. Returns true if it succeeded.
+pub(crate) fn compile_elsewhere(work: &CompileWork) -> io::Result<bool> {
+    let text = work.to_text().map_err(io::Error::other)?;
+    start(own_program(COMPILE_COMMAND)?, &text)?.wait().map(|status| status.success())
+}
+
+/// Runs a compilation in this process, which confines itself: the guest reads untrusted modules.
+fn compile(description: &str) -> Result<(), RunnerError> {
+    let machine = Machine::new(Use::CommandLine, crate::Places::from_env);
+    let work = CompileWork::parse(description)?;
+    let spec = work.spec()?;
+    let executor = executor()?;
+    let instance = executor.block_on(machine.wasm()?.open(&spec))?;
+    confinement::confine(&confinement::rules_of(&machine, &spec)?)?;
+    let compiled = executor.block_on(work.run_in(instance));
+    machine.remove_scratch();
+    compiled
+}
+
+fn executor() -> Result<tokio::runtime::Runtime, RunnerError> {
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    executor.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))
+}

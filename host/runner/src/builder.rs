@@ -1,0 +1,152 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use codebox_analysis::Analyzer;
+use codebox_core::{Backend, InstanceSpec, Progress, RunnerError, SandboxLayer, Silent};
+use codebox_service::catalog::Catalog;
+use codebox_service::{Admitted, Check, Journal, PackageProvider, Policy, Process, Surroundings};
+use tokio::sync::OnceCell;
+
+use crate::lazy::Lazy;
+use crate::offload::Threads;
+use crate::runner::Runner;
+
+/// Confinement of the process between the opening of a guest and the start of its program.
+pub trait Confinement: Send + Sync {
+    /// Drops all rights of the process that the job does not need, until the process ends, and returns the state of
+    /// each sandbox layer.
+    ///
+    /// Called at most once, on the thread that runs the job, after the instance was opened. The report lists the
+    /// returned layers.
+    ///
+    /// # Errors
+    /// Returns an error if a layer could not be set up completely; the program is then not run.
+    fn confine(&self, admitted: &Admitted, spec: &InstanceSpec) -> Result<Vec<SandboxLayer>, RunnerError>;
+}
+
+type Checks = Box<dyn Fn() -> Vec<Check> + Send + Sync>;
+
+/// Builder of a [`Runner`].
+///
+/// Each part is given as a function that creates it on first use. A runner without a package provider refuses jobs with
+/// packages, and one without a journal records no jobs.
+pub struct Builder {
+    pub(crate) policy: Lazy<Policy>,
+    pub(crate) environment: Arc<dyn Surroundings>,
+    pub(crate) analyzer: Lazy<Analyzer>,
+    pub(crate) catalog: Lazy<Arc<dyn Catalog>>,
+    pub(crate) backends: Vec<Lazy<Vec<Arc<dyn Backend>>>>,
+    pub(crate) packages: Option<Lazy<Arc<dyn PackageProvider>>>,
+    pub(crate) journal: Option<Lazy<Journal>>,
+    pub(crate) confinement: Option<Arc<dyn Confinement>>,
+    pub(crate) progress: Arc<dyn Progress>,
+    pub(crate) checks: Checks,
+    pub(crate) threads: Threads,
+}
+
+impl Builder {
+    /// Creates a builder from the parts that every runner has: the analyzer, which parses programs in its own process,
+    /// and the catalog of runtimes.
+    pub fn new(
+        analyzer: impl Fn() -> Result<Analyzer, RunnerError> + Send + Sync + 'static,
+        catalog: impl Fn() -> Result<Arc<dyn Catalog>, RunnerError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            policy: Lazy::new(|| Ok(Policy::default())),
+            environment: Arc::new(Process),
+            analyzer: Lazy::new(analyzer),
+            catalog: Lazy::new(catalog),
+            backends: Vec::new(),
+            packages: None,
+            journal: None,
+            confinement: None,
+            progress: Arc::new(Silent),
+            checks: Box::new(Vec::new),
+            threads: Threads::Pool,
+        }
+    }
+
+    /// Sets the policy: ceilings, defaults, and what may be granted. Without one, the default policy applies.
+    #[must_use]
+    pub fn policy(self, policy: impl Fn() -> Result<Policy, RunnerError> + Send + Sync + 'static) -> Self {
+        Self { policy: Lazy::new(policy), ..self }
+    }
+
+    /// Changes the policy that was set so far. Every check of admission that is to be left out is left out here, by
+    /// name: [`Policy::ceilings`], [`Policy::protected`], [`Policy::links`].
+    #[must_use]
+    pub fn adjust_policy(self, adjust: impl Fn(Policy) -> Policy + Send + Sync + 'static) -> Self {
+        let policy = self.policy;
+        Self { policy: Lazy::new(move || Ok(adjust(policy.get()?.clone()))), ..self }
+    }
+
+    /// Sets the environment and the working directory that requests are resolved against. Without one, those of this
+    /// process apply.
+    #[must_use]
+    pub fn environment(self, environment: Arc<dyn Surroundings>) -> Self {
+        Self { environment, ..self }
+    }
+
+    /// Adds a backend. Among backends of equal isolation the first one is preferred.
+    #[must_use]
+    pub fn backend(self, backend: impl Fn() -> Result<Arc<dyn Backend>, RunnerError> + Send + Sync + 'static) -> Self {
+        self.backends(move || Ok(vec![backend()?]))
+    }
+
+    /// Adds several backends that are created together.
+    #[must_use]
+    pub fn backends(
+        mut self,
+        backends: impl Fn() -> Result<Vec<Arc<dyn Backend>>, RunnerError> + Send + Sync + 'static,
+    ) -> Self {
+        self.backends.push(Lazy::new(backends));
+        self
+    }
+
+    /// Sets the provider of packages.
+    #[must_use]
+    pub fn packages(
+        self,
+        packages: impl Fn() -> Result<Arc<dyn PackageProvider>, RunnerError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { packages: Some(Lazy::new(packages)), ..self }
+    }
+
+    /// Records every job in a journal in this directory before it runs.
+    #[must_use]
+    pub fn journal(self, dir: impl Fn() -> Result<PathBuf, RunnerError> + Send + Sync + 'static) -> Self {
+        Self { journal: Some(Lazy::new(move || Ok(Journal::open(&dir()?)?))), ..self }
+    }
+
+    /// Confines the process before a program starts in WebAssembly. The runner then runs one job only.
+    #[must_use]
+    pub fn confinement(self, confinement: Arc<dyn Confinement>) -> Self {
+        Self { confinement: Some(confinement), ..self }
+    }
+
+    /// Sets the receiver of progress and messages.
+    #[must_use]
+    pub fn progress(self, progress: Arc<dyn Progress>) -> Self {
+        Self { progress, ..self }
+    }
+
+    /// Adds checks of this machine to those of the runner's parts.
+    #[must_use]
+    pub fn checks(self, checks: impl Fn() -> Vec<Check> + Send + Sync + 'static) -> Self {
+        Self { checks: Box::new(checks), ..self }
+    }
+
+    /// Declares that the process runs one job and then ends. Blocking work then runs on threads that have ended before
+    /// the program starts.
+    #[must_use]
+    pub fn single_job(self) -> Self {
+        Self { threads: Threads::Own, ..self }
+    }
+
+    /// Builds the runner. Creates none of its parts.
+    #[must_use]
+    pub fn build(self) -> Runner {
+        Runner { parts: self, candidates: OnceCell::new(), images: Mutex::new(BTreeMap::new()) }
+    }
+}

@@ -1,0 +1,125 @@
+//! Explanation of the choices for a job, without running it.
+
+use codebox_core::{Capabilities, Isolation, ResultKind, RunnerError};
+use codebox_service::choice::lacks;
+use codebox_service::{
+    Candidate, Choice, ImageChoice, Need, Next, NoRoute, PlanError, Rejected, Request, image_for, next,
+};
+
+use crate::offload::block_on;
+use crate::pipeline::AdmittedJob;
+use crate::runner::Runner;
+
+/// Tier, image and needs of a job that has not been run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// Choice of the backend, or the error with which a run would be refused.
+    pub choice: Result<Choice, RunnerError>,
+    /// Memory image from which the job would start in WebAssembly.
+    pub image: Option<ImageChoice>,
+    /// Notes about packages and the analysis, each in one line.
+    pub notes: Vec<String>,
+    /// Needs of the program.
+    pub needs: Vec<Need>,
+    /// All backends, in the order of preference.
+    pub tiers: Vec<TierReport>,
+}
+
+/// A backend, with the reason against it and the features that it lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TierReport {
+    /// Name of the backend.
+    pub backend: String,
+    /// Isolation that the backend provides.
+    pub isolation: Isolation,
+    /// True if the job would run in this backend.
+    pub chosen: bool,
+    /// True if the backend is available on this machine.
+    pub available: bool,
+    /// Reason against the backend.
+    pub against: Option<String>,
+    /// Remedy of that reason.
+    pub fix: Option<String>,
+    /// Features that the backend lacks, each in a few words.
+    pub lacks: Vec<String>,
+}
+
+impl Runner {
+    /// Explains where a job would run, and why. Probes every backend, and resolves the packages of the job.
+    ///
+    /// # Errors
+    /// Returns an error if the request is not admitted, or its packages cannot be resolved.
+    pub fn explain(&self, request: Request) -> Result<Explanation, RunnerError> {
+        block_on(self.explain_async(request))?
+    }
+
+    async fn explain_async(&self, request: Request) -> Result<Explanation, RunnerError> {
+        let (admitted, packages) = self.admit_with_packages(request).await?;
+        let job = self.analyzed(admitted).await?;
+        let AdmittedJob { admitted, looked, wanted } = &job;
+        let mut candidates = Vec::new();
+        for backend in self.backends_for(admitted.engine())? {
+            let found = Some(backend.probe().await);
+            candidates.push(Candidate { found, ..Candidate::of(&*backend) });
+        }
+        let choice = match next(wanted, &candidates) {
+            Next::Run(choice) => Ok(choice),
+            Next::Nothing(why) => Err(why),
+            Next::Probe(backend) => {
+                let line = format!("the backend {backend} was asked and has not answered");
+                return Err(RunnerError::new(ResultKind::InternalError, line));
+            }
+        };
+        let image = match &choice {
+            Ok(choice) if choice.isolation == Isolation::Wasm => {
+                let facts = self.image_facts(&admitted.job().language)?;
+                Some(image_for(admitted, &looked.needs, &facts).map_err(PlanError::from)?)
+            }
+            _ => None,
+        };
+        let tiers = candidates.iter().map(|candidate| {
+            let lacking = |able: &Capabilities| lacks(able, candidate.isolation, wanted.demand(), &looked.needs.powers);
+            tier(candidate, &choice, lacking)
+        });
+        Ok(Explanation {
+            tiers: tiers.collect(),
+            image,
+            notes: packages.notes.into_iter().chain(looked.unknown.clone()).collect(),
+            needs: looked.needs.powers.clone(),
+            choice: choice.map_err(|why| PlanError::from(why).into()),
+        })
+    }
+}
+
+fn tier(
+    candidate: &Candidate,
+    choice: &Result<Choice, NoRoute>,
+    lacks: impl FnOnce(&Capabilities) -> Vec<String>,
+) -> TierReport {
+    let backend = candidate.backend.to_string();
+    let rejected: &[Rejected] = match choice {
+        Ok(choice) => &choice.rejected,
+        Err(none) => &none.rejected,
+    };
+    let mut tier = TierReport {
+        isolation: candidate.isolation,
+        chosen: choice.as_ref().is_ok_and(|choice| choice.backend == candidate.backend),
+        available: false,
+        against: None,
+        fix: None,
+        lacks: Vec::new(),
+        backend,
+    };
+    if let Some(against) = rejected.iter().find(|against| against.candidate == tier.backend) {
+        (tier.against, tier.fix) = (Some(against.reason.clone()), Some(against.fix.clone()));
+    }
+    match &candidate.found {
+        Some(Ok(able)) => {
+            tier.available = true;
+            tier.lacks = lacks(able);
+        }
+        Some(Err(why)) => (tier.against, tier.fix) = (Some(why.reason.clone()), Some(why.fix.clone())),
+        None => {}
+    }
+    tier
+}

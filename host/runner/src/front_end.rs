@@ -1,0 +1,103 @@
+//! Participation of a front end in a run.
+
+use std::time::Duration;
+
+use codebox_core::{CancelToken, ExecIo, Outcome, RunReport};
+use codebox_service::Admitted;
+use codebox_streams::LAST_WORDS;
+
+/// Hint on how to rerun a job of the library in a container.
+const RERUN_HINT: &str = "request.isolation = Preference::Only(Isolation::Container)";
+
+/// Steps of a front end within a run. The default methods are those of the library, which only waits for the report.
+pub trait FrontEnd: Send {
+    /// Returns the run in another process that this run continues.
+    fn resumes(&self) -> Option<&Handover> {
+        None
+    }
+
+    /// Called once the request is admitted.
+    fn admitted(&mut self, _admitted: &Admitted) {}
+
+    /// Prepares a second run of the job, in case the first one fails because its backend lacks a feature. Called before
+    /// the guest is opened, and only if a container engine may be available.
+    fn standby(&mut self) -> Standby {
+        Standby::InProcess
+    }
+
+    /// Called after the guest was opened, and before the process confines itself.
+    fn opened(&mut self) {}
+
+    /// Called before the program starts, after the process has confined itself.
+    fn starting(&mut self, _io: &mut ExecIo) {}
+
+    /// Returns how to rerun the job in a container, for the report.
+    fn rerun_hint(&self, _admitted: &Admitted) -> String {
+        RERUN_HINT.to_owned()
+    }
+
+    /// Returns the maximum time to wait for a reader of the held output; `None` waits as long as it takes.
+    fn release_timeout(&self, report: &RunReport) -> Option<Duration> {
+        match report.outcome {
+            Outcome::Exited(_) => None,
+            // A run that was stopped ends on time even if its output has no reader.
+            _ => Some(LAST_WORDS),
+        }
+    }
+}
+
+/// The library as a front end.
+pub(crate) struct Library;
+
+impl FrontEnd for Library {}
+
+/// Place of a second run.
+pub enum Standby {
+    /// This process.
+    InProcess,
+    /// A process that was started for it, because this one confines itself.
+    Process(Box<dyn StandbyProcess>),
+    /// No second run is possible.
+    Unavailable,
+}
+
+/// Process that waits to run a job again.
+pub trait StandbyProcess: Send {
+    /// Hands the job over, and returns the exit status of the process; `None` if the process is gone and the outcome is
+    /// unknown. Calls `taken` once the job runs there. Blocks until the process ends or is cancelled.
+    ///
+    /// # Errors
+    /// Returns the reason if the job does not run there.
+    fn take_over(
+        self: Box<Self>,
+        handover: &Handover,
+        cancel: &CancelToken,
+        taken: &mut dyn FnMut(),
+    ) -> Result<Option<u8>, String>;
+}
+
+/// State of a run that a second run in another process continues from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Handover {
+    /// Id of the job in the journal; empty without a journal.
+    pub id: String,
+    /// Backend of the first run.
+    pub from: String,
+    /// Features that the backend lacked.
+    pub lacked: String,
+    /// Data that was written to standard output so far.
+    pub stdout: Vec<u8>,
+    /// Data that was read from standard input so far.
+    pub stdin: Vec<u8>,
+    /// Text of the program, if it came from standard input.
+    pub program: Option<String>,
+}
+
+/// End of a run.
+#[derive(Debug)]
+pub enum Ended {
+    /// The run ended in this process.
+    Report(Box<RunReport>),
+    /// Another process ran the job again, printed its result, and ended with this status.
+    TakenOver(u8),
+}

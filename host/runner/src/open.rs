@@ -1,0 +1,76 @@
+//! Opening of a guest, and execution of the job in it.
+
+use codebox_core::{Backend, BackendError, ExecIo, Instance, InstanceSpec, Isolation, Layer, Outcome, RunReport};
+use codebox_service::{Admitted, Plan, add_absent};
+
+/// An open guest that has not run any of the program yet.
+///
+/// The process can be confined at this point: all host resources of the run are open.
+pub(crate) struct OpenGuest<'a> {
+    admitted: &'a Admitted,
+    plan: &'a Plan,
+    spec: InstanceSpec,
+    instance: Box<dyn Instance>,
+}
+
+/// Returns the specification of a job's guest, with the layers of its packages.
+pub(crate) fn spec_of(admitted: &Admitted, plan: &Plan, layers: Vec<Layer>) -> InstanceSpec {
+    let job = admitted.job();
+    InstanceSpec {
+        language: job.language.clone(),
+        grants: job.grants.clone(),
+        limits: job.limits,
+        image: match plan.choice.isolation {
+            Isolation::Wasm => Some(plan.image.name.clone()),
+            Isolation::Container | Isolation::Vm => admitted.container_image().map(|name| name.as_str().to_owned()),
+        },
+        isolation: plan.choice.isolation,
+        warm: admitted.warm(),
+        layers,
+    }
+}
+
+impl<'a> OpenGuest<'a> {
+    /// Opens a guest with exactly the admitted grants, and with the layers of the job's packages.
+    pub(crate) async fn open(
+        admitted: &'a Admitted,
+        plan: &'a Plan,
+        backend: &dyn Backend,
+        layers: Vec<Layer>,
+    ) -> Result<Self, BackendError> {
+        let spec = spec_of(admitted, plan, layers);
+        let instance = backend.open(&spec).await?;
+        Ok(Self { admitted, plan, spec, instance })
+    }
+
+    pub(crate) fn spec(&self) -> &InstanceSpec {
+        &self.spec
+    }
+
+    /// Runs the program and closes the guest, in any case.
+    pub(crate) async fn exec(mut self, io: &mut ExecIo) -> Result<RunReport, BackendError> {
+        let result = self.instance.exec(self.admitted.job(), io).await;
+        let closed = self.instance.close().await;
+        let mut report = result?;
+        // The outcome of the run is known; a failure to close the guest does not change the report.
+        if let Err(error) = closed {
+            tracing::warn!(%error, "the guest could not be closed");
+        }
+        let provenance = &mut report.provenance;
+        if provenance.reason.is_empty() {
+            provenance.reason.clone_from(&self.plan.choice.reason);
+        }
+        if provenance.image.is_none() {
+            provenance.image = Some(self.plan.image.name.clone());
+        }
+        if matches!(report.outcome, Outcome::Exited(1..)) {
+            add_absent(&mut report.missing, &self.plan.absent);
+        }
+        Ok(report)
+    }
+
+    /// Closes the guest without running the program.
+    pub(crate) async fn close(self) -> Result<(), BackendError> {
+        self.instance.close().await
+    }
+}

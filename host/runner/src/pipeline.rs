@@ -1,0 +1,294 @@
+//! The stages of a run, in order.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use codebox_core::{
+    Backend, BackendId, CancelToken, ExecIo, Isolation, Language, Outcome, Provenance, ResultKind, RunReport,
+    RunnerError, SandboxLayer,
+};
+use codebox_service::{
+    Accepted, Admitted, After, Entry, Escalation, LayerTarget, Looked, PackageLayers, PackageNeeds, Plan, Request,
+    Wanted, after, is_analyzed, mark_escalated, unmet,
+};
+
+use crate::front_end::{Ended, FrontEnd, Handover, Standby};
+use crate::open::OpenGuest;
+use crate::rerun::{HeldStreams, Rerun};
+use crate::runner::Runner;
+
+/// An admitted job with the analysis of its program.
+pub(crate) struct AdmittedJob {
+    pub admitted: Arc<Admitted>,
+    pub looked: Looked,
+    pub wanted: Wanted,
+}
+
+/// Plan of a job, and the backend that it names.
+pub(crate) struct PlannedJob<'j> {
+    pub job: &'j AdmittedJob,
+    pub plan: Arc<Plan>,
+    pub backend: Arc<dyn Backend>,
+}
+
+impl PlannedJob<'_> {
+    fn isolation(&self) -> Isolation {
+        self.plan.choice.isolation
+    }
+}
+
+impl Runner {
+    /// Runs a job through all stages.
+    pub(crate) async fn execute(
+        &self,
+        request: Request,
+        io: &mut ExecIo,
+        front_end: &mut dyn FrontEnd,
+    ) -> Result<Ended, RunnerError> {
+        let (admitted, packages) = self.admit_with_packages(request).await?;
+        front_end.admitted(&admitted);
+        packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
+        let began = Instant::now();
+        let job = self.analyzed(admitted).await?;
+        let (plan, backend) = match self.plan_in_wasm(&job.admitted, (&job.looked, &job.wanted)).await? {
+            Some(plan) => {
+                self.explain_choice(&plan.choice, began);
+                let backend = self.backend(&plan.choice.backend)?;
+                (plan, backend)
+            }
+            None => tokio::select! {
+                planned = self.plan_anywhere(&job.admitted, (&job.looked, &job.wanted)) => planned?,
+                () = io.cancel.cancelled() => return Ok(cancelled_before(&job.admitted)),
+            },
+        };
+        let planned = PlannedJob { job: &job, plan: Arc::new(plan), backend };
+        let entry = self.record(&planned, front_end.resumes())?;
+        let id = entry.as_ref().map(|entry| entry.id().to_owned());
+        let mut has_started = false;
+        let mut ended = self.carry_out(&planned, io, front_end, (id.as_deref(), &mut has_started)).await;
+        if let Ok(Ended::Report(report)) = &mut ended {
+            self.annotate(report, &packages);
+            report.id = id;
+        }
+        if let Some(entry) = entry {
+            let has_resumed = front_end.resumes().is_some();
+            match &ended {
+                Ok(Ended::Report(report)) => entry.end(report.result_kind(), report.exit_status()),
+                // The other process records the end.
+                Ok(Ended::TakenOver(_)) => entry.pass_on(),
+                Err(_) if has_resumed && !has_started => entry.pass_on(),
+                Err(error) => entry.end(error.kind(), error.exit_status()),
+            }
+        }
+        ended
+    }
+
+    /// Admits a request and resolves its packages.
+    pub(crate) async fn admit_with_packages(
+        &self,
+        request: Request,
+    ) -> Result<(Arc<Admitted>, PackageNeeds), RunnerError> {
+        let admitted = Arc::new(self.admit(request)?);
+        if is_analyzed(admitted.job()) {
+            // The analyzer starts here to run concurrently with the next steps, before this process confines itself and
+            // can start no other process.
+            self.parts.analyzer.get()?.start_ahead();
+        }
+        let Some(packages) = &self.parts.packages else {
+            return match admitted.job().packages.first() {
+                None => Ok((admitted, PackageNeeds::default())),
+                Some(package) => {
+                    let line = format!("cannot install the package {package}: this runner has no package provider");
+                    Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("add one to the runner's builder"))
+                }
+            };
+        };
+        let provider = Arc::clone(packages.get()?);
+        if !provider.may_be_requested(&admitted) {
+            return Ok((admitted, PackageNeeds::default()));
+        }
+        let engines = self.engines_for(&admitted)?;
+        let (shared, progress) = (Arc::clone(&admitted), Arc::clone(&self.parts.progress));
+        let resolve = async move || {
+            let engines: Vec<&dyn Backend> = engines.iter().map(|engine| &**engine).collect();
+            provider.resolve(&shared, &engines, &*progress).await
+        };
+        let needs = self.parts.threads.block_on(resolve).await??;
+        Ok((Arc::new(Arc::unwrap_or_clone(admitted).with_packages(&needs)), needs))
+    }
+
+    /// Returns the engines of containers that a job may use.
+    pub(crate) fn engines_for(&self, admitted: &Admitted) -> Result<Vec<Arc<dyn Backend>>, RunnerError> {
+        let mut engines = self.backends_for(admitted.engine())?;
+        engines.retain(|backend| backend.isolation() == Isolation::Container);
+        Ok(engines)
+    }
+
+    /// Analyzes an admitted job.
+    pub(crate) async fn analyzed(&self, admitted: Arc<Admitted>) -> Result<AdmittedJob, RunnerError> {
+        let looked = self.analyze(&admitted).await?;
+        let wanted = Wanted::of_admitted(&admitted, &looked, self.parts.policy.get()?.escalation);
+        Ok(AdmittedJob { admitted, looked, wanted })
+    }
+
+    /// Records the job before it runs.
+    fn record(&self, planned: &PlannedJob<'_>, resumed: Option<&Handover>) -> Result<Option<Entry>, RunnerError> {
+        let Some(journal) = &self.parts.journal else { return Ok(None) };
+        let job = planned.job.admitted.job();
+        let accepted = Accepted { source: &job.source, language: &job.language, backend: &planned.plan.choice.backend };
+        let journal = journal.get()?;
+        Ok(Some(match resumed {
+            Some(handover) => journal.resume(&handover.id, accepted)?,
+            None => journal.accept(accepted)?,
+        }))
+    }
+
+    /// Prepares, opens and runs a planned job, and runs it again in a container if it turns out to need one.
+    async fn carry_out(
+        &self,
+        planned: &PlannedJob<'_>,
+        io: &mut ExecIo,
+        front_end: &mut dyn FrontEnd,
+        (id, has_started): (Option<&str>, &mut bool),
+    ) -> Result<Ended, RunnerError> {
+        let admitted = &planned.job.admitted;
+        // The other process starts concurrently with the next steps, which take longer.
+        let standby = match self.may_rerun(planned)? {
+            true => front_end.standby(),
+            false => Standby::Unavailable,
+        };
+        let prepared = tokio::select! {
+            // An open guest reports a cancellation itself.
+            biased;
+            prepared = self.prepare(planned) => prepared?,
+            () = cancelled_outside(&io.cancel, planned.isolation()) => return Ok(cancelled_before(admitted)),
+        };
+        let (guest, notes) = prepared;
+        front_end.opened();
+        let layers = match self.confine(planned, &guest) {
+            Ok(layers) => layers,
+            Err(error) => {
+                // Only the first error is reported.
+                let _closed = guest.close().await;
+                return Err(error);
+            }
+        };
+        front_end.starting(io);
+        *has_started = true;
+        let held = HeldStreams::of(io, &standby);
+        let mut report = guest.exec(io).await?;
+        held.freeze();
+        report.enforcement.layers.extend(layers);
+        for note in &notes {
+            report.provenance.reason = format!("{}; {note}", report.provenance.reason);
+        }
+        if let Some(Handover { from, lacked, .. }) = front_end.resumes() {
+            mark_escalated(&mut report.provenance, BackendId::read(from.clone()), lacked);
+        }
+        let (lacked, why) = match after(&report, admitted.job(), self.parts.policy.get()?.escalation) {
+            After::Stay => {
+                held.release(front_end.release_timeout(&report)).await;
+                return Ok(Ended::Report(Box::new(report)));
+            }
+            After::Needs { lacked, why } => (lacked, why),
+            After::Escalate(lacked) => {
+                let rerun = Rerun { job: planned.job, id, report: &report, lacked: &lacked, cancel: &io.cancel };
+                match self.rerun(rerun, standby, &held).await {
+                    Ok(ended) => return ended,
+                    Err(why) => (lacked, why),
+                }
+            }
+        };
+        held.release(front_end.release_timeout(&report)).await;
+        report.needs_escalation = Some(unmet(&lacked, &why, front_end.rerun_hint(admitted)));
+        Ok(Ended::Report(Box::new(report)))
+    }
+
+    /// Returns true if a job may have to be run again in a container, and that may be possible.
+    fn may_rerun(&self, planned: &PlannedJob<'_>) -> Result<bool, RunnerError> {
+        let job = planned.job.admitted.job();
+        let is_possible = planned.isolation() == Isolation::Wasm
+            && self.parts.policy.get()?.escalation == Escalation::Allowed
+            && job.isolations.contains(Isolation::Container)
+            && !matches!(job.language, Language::Named(_));
+        Ok(is_possible && self.engines_for(&planned.job.admitted)?.iter().any(|engine| engine.may_be_available()))
+    }
+
+    /// Prepares the runtime and the packages of a job, and opens its guest. Also returns the notes about the packages.
+    pub(crate) async fn prepare<'p>(
+        &self,
+        planned: &'p PlannedJob<'_>,
+    ) -> Result<(OpenGuest<'p>, Vec<String>), RunnerError> {
+        let PlannedJob { job, plan, backend } = planned;
+        if plan.choice.isolation == Isolation::Wasm {
+            self.ensure_runtime(&job.admitted.job().language).await?;
+        }
+        let PackageLayers { layers, notes } = self.package_layers(planned).await?;
+        notes.iter().for_each(|note| self.parts.progress.detail(note));
+        let guest = OpenGuest::open(&job.admitted, plan, &**backend, layers).await?;
+        Ok((guest, notes))
+    }
+
+    /// Returns the layers of a job's packages, and in a container those of the modules that it imports.
+    async fn package_layers(&self, planned: &PlannedJob<'_>) -> Result<PackageLayers, RunnerError> {
+        let Some(packages) = &self.parts.packages else { return Ok(PackageLayers::default()) };
+        let provider = Arc::clone(packages.get()?);
+        let admitted = Arc::clone(&planned.job.admitted);
+        let is_in_wasm = planned.isolation() == Isolation::Wasm;
+        if !provider.may_be_requested(&admitted) && (is_in_wasm || planned.plan.imports.is_empty()) {
+            return Ok(PackageLayers::default());
+        }
+        let (plan, engine) = (Arc::clone(&planned.plan), Arc::clone(&planned.backend));
+        let progress = Arc::clone(&self.parts.progress);
+        let layers = async move || {
+            let target = match is_in_wasm {
+                true => LayerTarget::Wasm,
+                false => LayerTarget::Container { engine: &*engine, imports: &plan.imports },
+            };
+            provider.layers(&admitted, target, &*progress).await
+        };
+        self.parts.threads.block_on(layers).await?
+    }
+
+    /// Confines the process for a guest in WebAssembly, if this runner confines it at all.
+    fn confine(&self, planned: &PlannedJob<'_>, guest: &OpenGuest<'_>) -> Result<Vec<SandboxLayer>, RunnerError> {
+        match &self.parts.confinement {
+            Some(confinement) if planned.isolation() == Isolation::Wasm => {
+                confinement.confine(&planned.job.admitted, guest.spec())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Adds the notes about packages to a report, and removes the hint of a rerun that the policy does not allow.
+    fn annotate(&self, report: &mut RunReport, packages: &PackageNeeds) {
+        let allows_containers =
+            self.parts.policy.get().is_ok_and(|policy| policy.isolations.contains(Isolation::Container));
+        if let Some(needs) = report.needs_escalation.as_mut().filter(|_| !allows_containers) {
+            needs.reason.push_str(" by the configuration");
+            needs.command.clear();
+        }
+        let reason = &mut report.provenance.reason;
+        for note in &packages.notes {
+            // The reason already contains the notes from preparing the packages, which can repeat a note about a build.
+            if !reason.contains(note.as_str()) {
+                *reason = format!("{reason}; {note}");
+            }
+        }
+    }
+}
+
+/// Waits for the cancellation of a job whose guest is not open yet and takes long to open.
+async fn cancelled_outside(cancel: &CancelToken, isolation: Isolation) {
+    match isolation {
+        Isolation::Wasm => std::future::pending().await,
+        Isolation::Container | Isolation::Vm => cancel.cancelled().await,
+    }
+}
+
+/// Returns the end of a job that was cancelled before its container was ready.
+fn cancelled_before(admitted: &Admitted) -> Ended {
+    let mut provenance = Provenance::new(BackendId::new("container"), Isolation::Container);
+    provenance.reason = "it was cancelled before its container was ready".to_owned();
+    Ended::Report(Box::new(RunReport::new(Outcome::Cancelled, provenance, admitted.job().limits)))
+}

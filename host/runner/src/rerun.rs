@@ -1,0 +1,170 @@
+//! Second run, in a container, of a job that failed in WebAssembly because it lacks a feature there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codebox_core::{CancelToken, ExecIo, ResultKind, RunReport, RunnerError, Source};
+use codebox_service::{Admitted, mark_escalated};
+use codebox_streams::{READ_TOO_MUCH, Revocable};
+use tokio::sync::oneshot;
+
+use crate::front_end::{Ended, Handover, Standby, StandbyProcess};
+use crate::pipeline::{AdmittedJob, PlannedJob};
+use crate::runner::Runner;
+
+/// Reason that a job is not run again: no engine may be available.
+const NO_ENGINE: &str = "no container engine is here (see codebox doctor)";
+
+/// Reason that a job is not run again: it was cancelled meanwhile.
+const CANCELLED: &str = "it was cancelled before its container was ready";
+
+/// The streams of a run, which a second run may use again.
+pub(crate) enum HeldStreams {
+    /// The streams can be passed to a second run.
+    Held(Revocable),
+    /// The run has no streams.
+    None,
+    /// The streams cannot be used again, because no second run is possible.
+    Gone,
+}
+
+/// A job that is to be run again.
+pub(crate) struct Rerun<'r> {
+    pub job: &'r AdmittedJob,
+    /// Id of the job in the journal.
+    pub id: Option<&'r str>,
+    /// Report of the first run.
+    pub report: &'r RunReport,
+    /// Features that the first run lacked.
+    pub lacked: &'r str,
+    pub cancel: &'r CancelToken,
+}
+
+impl HeldStreams {
+    /// Makes the streams of a run revocable if a second run is possible.
+    pub(crate) fn of(io: &mut ExecIo, standby: &Standby) -> Self {
+        match standby {
+            Standby::Unavailable => Self::Gone,
+            Standby::InProcess | Standby::Process(_)
+                if io.stdin.is_none() && io.stdout.is_none() && io.stderr.is_none() =>
+            {
+                Self::None
+            }
+            Standby::InProcess | Standby::Process(_) => Self::Held(Revocable::of(io)),
+        }
+    }
+
+    fn revocable(&self) -> Option<&Revocable> {
+        match self {
+            Self::Held(revocable) => Some(revocable),
+            Self::None | Self::Gone => None,
+        }
+    }
+
+    /// Holds standard error back until the run is either replaced or finished.
+    pub(crate) fn freeze(&self) {
+        self.revocable().into_iter().for_each(Revocable::freeze);
+    }
+
+    /// Releases the held output of a run that is not repeated. Waits for its reader, at most for this time.
+    pub(crate) async fn release(self, timeout: Option<Duration>) {
+        let Self::Held(revocable) = self else { return };
+        let (done, released) = oneshot::channel();
+        revocable.finish(move || {
+            let _ = done.send(());
+        });
+        match timeout {
+            None => drop(released.await),
+            Some(timeout) => drop(tokio::time::timeout(timeout, released).await),
+        }
+    }
+}
+
+impl Runner {
+    /// Runs a job again. The outer error is the reason why there is no second run.
+    pub(crate) async fn rerun(
+        &self,
+        rerun: Rerun<'_>,
+        standby: Standby,
+        held: &HeldStreams,
+    ) -> Result<Result<Ended, RunnerError>, String> {
+        match standby {
+            Standby::Unavailable => Err(NO_ENGINE.to_owned()),
+            Standby::Process(process) => hand_over(rerun, process, held),
+            Standby::InProcess => self.rerun_in_process(rerun, held).await,
+        }
+    }
+
+    async fn rerun_in_process(
+        &self,
+        Rerun { job, report, lacked, cancel, .. }: Rerun<'_>,
+        held: &HeldStreams,
+    ) -> Result<Result<Ended, RunnerError>, String> {
+        let prepare = async {
+            let admitted = Arc::new(Admitted::clone(&job.admitted).in_container());
+            let job = self.analyzed(admitted).await?;
+            let (plan, backend) = self.plan_anywhere(&job.admitted, (&job.looked, &job.wanted)).await?;
+            Ok::<_, RunnerError>((job, Arc::new(plan), backend))
+        };
+        let prepared = tokio::select! {
+            prepared = prepare => prepared,
+            () = cancel.cancelled() => return Err(CANCELLED.to_owned()),
+        };
+        let (job, plan, backend) = prepared.map_err(|error| error.to_string())?;
+        let planned = PlannedJob { job: &job, plan, backend };
+        let opened = tokio::select! {
+            opened = self.prepare(&planned) => opened,
+            () = cancel.cancelled() => return Err(CANCELLED.to_owned()),
+        };
+        let (guest, notes) = opened.map_err(|error| error.to_string())?;
+        let streams = match held.revocable() {
+            Some(revocable) => revocable.again(report.stdout.bytes().into_owned()),
+            None => Ok(ExecIo { cancel: cancel.clone(), ..ExecIo::none() }),
+        };
+        let mut streams = match streams {
+            Ok(streams) => streams,
+            Err(why) => {
+                // A container that cannot be removed now is removed by a later sweep.
+                let _ = guest.close().await;
+                return Err(why.to_owned());
+            }
+        };
+        let second = guest.exec(&mut streams).await.map_err(RunnerError::from);
+        Ok(second.map(|mut second| {
+            for note in &notes {
+                second.provenance.reason = format!("{}; {note}", second.provenance.reason);
+            }
+            mark_escalated(&mut second.provenance, report.provenance.backend.clone(), lacked);
+            Ended::Report(Box::new(second))
+        }))
+    }
+}
+
+/// Lets a standby process run the job again.
+fn hand_over(
+    Rerun { job, id, report, lacked, cancel }: Rerun<'_>,
+    process: Box<dyn StandbyProcess>,
+    held: &HeldStreams,
+) -> Result<Result<Ended, RunnerError>, String> {
+    let stdin = match held.revocable() {
+        Some(revocable) => revocable.read().ok_or(READ_TOO_MUCH)?,
+        None => Vec::new(),
+    };
+    let program = match &job.admitted.job().source {
+        Source::Stdin(text) => Some(text.clone()),
+        _ => None,
+    };
+    let handover = Handover {
+        id: id.unwrap_or_default().to_owned(),
+        from: report.provenance.backend.to_string(),
+        lacked: lacked.to_owned(),
+        stdout: report.stdout.bytes().into_owned(),
+        stdin,
+        program,
+    };
+    let mut discard = || held.revocable().into_iter().for_each(Revocable::discard);
+    Ok(process.take_over(&handover, cancel, &mut discard)?.map(Ended::TakenOver).ok_or_else(|| {
+        let line = "cannot tell how the program ended: the process that ran it again in a container is gone";
+        RunnerError::new(ResultKind::InternalError, line).with_fix("run it again, with --isolation container")
+    }))
+}

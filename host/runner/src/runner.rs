@@ -1,0 +1,202 @@
+use std::cell::OnceCell as LocalCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use codebox_analysis::Budget;
+use codebox_core::{Backend, BackendId, ExecIo, Language, ResultKind, RunReport, RunnerError};
+use codebox_service::image_choice::ImageFacts;
+use codebox_service::{Admitted, Candidate, Request, Surroundings, admit};
+use tokio::sync::OnceCell;
+
+use crate::builder::Builder;
+use crate::front_end::{Ended, FrontEnd, Library};
+use crate::offload::{Threads, no_executor};
+
+/// Runner of jobs: in WebAssembly in this process if possible, otherwise in a container.
+///
+/// The first job in a language installs its runtime; later jobs start from its memory images. The image of a job
+/// follows from the imports of its program. Images that are built during the lifetime of a runner are used only by
+/// later runners. A runner can be shared between threads and runs jobs concurrently.
+///
+/// # Admission
+/// Every request is admitted first, by the rules of the command line: its limits are checked against the ceilings of
+/// the [policy](Builder::policy), its directories must exist and be free of links below the working directory, and no
+/// grant may expose codebox's own files or the socket of a container engine. A check is left out by name, with
+/// [`Builder::adjust_policy`].
+///
+/// # Tier
+/// A request accepts every isolation unless its [`isolation`](Request::isolation) restricts it.
+///
+/// - A program whose text needs threads, processes, sockets or a native module runs in a container if one is available;
+///   so do a command line and a program with packages that WebAssembly does not support. Any other program runs in
+///   WebAssembly, without a search for engines.
+/// - A program that fails in WebAssembly because it lacks such a feature runs again in a container if it had no effects
+///   outside of the sandbox. Output that it already wrote is not passed to the sinks again, and the second run reads
+///   the same input again. The report of the second run sets
+///   [`escalated_from`](codebox_core::Provenance::escalated_from). Each of the two runs has the full limits of the job.
+/// - If the second run is not possible or not allowed, the report sets
+///   [`needs_escalation`](RunReport::needs_escalation).
+///
+/// # Confinement
+/// The process itself is not confined, because confinement of a process is permanent and this process is the caller's.
+/// Reports of WebAssembly then list no sandbox layers.
+pub struct Runner {
+    pub(crate) parts: Builder,
+    pub(crate) candidates: OnceCell<Vec<Candidate>>,
+    /// Images of the languages whose runtimes are ready.
+    pub(crate) images: Mutex<BTreeMap<Language, Arc<[ImageFacts]>>>,
+}
+
+impl Runner {
+    /// Runs a job to completion and blocks the calling thread. Must not be called from async code.
+    ///
+    /// # Errors
+    /// Returns an error if the request is not admitted, no backend can run it, or the outcome of the job is unknown. A
+    /// failure of the job itself is part of the report.
+    pub fn run<R>(&self, request: R) -> Result<RunReport, RunnerError>
+    where
+        R: TryInto<Request>,
+        RunnerError: From<R::Error>,
+    {
+        self.run_with(request, &mut ExecIo::none())
+    }
+
+    /// Runs a job with live input, output and cancellation, blocking the calling thread.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn run_with<R>(&self, request: R, io: &mut ExecIo) -> Result<RunReport, RunnerError>
+    where
+        R: TryInto<Request>,
+        RunnerError: From<R::Error>,
+    {
+        thread_local! {
+            static EXECUTOR: LocalCell<tokio::runtime::Runtime> = const { LocalCell::new() };
+        }
+        let request = request.try_into()?;
+        EXECUTOR.with(|cell| {
+            if cell.get().is_none() {
+                let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let _ = cell.set(executor.map_err(|error| no_executor(&error))?);
+            }
+            match cell.get() {
+                Some(executor) => executor.block_on(self.run_request(request, io)),
+                None => Err(no_executor(&io::ErrorKind::Other.into())),
+            }
+        })
+    }
+
+    /// Runs a job to completion. Requires a tokio runtime with time enabled.
+    ///
+    /// Dropping the future stops the job.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub async fn run_async<R>(&self, request: R) -> Result<RunReport, RunnerError>
+    where
+        R: TryInto<Request>,
+        RunnerError: From<R::Error>,
+    {
+        let request = request.try_into()?;
+        self.run_request(request, &mut ExecIo::none()).await
+    }
+
+    /// Runs a job with live input, output and cancellation. Requires a tokio runtime with time enabled.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub async fn run_async_with<R>(&self, request: R, io: &mut ExecIo) -> Result<RunReport, RunnerError>
+    where
+        R: TryInto<Request>,
+        RunnerError: From<R::Error>,
+    {
+        let request = request.try_into()?;
+        self.run_request(request, io).await
+    }
+
+    async fn run_request(&self, request: Request, io: &mut ExecIo) -> Result<RunReport, RunnerError> {
+        match self.execute(request, io, &mut Library).await? {
+            Ended::Report(report) => Ok(*report),
+            Ended::TakenOver(status) => {
+                let line = format!("another process ran the job and ended with status {status}");
+                Err(RunnerError::new(ResultKind::InternalError, line))
+            }
+        }
+    }
+
+    /// Runs a job of a front end that takes part in the run, blocking the calling thread, which must be the main thread
+    /// if the process confines itself.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn run_for(
+        &self,
+        request: Request,
+        io: &mut ExecIo,
+        front_end: &mut dyn FrontEnd,
+    ) -> Result<Ended, RunnerError> {
+        // This executor has no thread of its own, so it can be created before the process confines itself.
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let executor = executor.map_err(|error| no_executor(&error))?;
+        let ended = executor.block_on(self.execute(request, io, front_end));
+        // A thread may still be blocked on standard input; it ends with the process.
+        executor.shutdown_background();
+        ended
+    }
+
+    /// Admits a request.
+    pub(crate) fn admit(&self, request: Request) -> Result<Admitted, RunnerError> {
+        Ok(admit(request, self.parts.policy.get()?, &Environment(self))?)
+    }
+
+    /// Returns all backends, the preferred one of each isolation first.
+    pub(crate) fn backends(&self) -> Result<Vec<Arc<dyn Backend>>, RunnerError> {
+        let mut all = Vec::new();
+        for backends in &self.parts.backends {
+            all.extend(backends.get()?.iter().cloned());
+        }
+        Ok(all)
+    }
+
+    /// Returns the backend with this name.
+    pub(crate) fn backend(&self, id: &BackendId) -> Result<Arc<dyn Backend>, RunnerError> {
+        let found = self.backends()?.into_iter().find(|backend| backend.id() == *id);
+        found.ok_or_else(|| {
+            RunnerError::new(ResultKind::InternalError, format!("the backend {id} was chosen and is not there"))
+        })
+    }
+
+    pub(crate) fn is_single_job(&self) -> bool {
+        self.parts.threads == Threads::Own
+    }
+
+    pub(crate) fn images(&self) -> MutexGuard<'_, BTreeMap<Language, Arc<[ImageFacts]>>> {
+        self.images.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Environment of admission: the given one, with a parser.
+struct Environment<'r>(&'r Runner);
+
+impl Surroundings for Environment<'_> {
+    fn env_var(&self, name: &str) -> Option<OsString> {
+        self.0.parts.environment.env_var(name)
+    }
+
+    fn current_dir(&self) -> io::Result<PathBuf> {
+        self.0.parts.environment.current_dir()
+    }
+
+    fn mount_points(&self) -> io::Result<Vec<PathBuf>> {
+        self.0.parts.environment.mount_points()
+    }
+
+    /// Returns true as well for a text that cannot be parsed within the analyzer's limits.
+    fn is_python(&self, text: &str) -> bool {
+        let analyzer = self.0.parts.analyzer.get();
+        analyzer.map_or(true, |analyzer| analyzer.is_python(text, Budget::default()).unwrap_or(true))
+    }
+}

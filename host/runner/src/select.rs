@@ -1,0 +1,176 @@
+//! Analysis of a program, and choice of the backend and the image for it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use codebox_core::{Backend, BackendId, Isolation, Language, RunnerError, Unavailable};
+use codebox_service::catalog::Catalog;
+use codebox_service::image_choice::ImageFacts;
+use codebox_service::{
+    Admitted, Candidate, Choice, Looked, Next, Plan, PlanError, Wanted, choose, is_analyzed, look, next, plan,
+};
+
+use crate::open::spec_of;
+use crate::runner::Runner;
+
+impl Runner {
+    /// Analyzes the needs of a job's program, and meanwhile loads the runtime's code, which does not depend on them.
+    pub(crate) async fn analyze(&self, admitted: &Arc<Admitted>) -> Result<Looked, RunnerError> {
+        let analyzer = self.parts.analyzer.get()?;
+        let job = admitted.job();
+        if !is_analyzed(job) {
+            return Ok(look(admitted, analyzer).map_err(PlanError::from)?);
+        }
+        // The analysis of a hostile text may take long.
+        let work = {
+            let (admitted, analyzer) = (Arc::clone(admitted), analyzer.clone());
+            move || look(&admitted, &analyzer)
+        };
+        let looking = self.parts.threads.start(work)?;
+        if self.is_single_job() && job.isolations.contains(Isolation::Wasm) && admitted.container_image().is_none() {
+            self.backends()?.iter().for_each(|backend| backend.preload(&job.language));
+        }
+        let looked = looking.finish().await?.map_err(PlanError::from)?;
+        looked.unknown.iter().for_each(|why| self.parts.progress.detail(why));
+        Ok(looked)
+    }
+
+    /// Returns all backends as candidates. Those whose capabilities never change have been probed.
+    async fn candidates(&self) -> Result<&[Candidate], RunnerError> {
+        let create = async || {
+            let mut candidates = Vec::new();
+            for backend in self.backends()? {
+                let mut candidate = Candidate::of(&*backend);
+                if candidate.isolation == Isolation::Wasm {
+                    candidate.found = Some(backend.probe().await);
+                }
+                candidates.push(candidate);
+            }
+            Ok(candidates)
+        };
+        self.candidates.get_or_try_init(create).await.map(Vec::as_slice)
+    }
+
+    /// Returns the plan of a job that runs in WebAssembly; `None` if other backends have to be probed.
+    pub(crate) async fn plan_in_wasm(
+        &self,
+        admitted: &Admitted,
+        (looked, wanted): (&Looked, &Wanted),
+    ) -> Result<Option<Plan>, RunnerError> {
+        if wanted.order().next() != Some(Isolation::Wasm) {
+            return Ok(None);
+        }
+        let all = self.candidates().await?;
+        let narrowed: Vec<Candidate>;
+        let candidates = match admitted.engine() {
+            None => all,
+            Some(engine) => {
+                narrowed =
+                    all.iter().filter(|one| is_candidate(one.isolation, &one.backend, engine)).cloned().collect();
+                &narrowed
+            }
+        };
+        match next(wanted, candidates) {
+            Next::Run(choice) => self.plan_of(admitted, looked, choice).map(Some),
+            Next::Probe(_) | Next::Nothing(_) => Ok(None),
+        }
+    }
+
+    /// Chooses the backend and the image, and pulls the image of a container.
+    ///
+    /// A job that can also run without a container uses the next backend if the image cannot be pulled.
+    pub(crate) async fn plan_anywhere(
+        &self,
+        admitted: &Admitted,
+        (looked, wanted): (&Looked, &Wanted),
+    ) -> Result<(Plan, Arc<dyn Backend>), RunnerError> {
+        let began = Instant::now();
+        let backends = self.backends_for(admitted.engine())?;
+        let all: Vec<&dyn Backend> = backends.iter().map(|backend| &**backend).collect();
+        let mut refused = Vec::new();
+        loop {
+            let (_, choice) = choose(wanted, &all, &refused).await;
+            let plan = self.plan_of(admitted, looked, choice.map_err(PlanError::from)?)?;
+            self.explain_choice(&plan.choice, began);
+            let backend = self.backend(&plan.choice.backend)?;
+            let ensured = match backend.image_store().filter(|_| plan.choice.isolation == Isolation::Container) {
+                Some(store) => store.ensure(&spec_of(admitted, &plan, Vec::new()), &*self.parts.progress).await,
+                None => Ok(()),
+            };
+            match ensured.map_err(RunnerError::from) {
+                Ok(()) => return Ok((plan, backend)),
+                Err(error) if wanted.can_do_without_container() => {
+                    let fix = "see codebox doctor".to_owned();
+                    let why = Unavailable { reason: error.message().to_owned(), fix };
+                    refused.push((plan.choice.backend, why));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(crate) fn explain_choice(&self, choice: &Choice, began: Instant) {
+        let progress = &self.parts.progress;
+        progress.detail(&format!("looked through and chosen in {} µs", began.elapsed().as_micros()));
+        for other in &choice.rejected {
+            progress.detail(&format!("not {}: {}", other.candidate, other.reason));
+        }
+    }
+
+    fn plan_of(&self, admitted: &Admitted, looked: &Looked, choice: Choice) -> Result<Plan, RunnerError> {
+        // The default image is chosen without a list, and other isolations bring their own runtimes.
+        let lists =
+            choice.isolation == Isolation::Wasm && (admitted.image().is_some() || !looked.needs.imports.is_empty());
+        let facts = if lists { self.image_facts(&admitted.job().language)? } else { Arc::default() };
+        Ok(plan(admitted, looked, choice, &facts)?)
+    }
+
+    /// Returns the images of a language. The list is kept once the runtime is ready, so that later runs read no
+    /// directory.
+    pub(crate) fn image_facts(&self, language: &Language) -> Result<Arc<[ImageFacts]>, RunnerError> {
+        let language = language.run_as();
+        if let Some(facts) = self.images().get(language) {
+            return Ok(Arc::clone(facts));
+        }
+        let catalog = self.parts.catalog.get()?;
+        let is_ready = catalog.is_ready(language);
+        let facts: Arc<[ImageFacts]> = catalog.images(Some(language))?.iter().map(|image| image.facts()).collect();
+        if is_ready {
+            self.images().insert(language.clone(), Arc::clone(&facts));
+        }
+        Ok(facts)
+    }
+
+    /// Installs the runtime of a language, unless it is ready.
+    pub(crate) async fn ensure_runtime(&self, language: &Language) -> Result<(), RunnerError> {
+        let language = language.run_as();
+        if self.images().contains_key(language) {
+            return Ok(());
+        }
+        let catalog: &Arc<dyn Catalog> = self.parts.catalog.get()?;
+        if !catalog.is_ready(language) {
+            let (catalog, progress) = (Arc::clone(catalog), Arc::clone(&self.parts.progress));
+            let wanted = language.clone();
+            let install = move || catalog.ensure_language(&wanted, &*progress);
+            self.parts.threads.start(install)?.finish().await??;
+        }
+        if !self.is_single_job() {
+            self.image_facts(language)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the backends without the engines that the request or the policy excludes.
+    pub(crate) fn backends_for(&self, engine: Option<&str>) -> Result<Vec<Arc<dyn Backend>>, RunnerError> {
+        let mut backends = self.backends()?;
+        if let Some(engine) = engine {
+            backends.retain(|backend| is_candidate(backend.isolation(), &backend.id(), engine));
+        }
+        Ok(backends)
+    }
+}
+
+/// Returns true if a backend is the named engine, or no engine.
+fn is_candidate(isolation: Isolation, backend: &BackendId, engine: &str) -> bool {
+    isolation != Isolation::Container || backend.as_str() == engine
+}

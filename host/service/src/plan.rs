@@ -1,0 +1,88 @@
+//! Plan of an admitted request: the backend and the image.
+
+use codebox_core::{Isolation, Missing, ResultKind};
+use thiserror::Error;
+
+use crate::absent::absent;
+use crate::admission::Admitted;
+use crate::choice::Looked;
+use crate::image_choice::{ImageChoice, ImageFacts, NoImage, choose_image, named_image};
+use crate::needs::{BadAsk, Needs, Neighbours};
+use crate::router::{Choice, NoRoute};
+
+/// Backend and image for an admitted request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Selected backend.
+    pub choice: Choice,
+    /// Image to start from.
+    pub image: ImageChoice,
+    /// Features that the program's text uses and the guest lacks; reported if the program fails.
+    pub absent: Vec<Missing>,
+    /// Modules that a program in a container imports from packages or the library, without their submodules.
+    pub imports: Vec<String>,
+}
+
+/// Reason that no plan exists for an admitted request.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// No backend fits.
+    #[error(transparent)]
+    NoRoute(#[from] NoRoute),
+    /// The named image does not exist.
+    #[error(transparent)]
+    NoImage(#[from] NoImage),
+    /// A comment for codebox in the program is not valid.
+    #[error(transparent)]
+    BadAsk(#[from] BadAsk),
+}
+
+impl PlanError {
+    /// Returns the result kind, which determines the exit status.
+    #[must_use]
+    pub fn kind(&self) -> ResultKind {
+        match self {
+            Self::NoRoute(error) => error.kind(),
+            Self::NoImage(error) => error.kind(),
+            Self::BadAsk(error) => error.kind(),
+        }
+    }
+
+    /// Returns the remedy, in one line.
+    #[must_use]
+    pub fn fix(&self) -> String {
+        match self {
+            Self::NoRoute(error) => error.fix(),
+            Self::NoImage(error) => error.fix(),
+            Self::BadAsk(error) => error.fix(),
+        }
+    }
+}
+
+/// Creates the plan for a choice of backend, with the image that fits the program's needs best.
+///
+/// # Errors
+/// Returns an error if the named image is not among `images`.
+pub fn plan(admitted: &Admitted, looked: &Looked, choice: Choice, images: &[ImageFacts]) -> Result<Plan, PlanError> {
+    let absent = absent(admitted, &looked.needs, choice.isolation);
+    let imports = match choice.isolation {
+        // A WebAssembly program imports only from its image and the runtime's library.
+        Isolation::Wasm => Vec::new(),
+        Isolation::Container | Isolation::Vm => {
+            let neighbours = Neighbours::of(admitted);
+            looked.needs.modules().filter(|name| !neighbours.has(name)).map(str::to_owned).collect()
+        }
+    };
+    Ok(Plan { choice, image: image_for(admitted, &looked.needs, images)?, absent, imports })
+}
+
+/// Returns the WebAssembly image for a program: the named one, or the one that has most of the program's imports.
+///
+/// # Errors
+/// Returns an error if the named image is not among `images`.
+pub fn image_for(admitted: &Admitted, needs: &Needs, images: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
+    match admitted.image() {
+        Some(asked) => named_image(asked, images),
+        None => Ok(choose_image(&admitted.job().language, needs, images)),
+    }
+}
