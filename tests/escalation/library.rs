@@ -186,7 +186,9 @@ fn policy_holds(ground: &Ground) -> Result<()> {
     needs(&forbids.run(Job::python(DIES))?, "the policy forbids to leave wasm")?;
     ground.configure("isolation = \"wasm\"\n")?;
     let narrow = runner(ground)?;
-    needs(&narrow.run(Job::python(DIES))?, "only wasm is accepted")?;
+    let narrowed = narrow.run(Job::python(DIES))?.needs_escalation.context("it needs threads")?;
+    ensure!(narrowed.reason.ends_with("only wasm is accepted by the configuration"), "{}", narrowed.reason);
+    ensure!(narrowed.command.is_empty(), "{}", narrowed.command);
     let mut job = Job::python("print(1)");
     job.isolations = IsolationSet::only(Isolation::Container);
     let refused = narrow.run(job);

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use codebox_core::Language;
 
+use crate::trace::TraceArgs;
+
 mod run;
 mod values;
 
@@ -21,6 +23,8 @@ const DEFAULT_RUNTIME: &str = "python";
 pub(crate) struct Cli {
     #[command(flatten)]
     pub loudness: LoudnessArgs,
+    #[command(flatten)]
+    pub trace: TraceArgs,
     #[command(subcommand)]
     pub command: Command,
 }

@@ -30,6 +30,7 @@ mod render;
 #[cfg(unix)]
 mod standby;
 mod streams;
+mod trace;
 mod usage;
 mod voice;
 
@@ -46,6 +47,7 @@ use codebox_runner::Runner;
 use args::{Cli, marked};
 use front_end::Takeover;
 use standby::StandingBy;
+use trace::Tracing;
 use voice::Voice;
 
 /// Parts of the command line that the composition root supplies.
@@ -93,7 +95,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>, host: Host<'_>) -> ExitCod
     let status = match Cli::try_parse_from(marked(args.clone())) {
         Ok(cli) => {
             let voice = Voice::new(cli.loudness.into());
-            commands::dispatch(cli.command, voice, host, takeover)
+            match Tracing::start(cli.trace) {
+                Ok(tracing) => {
+                    let status = commands::dispatch(cli.command, voice, host, takeover);
+                    tracing.finish(voice);
+                    status
+                }
+                Err(error) => {
+                    voice.fail(&error);
+                    error.exit_status()
+                }
+            }
         }
         Err(error) => usage::answer(&error, &args),
     };

@@ -26,6 +26,7 @@ mod pipeline;
 mod rerun;
 mod runner;
 mod select;
+mod spans;
 #[cfg(test)]
 mod tests;
 

@@ -12,10 +12,13 @@ use codebox_service::{
     Wanted, after, is_analyzed, mark_escalated, unmet,
 };
 
+use tracing::{Instrument as _, Span, info_span};
+
 use crate::front_end::{Ended, FrontEnd, Handover, Standby};
 use crate::open::OpenGuest;
 use crate::rerun::{HeldStreams, Rerun};
 use crate::runner::Runner;
+use crate::spans;
 
 /// An admitted job with the analysis of its program.
 pub(crate) struct AdmittedJob {
@@ -38,8 +41,20 @@ impl PlannedJob<'_> {
 }
 
 impl Runner {
-    /// Runs a job through all stages.
+    /// Runs a job through all stages, each of which is a span.
     pub(crate) async fn execute(
+        &self,
+        request: Request,
+        io: &mut ExecIo,
+        front_end: &mut dyn FrontEnd,
+    ) -> Result<Ended, RunnerError> {
+        let span = spans::job();
+        let ended = self.execute_stages(request, io, front_end).instrument(span.clone()).await;
+        spans::record_end(&span, &ended);
+        ended
+    }
+
+    async fn execute_stages(
         &self,
         request: Request,
         io: &mut ExecIo,
@@ -49,21 +64,24 @@ impl Runner {
         front_end.admitted(&admitted);
         packages.notes.iter().for_each(|note| self.parts.progress.detail(note));
         let began = Instant::now();
-        let job = self.analyzed(admitted).await?;
-        let (plan, backend) = match self.plan_in_wasm(&job.admitted, (&job.looked, &job.wanted)).await? {
+        let job = self.analyzed(admitted).instrument(info_span!("analyze")).await?;
+        let in_wasm = self.plan_in_wasm(&job.admitted, (&job.looked, &job.wanted)).instrument(info_span!("select"));
+        let (plan, backend) = match in_wasm.await? {
             Some(plan) => {
                 self.explain_choice(&plan.choice, began);
                 let backend = self.backend(&plan.choice.backend)?;
                 (plan, backend)
             }
             None => tokio::select! {
-                planned = self.plan_anywhere(&job.admitted, (&job.looked, &job.wanted)) => planned?,
+                planned = self.plan_anywhere(&job.admitted, (&job.looked, &job.wanted))
+                    .instrument(info_span!("select")) => planned?,
                 () = io.cancel.cancelled() => return Ok(cancelled_before(&job.admitted)),
             },
         };
         let planned = PlannedJob { job: &job, plan: Arc::new(plan), backend };
-        let entry = self.record(&planned, front_end.resumes())?;
+        let entry = info_span!("record").in_scope(|| self.record(&planned, front_end.resumes()))?;
         let id = entry.as_ref().map(|entry| entry.id().to_owned());
+        spans::record_plan(&Span::current(), id.as_deref(), &planned.plan);
         let mut has_started = false;
         let mut ended = self.carry_out(&planned, io, front_end, (id.as_deref(), &mut has_started)).await;
         if let Ok(Ended::Report(report)) = &mut ended {
@@ -88,7 +106,7 @@ impl Runner {
         &self,
         request: Request,
     ) -> Result<(Arc<Admitted>, PackageNeeds), RunnerError> {
-        let admitted = Arc::new(self.admit(request)?);
+        let admitted = Arc::new(info_span!("admit").in_scope(|| self.admit(request))?);
         if is_analyzed(admitted.job()) {
             // The analyzer starts here to run concurrently with the next steps, before this process confines itself and
             // can start no other process.
@@ -113,7 +131,7 @@ impl Runner {
             let engines: Vec<&dyn Backend> = engines.iter().map(|engine| &**engine).collect();
             provider.resolve(&shared, &engines, &*progress).await
         };
-        let needs = self.parts.threads.block_on(resolve).await??;
+        let needs = self.parts.threads.block_on(resolve).instrument(info_span!("resolve_packages")).await??;
         Ok((Arc::new(Arc::unwrap_or_clone(admitted).with_packages(&needs)), needs))
     }
 
@@ -160,12 +178,12 @@ impl Runner {
         let prepared = tokio::select! {
             // An open guest reports a cancellation itself.
             biased;
-            prepared = self.prepare(planned) => prepared?,
+            prepared = self.prepare(planned).instrument(info_span!("prepare")) => prepared?,
             () = cancelled_outside(&io.cancel, planned.isolation()) => return Ok(cancelled_before(admitted)),
         };
         let (guest, notes) = prepared;
         front_end.opened();
-        let layers = match self.confine(planned, &guest) {
+        let layers = match info_span!("confine").in_scope(|| self.confine(planned, &guest)) {
             Ok(layers) => layers,
             Err(error) => {
                 // Only the first error is reported.
@@ -176,7 +194,7 @@ impl Runner {
         front_end.starting(io);
         *has_started = true;
         let held = HeldStreams::of(io, &standby);
-        let mut report = guest.exec(io).await?;
+        let mut report = guest.exec(io).instrument(info_span!("exec")).await?;
         held.freeze();
         report.enforcement.layers.extend(layers);
         for note in &notes {
@@ -193,7 +211,7 @@ impl Runner {
             After::Needs { lacked, why } => (lacked, why),
             After::Escalate(lacked) => {
                 let rerun = Rerun { job: planned.job, id, report: &report, lacked: &lacked, cancel: &io.cancel };
-                match self.rerun(rerun, standby, &held).await {
+                match self.rerun(rerun, standby, &held).instrument(info_span!("rerun")).await {
                     Ok(ended) => return ended,
                     Err(why) => (lacked, why),
                 }
@@ -221,11 +239,13 @@ impl Runner {
     ) -> Result<(OpenGuest<'p>, Vec<String>), RunnerError> {
         let PlannedJob { job, plan, backend } = planned;
         if plan.choice.isolation == Isolation::Wasm {
-            self.ensure_runtime(&job.admitted.job().language).await?;
+            self.ensure_runtime(&job.admitted.job().language).instrument(info_span!("ensure_runtime")).await?;
         }
-        let PackageLayers { layers, notes } = self.package_layers(planned).await?;
+        let layers = self.package_layers(planned).instrument(info_span!("package_layers"));
+        let PackageLayers { layers, notes } = layers.await?;
         notes.iter().for_each(|note| self.parts.progress.detail(note));
-        let guest = OpenGuest::open(&job.admitted, plan, &**backend, layers).await?;
+        let opened = OpenGuest::open(&job.admitted, plan, &**backend, layers).instrument(info_span!("open"));
+        let guest = opened.await?;
         Ok((guest, notes))
     }
 

@@ -1,0 +1,180 @@
+//! Logs and timings of codebox itself, off unless the user asks for them.
+//!
+//! The stages of the pipeline are spans of the `tracing` crate. They have names, sizes and outcomes as fields, and never
+//! data of a guest, an environment variable or the text of a program.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+
+use clap::Args;
+use codebox_core::{ResultKind, RunnerError};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt};
+
+use crate::voice::Voice;
+
+mod spans;
+
+use spans::{Collector, Span};
+
+/// Environment variable with the same syntax as `--log`.
+const LOG_VARIABLE: &str = "CODEBOX_LOG";
+
+/// Options for logs and timings.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TraceArgs {
+    /// Log events of codebox, such as `debug` or `codebox_runner=debug`, to standard error or to FILE
+    ///
+    /// A FILE that ends in `.json` gets one JSON object for each event, any other one gets text. The variable CODEBOX_LOG
+    /// has the same syntax.
+    #[arg(long, global = true, value_name = "FILTER[=FILE]", display_order = 902)]
+    pub log: Option<LogSpec>,
+    /// Print the time that each stage took
+    #[arg(long, global = true, display_order = 903)]
+    pub timings: bool,
+    /// Write the stages to FILE, as JSON for chrome://tracing
+    #[arg(long, global = true, value_name = "FILE", display_order = 904)]
+    pub trace: Option<PathBuf>,
+}
+
+/// Filter of a log, and the file that it is written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogSpec {
+    filter: String,
+    /// File of the log; `None` for standard error.
+    file: Option<PathBuf>,
+}
+
+impl FromStr for LogSpec {
+    type Err = String;
+
+    /// Splits at the last `=`, unless a level follows it, which then belongs to the filter.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (filter, file) = match text.rsplit_once('=') {
+            Some((filter, last)) if last.parse::<LevelFilter>().is_err() && !last.is_empty() => {
+                (filter, Some(PathBuf::from(last)))
+            }
+            _ => (text, None),
+        };
+        match EnvFilter::builder().parse(filter) {
+            Ok(_) if !filter.is_empty() => Ok(Self { filter: filter.to_owned(), file }),
+            Ok(_) => Err("the filter is empty: write a level, such as debug".to_owned()),
+            Err(error) => Err(format!("{error}: write a level, such as debug, or TARGET=LEVEL")),
+        }
+    }
+}
+
+/// Collected spans, to be shown at the end of the command.
+#[derive(Default)]
+pub(crate) struct Tracing {
+    spans: Option<Arc<Mutex<Vec<Span>>>>,
+    timings: bool,
+    /// File of the trace, opened before the process confines itself.
+    trace: Option<(PathBuf, File)>,
+}
+
+impl Tracing {
+    /// Starts what the options and the environment ask for. Does nothing without them.
+    pub(crate) fn start(args: TraceArgs) -> Result<Self, RunnerError> {
+        let TraceArgs { log, timings, trace } = args;
+        let log = match log {
+            Some(log) => Some(log),
+            None => log_of_environment()?,
+        };
+        if log.is_none() && !timings && trace.is_none() {
+            return Ok(Self::default());
+        }
+        let trace = trace.map(|path| create(&path).map(|file| (path, file))).transpose()?;
+        let spans = (timings || trace.is_some()).then(Arc::default);
+        let collector = spans.as_ref().map(|spans| Collector::new(Arc::clone(spans)).with_filter(LevelFilter::INFO));
+        let log = log.map(log_layer).transpose()?;
+        let subscriber = tracing_subscriber::registry().with(collector).with(log);
+        // A second subscriber of one process would be an error of the program that calls this command line.
+        let _ = subscriber.try_init();
+        Ok(Self { spans, timings, trace })
+    }
+
+    /// Prints and writes the collected spans.
+    pub(crate) fn finish(self, voice: Voice) {
+        let Some(spans) = self.spans else { return };
+        let spans = std::mem::take(&mut *spans.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        if self.timings {
+            spans::table(&spans).into_iter().for_each(|line| voice.note(line));
+        }
+        if let Some((path, mut file)) = self.trace
+            && let Err(error) = file.write_all(spans::chrome(&spans).as_bytes())
+        {
+            voice.note(format!("cannot write {}: {error}", path.display()));
+        }
+    }
+}
+
+type BoxedLayer<S> = Box<dyn tracing_subscriber::Layer<S> + Send + Sync>;
+
+fn log_layer<S>(LogSpec { filter, file }: LogSpec) -> Result<BoxedLayer<S>, RunnerError>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+{
+    let filter = EnvFilter::builder().parse_lossy(filter);
+    let spans = fmt::format::FmtSpan::CLOSE;
+    Ok(match file {
+        None => {
+            let layer = fmt::layer().with_writer(io::stderr).with_ansi(false).with_span_events(spans);
+            layer.with_filter(filter).boxed()
+        }
+        Some(path) => {
+            let file = Mutex::new(append(&path)?);
+            match path.extension().is_some_and(|extension| extension == "json") {
+                true => fmt::layer().json().with_writer(file).with_span_events(spans).with_filter(filter).boxed(),
+                false => {
+                    fmt::layer().with_writer(file).with_ansi(false).with_span_events(spans).with_filter(filter).boxed()
+                }
+            }
+        }
+    })
+}
+
+fn log_of_environment() -> Result<Option<LogSpec>, RunnerError> {
+    let Some(text) = std::env::var(LOG_VARIABLE).ok().filter(|text| !text.is_empty()) else { return Ok(None) };
+    text.parse().map(Some).map_err(|why: String| {
+        RunnerError::new(ResultKind::InvalidRequest, format!("cannot use {LOG_VARIABLE}={text}: {why}"))
+            .with_fix("set it to a level, such as debug, or unset it")
+    })
+}
+
+fn create(path: &Path) -> Result<File, RunnerError> {
+    File::create(path).map_err(|error| unusable(path, &error))
+}
+
+/// Opens a log for appending, because a run in a second process writes to the same file.
+fn append(path: &Path) -> Result<File, RunnerError> {
+    OpenOptions::new().create(true).append(true).open(path).map_err(|error| unusable(path, &error))
+}
+
+fn unusable(path: &Path, error: &io::Error) -> RunnerError {
+    RunnerError::new(ResultKind::InvalidRequest, format!("cannot write {}: {error}", path.display()))
+        .with_fix("name a file that can be written")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_a_filter_and_a_file() {
+        let spec =
+            |filter: &str, file: Option<&str>| Ok(LogSpec { filter: filter.to_owned(), file: file.map(PathBuf::from) });
+        assert_eq!("debug".parse(), spec("debug", None));
+        assert_eq!("codebox_runner=debug".parse(), spec("codebox_runner=debug", None));
+        assert_eq!("debug=a.log".parse(), spec("debug", Some("a.log")));
+        assert_eq!("codebox_runner=debug=/tmp/a.json".parse(), spec("codebox_runner=debug", Some("/tmp/a.json")));
+        for bad in ["", "=a.log", "codebox=loud=a=b"] {
+            assert!(bad.parse::<LogSpec>().is_err(), "{bad:?}");
+        }
+    }
+}
