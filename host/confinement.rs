@@ -64,13 +64,13 @@ pub(crate) fn check() -> Check {
     let seccomp = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").is_ok();
     let landlock = lsms.split(',').any(|lsm| lsm.trim() == "landlock");
     match (landlock, seccomp) {
-        (true, true) => Check::ok("second wall", "landlock and seccomp"),
+        (true, true) => Check::ok("OS sandbox", "landlock and seccomp"),
         (_, true) if lsms.is_empty() => {
-            Check::ok("second wall", "seccomp; whether landlock is enabled cannot be seen, each report tells")
+            Check::ok("OS sandbox", "seccomp; cannot detect whether landlock is enabled, see the report of a run")
         }
         (_, true) => {
-            Check::warn("second wall", "seccomp only", "use a Linux kernel with Landlock enabled (5.13 or later)")
+            Check::warn("OS sandbox", "seccomp only", "use a Linux kernel with Landlock enabled (5.13 or later)")
         }
-        (_, false) => Check::warn("second wall", "none on this system", "use Linux for a second wall"),
+        (_, false) => Check::warn("OS sandbox", "not available on this system", "use Linux for the OS sandbox"),
     }
 }

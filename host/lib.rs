@@ -153,9 +153,9 @@ fn checks(machine: &Machine) -> Vec<codebox_service::Check> {
     };
     let places = match machine.places() {
         Ok(places) => {
-            Check::ok("places", format!("data in {}, cache in {}", places.data.display(), places.cache.display()))
+            Check::ok("directories", format!("data in {}, cache in {}", places.data.display(), places.cache.display()))
         }
-        Err(error) => Check::fail("places", error.message(), "set CODEBOX_HOME to a directory"),
+        Err(error) => Check::fail("directories", error.message(), "set CODEBOX_HOME to a directory"),
     };
     vec![system, places, confinement::check()]
 }

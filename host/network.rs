@@ -74,5 +74,5 @@ mod brokered {
 
 #[cfg(all(feature = "cli", not(target_os = "linux")))]
 pub(crate) fn serve() -> Result<(), RunnerError> {
-    Err(RunnerError::new(ResultKind::InvalidRequest, "processes that connect for others are started on Linux only"))
+    Err(RunnerError::new(ResultKind::InvalidRequest, "the network broker is available on Linux only"))
 }

@@ -24,7 +24,7 @@ pub struct Places {
 
 /// Error for a machine on which the directories of user files cannot be determined.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot tell where to keep codebox's files: no home directory is known; set {HOME} to a directory")]
+#[error("cannot determine the data directory: no home directory found; set {HOME} to a directory")]
 pub struct PlacesError;
 
 impl Places {

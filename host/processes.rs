@@ -41,7 +41,10 @@ fn input() -> Result<String, RunnerError> {
     let mut text = String::new();
     match io::stdin().take(MAX_INPUT).read_to_string(&mut text) {
         Ok(_) => Ok(text),
-        Err(error) => Err(RunnerError::new(ResultKind::InvalidRequest, format!("cannot read what to do: {error}"))),
+        Err(error) => Err(RunnerError::new(
+            ResultKind::InvalidRequest,
+            format!("cannot read the request from standard input: {error}"),
+        )),
     }
 }
 
@@ -73,7 +76,7 @@ pub(crate) fn start_pool_daemon(flavour: codebox_container::Flavour, request: &s
 fn serve_pool(engine: &str, request: &str) -> Result<(), RunnerError> {
     let machine = Machine::new(Use::CommandLine, crate::Places::from_env);
     let backends = machine.engines()?;
-    let missing = || RunnerError::new(ResultKind::EngineUnavailable, format!("there is no engine {engine}"));
+    let missing = || RunnerError::new(ResultKind::EngineUnavailable, format!("unknown container engine {engine}"));
     let backend = backends.iter().find(|backend| backend.id().as_str() == engine).ok_or_else(missing)?;
     let pool = backend.warm_pool().ok_or_else(missing)?;
     Ok(executor()?.block_on(pool.serve(request))?)

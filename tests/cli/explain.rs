@@ -16,7 +16,7 @@ fn every_need_is_told_with_its_line() {
     let told = ran.stdout_text();
     assert_eq!(ran.code, Some(0), "{}", ran.stderr_text());
     for line in [
-        "a.py would run in wasm: wasm is the only isolation accepted",
+        "a.py would run in wasm: wasm is the only isolation allowed",
         "line 3 needs threads: threading.Thread",
         "line 4 needs processes: subprocess.run",
         "tier wasm: chosen",
@@ -45,7 +45,7 @@ fn what_a_run_refuses_is_refused() {
     let place = folder();
     for (args, named) in [
         (["explain", "nope.py"].as_slice(), "nope.py"),
-        (&["explain", "-c", "# codebox: tier=wasm\nprint(1)"], "line 1: the key \"tier\""),
+        (&["explain", "-c", "# codebox: tier=wasm\nprint(1)"], "line 1: unknown key \"tier\""),
     ] {
         assert_one_line(&run_in(place.path(), args), 125, named);
     }

@@ -38,7 +38,7 @@ fn doctor_says_what_works() {
     let ran = run_in(folder().path(), &["doctor"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stdout_text());
     let told = ran.stdout_text();
-    for check in ["system: ", "places: ", "runtime python: ", "second wall: "] {
+    for check in ["system: ", "directories: ", "runtime python: ", "OS sandbox: "] {
         assert!(told.contains(check), "{told}");
     }
 }

@@ -127,6 +127,9 @@ fn told(kit: &Kit) -> Result<()> {
         "const crypto = require('crypto'); const name = 'createCipheriv'; crypto[name]('aes-256-cbc', 'k', 'v')";
     let ran = kit.codebox().args(["run", "--isolation", "wasm", "--lang", "js", "-c", program]).run()?;
     let text = ran.stderr_text();
-    ensure!(text.contains("codebox: it needs Node's crypto.createCipheriv, which wasm does not have"), "{text}");
+    ensure!(
+        text.contains("codebox: the program needs Node's crypto.createCipheriv, which WebAssembly does not support"),
+        "{text}"
+    );
     Ok(())
 }

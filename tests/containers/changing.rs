@@ -32,7 +32,7 @@ os.mkdir('closed-folder'); open('closed-folder/in', 'w').write('mine'); os.chmod
 open('plain', 'w').write('mine')";
     let job = ground.run().args(["--max-disk", "unlimited", "--timeout", "100s", "--out"]).arg(&out);
     let report = ground.ends("ok", 0, job.args(["--lang", "python", "-c", program]))?;
-    for (name, why) in [("sparse", "bytes long and holds"), ("fifo", "it is a FIFO")] {
+    for (name, why) in [("sparse", "bytes allocated"), ("fifo", "it is a FIFO")] {
         ensure!(told(&report, name, why), "{name}: {}", report.at("/files/skipped"));
         ensure!(fs::symlink_metadata(out.join(name)).is_err(), "{name} came out");
     }

@@ -256,7 +256,7 @@ fn labels_are_not_enough(ground: &Ground) -> Result<()> {
 fn living_owner(ground: &Ground) -> Result<()> {
     let mut started = start(ground)?;
     let did = gc(ground, &[])?;
-    ensure!(did.contains("nothing was left"), "it did: {did}");
+    ensure!(did.contains("nothing to remove"), "it did: {did}");
     ground.ends("ok", 0, ground.run().args(["--lang", "python", "-c", "print('beside')"]))?;
     std::fs::write(ground.canaries.grant().join("go"), "")?;
     let status = started.child.wait()?;

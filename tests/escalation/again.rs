@@ -43,7 +43,7 @@ pub fn is_second(ground: &Ground, report: &Report, lacks: &str) -> Result<()> {
     let provenance = report.at("/provenance");
     ensure!(provenance["backend"] == ground.engine.name(), "it ran in {}", provenance["backend"]);
     ensure!(provenance["isolation"] == "container", "it ran in {}", provenance["isolation"]);
-    ensure!(provenance["reason"] == format!("it died in wasm for want of {lacks}"), "{}", provenance["reason"]);
+    ensure!(provenance["reason"] == format!("failed in wasm: missing {lacks}"), "{}", provenance["reason"]);
     ensure!(report.at("/needs_escalation").is_null(), "it says that it was not run again");
     Ok(())
 }

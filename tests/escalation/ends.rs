@@ -188,7 +188,7 @@ fn second_is_killed(ground: &Ground) -> Result<()> {
     let status = run.end()?;
     let said = run.said()?;
     ensure!(status.code() == Some(125), "it ended with {status}: {said}");
-    ensure!(said.contains("cannot tell how the program ended"), "it said {said}");
+    ensure!(said.contains("cannot determine how the program ended"), "it said {said}");
     settle(|| {
         gc(ground)?;
         ground.containers()

@@ -76,7 +76,7 @@ fn is_second(ground: &Ground, report: &RunReport, lacks: &str) -> Result<()> {
     let from = report.provenance.escalated_from.as_ref().with_context(|| format!("it ran once: {report:?}"))?;
     ensure!((from.backend.as_str(), from.isolation, from.reason.as_str()) == ("wasm", Isolation::Wasm, lacks));
     ensure!(report.provenance.backend.as_str() == ground.engine.name(), "it ran in {}", report.provenance.backend);
-    ensure!(report.provenance.reason == format!("it died in wasm for want of {lacks}"));
+    ensure!(report.provenance.reason == format!("failed in wasm: missing {lacks}"));
     ensure!(report.needs_escalation.is_none(), "{:?}", report.needs_escalation);
     Ok(())
 }
@@ -85,7 +85,7 @@ fn is_second(ground: &Ground, report: &RunReport, lacks: &str) -> Result<()> {
 fn needs(report: &RunReport, why: &str) -> Result<()> {
     let needs = report.needs_escalation.as_ref().with_context(|| format!("nothing is needed: {report:?}"))?;
     ensure!(report.provenance.isolation == Isolation::Wasm && report.outcome == Outcome::Exited(1), "{report:?}");
-    ensure!(needs.reason == format!("it needs threads, which wasm does not have; {why}"), "{}", needs.reason);
+    ensure!(needs.reason == format!("it needs threads, which WebAssembly does not support; {why}"), "{}", needs.reason);
     ensure!(needs.command == "request.isolation = Preference::Only(Isolation::Container)", "{}", needs.command);
     Ok(())
 }
@@ -136,7 +136,7 @@ fn streams_go_on(ground: &Ground) -> Result<()> {
 fn goes_straight(ground: &Ground) -> Result<()> {
     let runner = runner(ground)?;
     let report = runner.run(Job::python("import subprocess\nsubprocess.run(['echo', 'there'])"))?;
-    let reason = "line 2 needs processes (subprocess.run), which wasm does not have";
+    let reason = "line 2 needs processes (subprocess.run), which WebAssembly does not support";
     ensure!(report.provenance.reason == reason, "{}", report.provenance.reason);
     ensure!(report.provenance.escalated_from.is_none() && report.stdout.to_text_lossy() == "there\n", "{report:?}");
     let words = ["sh", "-c", "cat; exit 3"].map(str::to_owned).to_vec();
@@ -171,11 +171,11 @@ fn accepts_only_wasm(ground: &Ground) -> Result<()> {
     let runner = runner(ground)?;
     let mut job = Job::python(THREAD.code);
     job.isolations = IsolationSet::only(Isolation::Wasm);
-    needs(&runner.run(job.clone())?, "only wasm is accepted")?;
+    needs(&runner.run(job.clone())?, "only isolation wasm is allowed")?;
     ensure!(!ground.has_asked_engines(), "it asked an engine");
     job.isolations = IsolationSet::only(Isolation::Container);
     let report = runner.run(job)?;
-    ensure!(report.provenance.reason == "container is the only isolation accepted", "{report:?}");
+    ensure!(report.provenance.reason == "container is the only isolation allowed", "{report:?}");
     ensure!(report.stdout.to_text_lossy() == THREAD.prints, "{report:?}");
     Ok(())
 }
@@ -183,7 +183,7 @@ fn accepts_only_wasm(ground: &Ground) -> Result<()> {
 fn policy_holds(ground: &Ground) -> Result<()> {
     ground.configure("escalation = \"forbid\"\n")?;
     let forbids = runner(ground)?;
-    needs(&forbids.run(Job::python(DIES))?, "the policy forbids to leave wasm")?;
+    needs(&forbids.run(Job::python(DIES))?, "the policy does not allow escalation")?;
     ground.configure("isolation = \"wasm\"\n")?;
     let narrow = runner(ground)?;
     let narrowed = narrow.run(Job::python(DIES))?.needs_escalation.context("it needs threads")?;
@@ -222,7 +222,7 @@ fn wrote_to_a_grant(ground: &Ground) -> Result<()> {
         guest: codebox::GuestPath::new("/data")?,
         access: codebox::Access::ReadWrite,
     }];
-    needs(&runner.run(job)?, "it has changed files outside of its sandbox")?;
+    needs(&runner.run(job)?, "it has changed files outside its sandbox")?;
     ensure!(std::fs::read_to_string(ground.granted().join("runs"))? == "x", "it ran more than once");
     Ok(())
 }
@@ -232,7 +232,7 @@ fn too_much_input(ground: &Ground) -> Result<()> {
     let (mut io, _, err) = streams(io::repeat(b'x').take(2 << 20));
     let code = format!("import sys\nlen(sys.stdin.buffer.read())\n{DIES}");
     let job = Job { stdin: Stdin::Streamed, ..Job::python(code) };
-    needs(&runner.run_with(&job, &mut io)?, "it has read more of its input than is remembered")?;
+    needs(&runner.run_with(&job, &mut io)?, "it has read more input than can be replayed")?;
     ensure!(err.text().ends_with("RuntimeError: can't start new thread\n"), "it was heard to say {:?}", err.text());
     Ok(())
 }

@@ -44,7 +44,10 @@ fn needs(report: &Report, why: &str) -> Result<String> {
     stayed(report)?;
     let needs = report.at("/needs_escalation");
     let reason = needs["reason"].as_str().with_context(|| format!("nothing is needed: {}", report.json()))?;
-    ensure!(reason.starts_with("it needs threads, which wasm does not have; "), "the reason is {reason}");
+    ensure!(
+        reason.starts_with("the program needs threads, which WebAssembly does not support; "),
+        "the reason is {reason}"
+    );
     ensure!(reason.contains(why), "the reason is {reason}");
     ensure!(report.exit_code() == Some(1), "it ended with {:?}", report.exit_code());
     ensure!(report.stderr().contains("RuntimeError: can't start new thread"), "it said {:?}", report.stderr());
@@ -70,7 +73,7 @@ fn works(ground: &Ground, command: &str, input: &[u8]) -> Result<Report> {
 fn wrote_to_a_grant(ground: &Ground) -> Result<()> {
     let code = format!("open('/data/written', 'a').write('x')\n{DIES}print(\"it's done\")\n");
     let run = ground.run(&[]).grant(&ground.granted(), "/data", "rw").args(["--lang", "python", "-c"]).arg(code);
-    let command = needs(&ground.report(run)?, "it has changed files outside of its sandbox")?;
+    let command = needs(&ground.report(run)?, "it has changed files outside its sandbox")?;
     ensure!(fs::read_to_string(ground.granted().join("written"))? == "x", "it ran more than once");
     let report = works(ground, &command, b"")?;
     ensure!(report.stdout() == "it's done\n", "it printed {:?}", report.stdout());
@@ -82,7 +85,7 @@ fn wrote_to_a_grant(ground: &Ground) -> Result<()> {
 fn brought_files_out(ground: &Ground) -> Result<()> {
     let code = format!("open('left', 'w').write('x')\n{DIES}");
     let report = ground.report(ground.run(&["--out", "out", "--lang", "python", "-c", &code]))?;
-    needs(&report, "it has changed files outside of its sandbox")?;
+    needs(&report, "it has changed files outside its sandbox")?;
     ensure!(ground.place().join("out/left").exists(), "nothing was brought out");
     Ok(())
 }
@@ -112,7 +115,7 @@ fn reached_a_host(ground: &Ground) -> Result<()> {
     // The program waits for a response, so that the server has counted the connection.
     let code = format!("import socket\nprint(socket.create_connection(('127.0.0.1', {port})).recv(4))\n{DIES}");
     let words = ["--net", &format!("127.0.0.1:{port}"), "--lang", "python", "-c", &code];
-    let command = needs(&ground.report(ground.run(&words))?, "it has reached hosts on the network")?;
+    let command = needs(&ground.report(ground.run(&words))?, "it has connected to hosts on the network")?;
     ensure!(seen.load(Ordering::SeqCst) == 1, "it was run more than once");
     let report = works(ground, &command, b"")?;
     ensure!(report.stdout() == "b'seen'\n", "it printed {:?}", report.stdout());
@@ -130,7 +133,7 @@ fn granted_a_host_and_reached_none(ground: &Ground) -> Result<()> {
 fn only_wasm(ground: &Ground) -> Result<()> {
     ground.put("a program.py", &format!("import sys\n{DIES}print(sys.argv[1:])\n"))?;
     let words = ["--isolation", "wasm", "a program.py", "--isolation", "wasm", "it's", "$HOME", ""];
-    let command = needs(&ground.report(ground.run(&words))?, "only wasm is accepted")?;
+    let command = needs(&ground.report(ground.run(&words))?, "only isolation wasm is allowed")?;
     ensure!(!ground.has_asked_engines(), "it asked an engine");
     let report = works(ground, &command, b"")?;
     ensure!(report.stdout() == "['--isolation', 'wasm', \"it's\", '$HOME', '']\n", "{:?}", report.stdout());
@@ -140,30 +143,32 @@ fn only_wasm(ground: &Ground) -> Result<()> {
 /// A directive in the program's text applies after the run as it does before.
 fn comment_asks_for_wasm(ground: &Ground) -> Result<()> {
     let code = format!("#!/usr/bin/env python\n# codebox: isolation=wasm\n{DIES}");
-    let command = needs(&ground.report(ground.run(&["-c", &code]))?, "line 2 asks for isolation wasm")?;
+    let command = needs(&ground.report(ground.run(&["-c", &code]))?, "line 2 requests isolation wasm")?;
     ensure!(!ground.has_asked_engines(), "it asked an engine");
     works(ground, &command, b"").map(drop)
 }
 
 fn forbidden(ground: &Ground) -> Result<()> {
     ground.configure("escalation = \"forbid\"\n")?;
-    let command = needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy forbids")?;
+    let command =
+        needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy does not allow escalation")?;
     ensure!(!ground.has_asked_engines(), "it asked an engine");
     works(ground, &command, b"").map(drop)
 }
 
 fn forbidden_by_project(ground: &Ground) -> Result<()> {
     ground.put("codebox.toml", "escalation = \"forbid\"\n")?;
-    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy forbids")?;
+    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy does not allow escalation")?;
     // A project cannot allow escalation that the user has forbidden.
     ground.configure("escalation = \"forbid\"\n")?;
     ground.put("codebox.toml", "escalation = \"allow\"\n")?;
-    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy forbids").map(drop)
+    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "the policy does not allow escalation")
+        .map(drop)
 }
 
 fn only_wasm_by_policy(ground: &Ground) -> Result<()> {
     ground.configure("isolation = \"wasm\"\n")?;
-    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "only wasm is accepted").map(drop)
+    needs(&ground.report(ground.run(&["--lang", "python", "-c", DIES]))?, "only isolation wasm is allowed").map(drop)
 }
 
 /// An image that the configuration does not allow is not started for a second run either.
@@ -211,7 +216,7 @@ fn output_truncated(ground: &Ground) -> Result<()> {
     let report = ground.report(ground.run(&["--max-output", "1K", "--lang", "python", "-c", &code]))?;
     let needs = report.at("/needs_escalation");
     stayed(&report)?;
-    ensure!(needs["reason"].to_string().contains("it has printed more than is kept"), "{}", report.json());
+    ensure!(needs["reason"].to_string().contains("its output was truncated"), "{}", report.json());
     let report = works(ground, needs["command"].as_str().unwrap_or_default(), b"")?;
     ensure!(report.at("/stdout_truncated/dropped_bytes").as_u64() > Some(0), "{}", report.json());
     Ok(())
@@ -221,7 +226,7 @@ fn too_much_input(ground: &Ground) -> Result<()> {
     let code = format!("import sys\nread = len(sys.stdin.buffer.read())\n{DIES}print(read)\n");
     let input = vec![b'x'; 2 << 20];
     let run = ground.run(&["--lang", "python", "-c", &code]).input(bytes(input.clone()));
-    let command = needs(&ground.report(run)?, "it has read more of its input than is remembered")?;
+    let command = needs(&ground.report(run)?, "it has read more input than can be replayed")?;
     let report = works(ground, &command, &input)?;
     ensure!(report.stdout() == "2097152\n", "it printed {:?}", report.stdout());
     // Without `--json`, standard error shows the program's last output and the suggested command.
@@ -237,14 +242,14 @@ fn too_much_input(ground: &Ground) -> Result<()> {
 
 fn no_engine(ground: &Ground) -> Result<()> {
     let run = ground.run_without_engines(&["--lang", "python", "-c", DIES]);
-    let command = needs(&ground.report(run)?, "no container engine is here")?;
+    let command = needs(&ground.report(run)?, "no container engine is available")?;
     works(ground, &command, b"").map(drop)?;
     // A program whose text shows the need for a container also runs in WebAssembly, where it may succeed.
     let code = "import threading\nthreading.Thread(target=int).start()\n";
     let report = ground.report(ground.run_without_engines(&["--lang", "python", "-c", code]))?;
     let reason = report.at("/provenance/reason").as_str().unwrap_or_default();
-    ensure!(reason.contains("line 2 needs threads") && reason.contains("no container can be had"), "{reason}");
-    needs(&report, "no container engine is here")?;
+    ensure!(reason.contains("line 2 needs threads") && reason.contains("no container is available"), "{reason}");
+    needs(&report, "no container engine is available")?;
     ensure!(ground.processes().is_empty(), "somebody stands by");
     Ok(())
 }

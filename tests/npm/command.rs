@@ -197,7 +197,7 @@ fn locked(kit: &Kit) -> Result<()> {
     let of_evil = made(&elsewhere, &evil)?;
     fs::write(&lock_at, of_evil.replace(&evil, &name))?;
     let said = failed(job(), "invalid_request")?;
-    ensure!(said.contains("by its content"), "{said}");
+    ensure!(said.contains(" contains "), "{said}");
     fs::write(&lock_at, &text)?;
     ensure!(printed(job())? == "old\n");
     let other = run(kit, &served).folder(folder.path()).args(["--with", &format!("{name}@1.1.0"), "p.js"]);
@@ -225,8 +225,8 @@ fn unasked(kit: &Kit) -> Result<()> {
     ensure!(lock.code == Some(0), "{}", lock.stderr_text());
     let asked = served.asked();
     // The names are sorted as in the lock.
-    let line = format!("p.js.lock was made for {ranged}, {name}, and nothing is asked for");
-    let fix = format!("--with '{ranged}' --with {name}, or move the lock away");
+    let line = format!("p.js.lock was created for {ranged}, {name}, but no packages are requested");
+    let fix = format!("--with '{ranged}' --with {name}, or remove the lock file");
     for command in ["run", "explain"] {
         let told = configured(kit.codebox(), &served).folder(folder.path()).args([command, "p.js"]).run()?;
         let expected = format!("codebox: {line}\n  fix: {fix}\n");
@@ -256,15 +256,15 @@ fn no_lock(kit: &Kit) -> Result<()> {
     let folder = kit.folder()?;
     fs::write(folder.path().join("p.ts"), "console.log(1)")?;
     for (text, detail) in [
-        ("", "it names no version"),
-        ("version = 2\n", "its version is not 1"),
+        ("", "version is missing"),
+        ("version = 2\n", "expected version 1"),
         ("version = 1\n", "missing field `asked`"),
     ] {
         fs::write(folder.path().join("p.ts.lock"), text)?;
         let job = configured(kit.codebox(), &served).folder(folder.path());
         let told = job.args(["run", "--with", "lodash", "p.ts"]).run()?;
-        let line = format!("codebox: cannot use p.ts.lock: it is no lock of codebox's: {detail}\n");
-        let fix = "  fix: move it away, or have it made again with codebox lock\n";
+        let line = format!("codebox: cannot use p.ts.lock: not a codebox lock file: {detail}\n");
+        let fix = "  fix: remove it, or recreate it with codebox lock\n";
         ensure!(told.code == Some(125) && told.stderr_text() == line + fix, "{text:?}: {}", told.stderr_text());
     }
     ensure!(served.asked() == 0);
@@ -326,7 +326,7 @@ fn kept(kit: &Kit) -> Result<()> {
     ensure!(shown.contains("sha512-"), "{shown}");
     let pruned = packages(&["prune"])?;
     ensure!(pruned.stdout_text().starts_with("removed 2 "), "{} {}", pruned.stdout_text(), pruned.stderr_text());
-    ensure!(packages(&["list"])?.stdout_text() == "no package is kept\n");
+    ensure!(packages(&["list"])?.stdout_text() == "no packages are stored\n");
     let asked = served.asked();
     ensure!(printed(job())? == "7\n");
     ensure!(served.asked() > asked, "it was not pruned");

@@ -42,7 +42,7 @@ fn unnamed(kit: &Kit, engine: &str) -> Result<()> {
     ensure!(report.at("/provenance/isolation") == "container", "{}", ran.stdout_text());
     ensure!(report.missing() == ["the module requests"], "{:?}", report.missing());
     let ran = codebox().args(["-c", "import urllib.request\nurllib.request.urlopen('http://host.example/')"]).run()?;
-    ensure!(ran.report()?.missing() == ["hosts of a network"], "{:?}", ran.report()?.missing());
+    ensure!(ran.report()?.missing() == ["network hosts"], "{:?}", ran.report()?.missing());
     Ok(())
 }
 
@@ -98,12 +98,12 @@ fn wanted_python(kit: &Kit, engine: &str) -> Result<()> {
     for more in [&[][..], &["--isolation", "container"]] {
         let ran = job(">=3.99", more)?;
         ensure!(ran.report()?.kind() == "install_failed", "{}\n{}", ran.stdout_text(), ran.stderr_text());
-        ensure!(ran.stdout_text().contains("the script needs python (>=3.99)"), "{}", ran.stdout_text());
+        ensure!(ran.stdout_text().contains("the script requires python (>=3.99)"), "{}", ran.stdout_text());
     }
     let script = "# /// script\n# requires-python = \">=3.99\"\n# ///\nprint(1)";
     let told = kit.codebox().home(home.path()).inherit_env().args(["explain", "-c", script]).run()?;
     ensure!(told.code == Some(125), "{}", told.stdout_text());
-    ensure!(told.stderr_text().contains("the script needs python (>=3.99)"), "{}", told.stderr_text());
+    ensure!(told.stderr_text().contains("the script requires python (>=3.99)"), "{}", told.stderr_text());
     let ran = job("<3.15", &[])?;
     let report = ran.report()?;
     ensure!(report.stdout() == "1\n", "{}\n{}", ran.stdout_text(), ran.stderr_text());

@@ -36,7 +36,7 @@ fn old_answer(kit: &Kit) -> Result<()> {
         let job = job.env("UV_HTTP_RETRIES", "0").env("UV_OFFLINE", offline);
         let ran = job.args(["--with", &name, "-c", &program]).run()?;
         ensure!(ran.report()?.stdout() == "7\n", "{}\n{}", ran.stdout_text(), ran.stderr_text());
-        Ok(ran.stderr_text().matches("the packages chosen the last time are used").count())
+        Ok(ran.stderr_text().matches("using the previously resolved packages").count())
     };
     ensure!(notes("0")? == 0);
     let asked = index.seen().len();

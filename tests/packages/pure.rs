@@ -213,7 +213,7 @@ fn beside(kit: &Kit) -> Result<()> {
         pruned
     })?;
     ensure!(pruned.code == Some(0), "{}", pruned.stderr_text());
-    ensure!(pruned.stderr_text().contains("waiting for a run"), "{}", pruned.stderr_text());
+    ensure!(pruned.stderr_text().contains("waiting for another run"), "{}", pruned.stderr_text());
     Ok(())
 }
 

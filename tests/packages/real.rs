@@ -118,7 +118,7 @@ fn tried(
 fn why(told: &Report) -> String {
     let notes = told.at("/packages").as_array().map(Vec::as_slice).unwrap_or_default();
     let notes: Vec<&str> = notes.iter().filter_map(serde_json::Value::as_str).collect();
-    let native = notes.iter().find_map(|note| note.strip_prefix("packages that only a container can have: "));
+    let native = notes.iter().find_map(|note| note.strip_prefix("packages that require a container: "));
     if let Some(native) = native {
         return format!("native: {native}");
     }

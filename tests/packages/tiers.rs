@@ -84,7 +84,7 @@ fn wanted_python(kit: &Kit) -> Result<()> {
     };
     let ran = job(">=3.8")?;
     ensure!(ran.report()?.stdout() == "1\n", "{} {}", ran.stdout_text(), ran.stderr_text());
-    ensure!(ran.stderr_text().contains("[tool.uv] is passed over"), "{}", ran.stderr_text());
+    ensure!(ran.stderr_text().contains("[tool.uv] is ignored"), "{}", ran.stderr_text());
     let ran = job(">=99")?;
     ensure!(ran.report()?.kind() == "engine_unavailable", "{}", ran.stdout_text());
     ensure!(ran.stdout_text().contains("python (>=99)"), "{}", ran.stdout_text());
@@ -105,7 +105,11 @@ fn forced(kit: &Kit) -> Result<()> {
     let index = Index::of([pure(&name, "1", &[&need], &[]), wheel(&need, "1", &tag, &[], &[])])?;
     let job = || without_engines(kit.codebox()).env("UV_DEFAULT_INDEX", index.address.as_str());
     let told = job().args(["explain", "--with", &name, "-c", "print(1)"]).run()?;
-    ensure!(told.stdout_text().contains(&format!("only a container can have: {need}")), "{}", told.stdout_text());
+    ensure!(
+        told.stdout_text().contains(&format!("packages that require a container: {need}")),
+        "{}",
+        told.stdout_text()
+    );
     let ran = job().args(["run", "--json", "--with", &name, "-c", "print(1)"]).run()?;
     ensure!(ran.report()?.kind() == "engine_unavailable" && ran.stdout_text().contains(&need), "{}", ran.stdout_text());
     Ok(())

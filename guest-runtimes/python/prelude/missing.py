@@ -198,7 +198,7 @@ def _no_waiting():
     get, empty = _queue.SimpleQueue.get, _queue.SimpleQueue.empty
 
     def deadlock():
-        return refused("threads", RuntimeError("deadlock: this waits for another thread, and there are none here"))
+        return refused("threads", RuntimeError("deadlock: waits for another thread, but threads are not available"))
 
     # Calls that do not wait, including those with wrong arguments, are passed to the originals.
     def lock_acquire(self, blocking=True, timeout=-1):

@@ -40,7 +40,7 @@ def _wide_methods(numpy, methods):
         def draw(self, *args, **kwargs):
             drawn = wide(method(self, *args, **kwargs))
             if drawn.max(initial=0) == _LONG_MAX if isinstance(drawn, ndarray) else drawn == _LONG_MAX:
-                raise OverflowError("a number was drawn that is too large for C long")
+                raise OverflowError("drawn number is too large for C long")
             return drawn
 
         return draw

@@ -351,7 +351,7 @@ def gethostbyname(name):
         return "127.0.0.1"
     if name.replace(".", "").isdigit():
         return name
-    raise socket.gaierror(_eai("EAI_FAIL", -4), "names are resolved by the host, when it connects")
+    raise socket.gaierror(_eai("EAI_FAIL", -4), "names are resolved by the host when it connects")
 
 
 def gethostbyname_ex(name):
@@ -359,12 +359,12 @@ def gethostbyname_ex(name):
 
 
 def _only_the_host(*_, **__):
-    told = "names are looked up by the host alone, when it connects; this needs a container"
+    told = "only the host resolves names, when it connects; this requires a container"
     raise missing.refused("sockets", socket.gaierror(_eai("EAI_FAIL", -4), told))
 
 
 def _only_clients(*_, **__):
-    told = "only connections to granted hosts are available in this sandbox; this needs a container"
+    told = "only connections to granted hosts are available in this sandbox; this requires a container"
     raise missing.refused("sockets", OSError(errno.EACCES, told))
 
 

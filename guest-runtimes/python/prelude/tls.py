@@ -46,7 +46,7 @@ _CONSTANTS = {
     "HAS_TLSv1": False, "HAS_TLSv1_1": False, "HAS_TLSv1_2": True, "HAS_TLSv1_3": True, "HAS_PSK": False,
     "HAS_TLS_UNIQUE": False, "HAS_PHA": False, "HAS_PSK_TLS13": False,
     # Version of the interface, which libraries check.
-    "OPENSSL_VERSION": "OpenSSL 3.0.0 (its interface; the host speaks TLS)",
+    "OPENSSL_VERSION": "OpenSSL 3.0.0 (interface only; TLS is implemented by the host)",
     "OPENSSL_VERSION_INFO": (3, 0, 0, 0, 0), "OPENSSL_VERSION_NUMBER": 0x30000000,
     "_OPENSSL_API_VERSION": (3, 0, 0, 0, 0), "_DEFAULT_CIPHERS": "@SECLEVEL=2:ECDH+AESGCM",
 }
@@ -217,7 +217,7 @@ class _SSLContext:
         if not server_hostname:
             if self._check:
                 raise ValueError("check_hostname requires server_hostname")
-            raise ValueError("the host verifies whom TLS is with in this sandbox: give server_hostname")
+            raise ValueError("the host verifies the TLS peer in this sandbox: pass server_hostname")
         return _Machine(incoming, outgoing, self, server_hostname)
 
 
@@ -295,7 +295,7 @@ class _Connection(_Tls):
     def _alive(self):
         sock = self._sock()
         if sock is None:
-            raise ReferenceError("the socket is gone")
+            raise ReferenceError("the socket no longer exists")
         return sock
 
     def do_handshake(self):

@@ -11,7 +11,7 @@ pub(crate) fn ask() -> io::Result<()> {
     let mut question = Vec::new();
     io::stdin().lock().take(MAX_ASK as u64 + 1).read_to_end(&mut question)?;
     if question.len() > MAX_ASK {
-        return Err(io::Error::other("the question is too long"));
+        return Err(io::Error::other("request is too long"));
     }
     let mut socket = UnixStream::connect_addr(&SocketAddr::from_abstract_name(ASK_SOCKET)?)?;
     socket.write_all(&question)?;

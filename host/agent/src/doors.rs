@@ -47,7 +47,7 @@ impl Doors {
     pub(crate) fn open(&mut self, doors: &[Door], line: &Line) -> io::Result<()> {
         match &self.0 {
             Some(open) if open.doors == doors => open.tell(Told::Anew),
-            Some(_) => return Err(io::Error::other("doors other than the first job's")),
+            Some(_) => return Err(io::Error::other("port forwards differ from those of the first job")),
             None if doors.is_empty() => {}
             None => {
                 let bound = doors.iter().map(|door| {

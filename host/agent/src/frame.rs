@@ -26,7 +26,7 @@ pub struct TooLong {
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { announced, most } = self;
-        write!(f, "a frame of {announced} bytes is longer than the {most} that are taken")
+        write!(f, "frame of {announced} bytes exceeds the maximum of {most} bytes")
     }
 }
 

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Some("ask") => ask::ask(),
         Some("hold") => hold::hold(),
         Some("wait") => wait::wait(std::env::args_os().skip(2)),
-        _ => Err(std::io::Error::other("use serve, ask, hold or wait")),
+        _ => Err(std::io::Error::other("expected serve, ask, hold or wait")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -56,6 +56,6 @@ fn main() -> ExitCode {
 
 #[cfg(not(target_os = "linux"))]
 fn main() -> ExitCode {
-    eprintln!("codebox-agent: it runs inside Linux containers only");
+    eprintln!("codebox-agent: only Linux containers are supported");
     ExitCode::from(125)
 }

@@ -20,7 +20,7 @@ use crate::questions::Questions;
 pub(crate) fn serve() -> io::Result<()> {
     if !getpid().is_init() {
         // At the end of a job the agent kills every process that it can, which outside a container are the user's own.
-        return Err(io::Error::other("serve works as the first process of a container only"));
+        return Err(io::Error::other("serve must run as the first process of a container"));
     }
     // Opened now, because the next call makes root the owner of this process's files in /proc.
     let mark = OomMark::open();
@@ -68,7 +68,7 @@ pub(crate) fn serve() -> io::Result<()> {
                 }
                 Some(Order::Answer(number, bytes)) => questions.answer(number, bytes),
                 Some(Order::Way(number, said)) => doors.said(number, said),
-                None => return Err(io::Error::other("an order that is none")),
+                None => return Err(io::Error::other("malformed request")),
             }
         }
         match orders.read(&mut buffer) {

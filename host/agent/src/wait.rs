@@ -12,7 +12,7 @@ use std::process::Command;
 ///
 /// The words are the number of the descriptor, the path of the program, its `argv[0]` and its further arguments.
 pub(crate) fn wait(mut words: impl Iterator<Item = OsString>) -> io::Result<()> {
-    let mut next = || words.next().ok_or_else(|| io::Error::other("wait takes a descriptor, a program and its name"));
+    let mut next = || words.next().ok_or_else(|| io::Error::other("wait expects a descriptor, a program and its name"));
     let (descriptor, program, name) = (next()?, next()?, next()?);
     let mut orders = File::open(std::path::Path::new("/proc/self/fd").join(descriptor))?;
     if orders.read(&mut [0])? == 0 {

@@ -62,10 +62,10 @@ pub enum Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// A length exceeds its bound.
-    #[error("a length of {0} bytes is larger than what is taken")]
+    #[error("length of {0} bytes exceeds the maximum")]
     Length(u64),
     /// The result of the analysis is an unknown value.
-    #[error("an unknown end {0}")]
+    #[error("unknown outcome {0}")]
     End(u8),
 }
 

@@ -59,7 +59,8 @@ fn encode(head: &Head) -> Vec<u8> {
 /// # Errors
 /// The error in the answer, or an error for a malformed answer.
 pub fn split_answer(answer: &[u8]) -> Result<String, StripFault> {
-    let malformed = || StripFault { message: "malformed answer of the analyzer".to_owned(), line: None, column: None };
+    let malformed =
+        || StripFault { message: "malformed response from the analyzer".to_owned(), line: None, column: None };
     let end = answer.iter().position(|byte| *byte == b'\n').ok_or_else(malformed)?;
     match serde_json::from_slice(&answer[..end]).map_err(|_| malformed())? {
         Head::Map(_) => String::from_utf8(answer[end + 1..].to_vec()).map_err(|_| malformed()),

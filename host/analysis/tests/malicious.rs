@@ -31,12 +31,12 @@ fn head(length: &str) -> String {
 fn rejects_what_is_no_report() {
     for (script, why) in [
         ("exit 0".to_owned(), "analyzer failed"),
-        ("head -c 100000 /dev/zero | tr '\\0' '\\377'; sleep 100".to_owned(), "unknown end 255"),
-        (format!("{}; sleep 100", head(r"\377\377\377\377")), "4294967295 bytes is larger"),
-        (format!("{}; sleep 100", head(r"\000\000\040\000")), "2097152 bytes is larger"),
-        (format!("{}; printf 'nul'", head(r"\004\000\000\000")), "without an answer"),
-        (format!("{}; printf 'null'; sleep 100", head(r"\004\000\000\000")), "malformed answer"),
-        (r"printf '\000\000\000'".to_owned(), "without an answer"),
+        ("head -c 100000 /dev/zero | tr '\\0' '\\377'; sleep 100".to_owned(), "unknown outcome 255"),
+        (format!("{}; sleep 100", head(r"\377\377\377\377")), "4294967295 bytes exceeds"),
+        (format!("{}; sleep 100", head(r"\000\000\040\000")), "2097152 bytes exceeds"),
+        (format!("{}; printf 'nul'", head(r"\004\000\000\000")), "without a response"),
+        (format!("{}; printf 'null'; sleep 100", head(r"\004\000\000\000")), "malformed response"),
+        (r"printf '\000\000\000'".to_owned(), "without a response"),
     ] {
         let error = error(&script);
         assert!(matches!(error, AnalysisError::Analyzer(_)), "{script}: {error}");
@@ -49,7 +49,7 @@ fn rejects_needs_that_could_reach_a_terminal() {
     let needs = r#"{"imports":[],"powers":[{"power":"threads","weight":"required","line":1,"words":"\u001b[2J"}],"syntax_error":null}"#;
     let length = format!(r"\{:03o}\000\000\000", needs.len());
     let script = format!("{}; cat <<'END'\n{needs}\nEND\nsleep 100", head(&length));
-    assert!(error(&script).to_string().contains("malformed answer"));
+    assert!(error(&script).to_string().contains("malformed response"));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn does_not_wait_for_silence() {
         // The request exceeds the capacity of a pipe, so that sending it blocks as well.
         let request = StripRequest { file: "a.ts".to_owned(), text: " ".repeat(500 << 10) };
         let fault = split_answer(&analyzer.strip(&request, Budget::default()).answer).expect_err("it is no answer");
-        assert!(fault.message.contains("did not answer within 300ms"), "{script}: {}", fault.message);
+        assert!(fault.message.contains("timed out after 300ms"), "{script}: {}", fault.message);
     }
 }
 

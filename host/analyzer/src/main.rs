@@ -36,11 +36,11 @@ fn run(mode: Option<&str>) -> std::io::Result<()> {
         #[cfg(target_os = "linux")]
         Some("serve") => zygote::serve(),
         Some("serve-one") => once::serve(),
-        _ => Err(std::io::Error::other("started by codebox alone")),
+        _ => Err(std::io::Error::other("only codebox can start this program")),
     }
 }
 
 #[cfg(not(unix))]
 fn run(_mode: Option<&str>) -> std::io::Result<()> {
-    Err(std::io::Error::other("not made for this system"))
+    Err(std::io::Error::other("not supported on this system"))
 }

@@ -10,16 +10,16 @@ pub(crate) const PIPE: u8 = 141;
 pub(crate) const TABLE: &[(Status, &str)] = &[
     (Status::Guest("the guest's own"), "the guest ended by itself; 1 is an uncaught exception"),
     (Status::Code(exit::LIMIT), "a limit on output, disk, files, open files, processes or the network ended the guest"),
-    (Status::Code(exit::TIMEOUT), "a time limit ended the guest, wall or processor"),
+    (Status::Code(exit::TIMEOUT), "a wall time or CPU time limit ended the guest"),
     (
         Status::Code(exit::FAILURE),
-        "codebox itself failed: bad usage, a missing file, a damaged runtime; never the guest's doing",
+        "codebox itself failed: bad usage, a missing file, a damaged runtime; never a failure of the guest",
     ),
     (Status::Code(exit::DENIED), "the request asked for something that is not allowed"),
     (Status::Code(exit::CANCELLED), "the run was cancelled"),
     (Status::Code(exit::TRAPPED), "the guest trapped"),
     (Status::Code(exit::MEMORY), "the memory limit ended the guest"),
-    (Status::Code(PIPE), "the reader of standard output went away"),
+    (Status::Code(PIPE), "the reader of standard output closed it"),
     (Status::Guest("128 + n"), "signal n ended the guest"),
 ];
 

@@ -58,7 +58,7 @@ impl StandbyProcess for Standby {
         taken: &mut dyn FnMut(),
     ) -> Result<Option<u8>, String> {
         let Self { mut orders, mut answers, _child } = *self;
-        let lost = |error: io::Error| format!("the process that was to do it is gone: {error}");
+        let lost = |error: io::Error| format!("the standby process has exited: {error}");
         orders.write_all(&[WAKE]).and_then(|()| handover::write(handover, &mut orders)).map_err(lost)?;
         // Closing this pipe ends the run in the standby process, also when this process is killed.
         let _relay = cancel.on_cancel(move || drop(orders));

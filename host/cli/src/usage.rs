@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(fix, "see codebox run --help");
 
         let (message, _) = told(&["codebox", "run", "--net", "a//b", "x.py"]);
-        assert!(message.starts_with("--net <HOST[:PORT]>: bad network grant \"a//b\": "), "{message}");
+        assert!(message.starts_with("--net <HOST[:PORT]>: invalid network grant \"a//b\": "), "{message}");
         // The reason contains only the name, so the value is kept.
         let (message, _) = told(&["codebox", "run", "--env", "=x", "x.py"]);
         assert!(message.starts_with("invalid value '=x' for '--env <NAME[=VALUE]>': "), "{message}");

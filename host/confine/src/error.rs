@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ConfineError {
     /// A granted path could not be opened. No restriction was applied.
-    #[error("cannot open granted place {}", path.display())]
+    #[error("cannot open granted path {}", path.display())]
     OpenPlace {
         /// The path as granted.
         path: PathBuf,
@@ -16,7 +16,7 @@ pub enum ConfineError {
         source: io::Error,
     },
     /// A granted path is a symbolic link. No restriction was applied.
-    #[error("granted place {} is a symbolic link", path.display())]
+    #[error("granted path {} is a symbolic link", path.display())]
     SymbolicLink {
         /// The path as granted.
         path: PathBuf,

@@ -5,7 +5,7 @@ use codebox_core::{LayerState, SandboxLayer};
 /// Returns the layers of a process that was deliberately not confined, for its report.
 #[must_use]
 pub fn all_off() -> Vec<SandboxLayer> {
-    all(LayerState::Off, "switched off by the caller")
+    all(LayerState::Off, "disabled by the caller")
 }
 
 /// Returns all layers in one state for one reason.

@@ -81,7 +81,7 @@ impl Shared {
             return Ok(secret);
         }
         let secret =
-            HomeSecret::load_or_create(&self.folder).map_err(ContainerError::io("keep a secret in", &self.folder))?;
+            HomeSecret::load_or_create(&self.folder).map_err(ContainerError::io("create a secret in", &self.folder))?;
         Ok(self.secret.get_or_init(|| secret))
     }
 
@@ -161,7 +161,7 @@ impl ContainerBackend {
             }),
             None => self.shared.images.of(&spec.language).cloned().ok_or_else(|| ContainerError::Input {
                 subject: format!("language {}", spec.language),
-                why: "no image runs it; name one with --image".to_owned(),
+                why: "no image is configured for it; pass one with --image".to_owned(),
             }),
         }
     }
@@ -290,15 +290,19 @@ pub(crate) fn layers(facts: &EngineFacts, network: Network) -> Vec<SandboxLayer>
         |name: &str, state, detail: &str| SandboxLayer { name: name.to_owned(), state, detail: detail.to_owned() };
     let network = match network {
         Network::None => "no network",
-        Network::Granted => "no network but what this process carries to granted hosts",
+        Network::Granted => "network access to granted hosts only, through this process",
     };
-    let user = if facts.rootless { "a user of the caller's own" } else { "a user without power on the host" };
+    let user = if facts.rootless { "the calling user" } else { "a user without privileges on the host" };
     vec![
-        layer("namespaces", LayerState::Held, &format!("own processes, files, names, messages, and {network}")),
-        layer("capabilities", LayerState::Held, &format!("none, as {user}, and no way to get any")),
+        layer(
+            "namespaces",
+            LayerState::Held,
+            &format!("separate processes, file system, host name and IPC, and {network}"),
+        ),
+        layer("capabilities", LayerState::Held, &format!("none, as {user}, and none can be gained")),
         match facts.seccomp {
-            true => layer("seccomp", LayerState::Held, "the engine's own list of system calls"),
-            false => layer("seccomp", LayerState::Unavailable, "the engine has no filter"),
+            true => layer("seccomp", LayerState::Held, "the engine's default seccomp profile"),
+            false => layer("seccomp", LayerState::Unavailable, "not supported by the engine"),
         },
     ]
 }

@@ -63,7 +63,8 @@ fn interpreter(language: &Language) -> Result<Started, ContainerError> {
         Language::JavaScript => &["node"],
         Language::TypeScript => &["node", "--enable-source-maps", "--require", PRELOAD],
         Language::Command | Language::Named(_) => {
-            let why = "no image runs it; use --isolation wasm, or give a command after --".to_owned();
+            let why =
+                "no container image is configured for it; use --isolation wasm, or pass a command after --".to_owned();
             return Err(ContainerError::Input { subject: format!("language {language}"), why });
         }
     };
@@ -78,7 +79,7 @@ fn flag(language: &Language) -> &'static str {
 /// Returns a program's text as one argument, or an error if it is too long.
 fn inline(text: String) -> Result<String, ContainerError> {
     if text.len() >= LONGEST_WORD {
-        let why = format!("a container takes at most {LONGEST_WORD} bytes of it on a command line; put it in a file");
+        let why = format!("longer than the {LONGEST_WORD} bytes that fit on a command line; put it in a file");
         return Err(ContainerError::Input { subject: "the program text".to_owned(), why });
     }
     Ok(text)

@@ -109,10 +109,10 @@ fn place(text: &str) -> Place {
     match text.split_once("://") {
         Some(("unix", path)) if path.starts_with('/') => Place::Unix(path.into()),
         Some(("tcp" | "http", address)) => Place::Tcp(address.trim_end_matches('/').to_owned()),
-        Some(("ssh", _)) => Place::Unusable("it is reached by ssh, which codebox does not speak".to_owned()),
-        Some((scheme, _)) => Place::Unusable(format!("codebox does not speak {scheme}")),
+        Some(("ssh", _)) => Place::Unusable("ssh is not supported".to_owned()),
+        Some((scheme, _)) => Place::Unusable(format!("scheme {scheme} is not supported")),
         None if text.starts_with('/') => Place::Unix(text.into()),
-        None => Place::Unusable(format!("{text:?} is no address; write unix:///PATH or tcp://HOST:PORT")),
+        None => Place::Unusable(format!("invalid address {text:?}; use unix:///PATH or tcp://HOST:PORT")),
     }
 }
 
@@ -160,7 +160,7 @@ fn docker_context(around: &Surroundings) -> Option<Candidate> {
     let hash: String = Sha256::digest(&name).iter().map(|byte| format!("{byte:02x}")).collect();
     let meta = json(&folder.join("contexts/meta").join(hash).join("meta.json"));
     let host = meta.as_ref().and_then(|meta| meta.pointer("/Endpoints/docker/Host")?.as_str());
-    let place = host.map_or_else(|| Place::Unusable("it has no address".to_owned()), place);
+    let place = host.map_or_else(|| Place::Unusable("address is missing".to_owned()), place);
     Some(Candidate { place, named_by: format!("the docker context {name}"), chosen: Chosen::ByUser(Flavour::Docker) })
 }
 

@@ -114,7 +114,7 @@ impl Engine {
             return Ok(None);
         }
         if notes.is_silent(&candidate.place) {
-            return Err(Unreached::silent("it did not answer a moment ago".to_owned()));
+            return Err(Unreached::silent("timed out a moment ago".to_owned()));
         }
         let listener = listener(&candidate.place).await?;
         let client = client(&candidate.place, known.as_ref()).map_err(Unreached::because)?;
@@ -134,7 +134,7 @@ impl Engine {
             Ok(Err(error)) => Err(Unreached::because(crate::error::one_line(&with_causes(&error)))),
             Err(_) => {
                 notes.silent(&candidate.place);
-                Err(Unreached::silent(format!("it does not answer within {} s", patience.as_secs())))
+                Err(Unreached::silent(format!("timed out after {} s", patience.as_secs())))
             }
         }
     }
@@ -181,7 +181,7 @@ async fn listener(place: &Place) -> Result<Option<u32>, Unreached> {
         },
     };
     let connected = tokio::time::timeout(PATIENCE, tokio::net::UnixStream::connect(path)).await;
-    let socket = connected.map_err(|_| Unreached::silent("it takes no connection".to_owned()))?.map_err(failed)?;
+    let socket = connected.map_err(|_| Unreached::silent("timed out while connecting".to_owned()))?.map_err(failed)?;
     socket.peer_cred().map(|peer| Some(peer.uid())).map_err(failed)
 }
 
@@ -201,7 +201,7 @@ fn client(place: &Place, known: Option<&EngineFacts>) -> Result<Docker, String> 
     let client = match place {
         Place::Unusable(why) => return Err(why.clone()),
         Place::Unix(path) => {
-            let text = path.to_str().ok_or("its path is not UTF-8")?;
+            let text = path.to_str().ok_or("path is not UTF-8")?;
             Docker::connect_with_unix(text, seconds, version)
         }
         Place::Tcp(address) => Docker::connect_with_http(address, seconds, version),
@@ -212,12 +212,12 @@ fn client(place: &Place, known: Option<&EngineFacts>) -> Result<Docker, String> 
 fn none(flavour: Flavour, reasons: &[Unreached]) -> ContainerError {
     let fix = fix(flavour, reasons);
     if reasons.is_empty() {
-        return ContainerError::NoEngine { reason: format!("no {flavour} socket is there"), fix, silent: false };
+        return ContainerError::NoEngine { reason: format!("no {flavour} socket found"), fix, silent: false };
     }
     let whys: Vec<&str> = reasons.iter().map(|reason| reason.why.as_str()).collect();
     // An engine that rejects this user is not expected to answer.
     let silent = reasons.iter().any(|reason| reason.how != How::Denied);
-    ContainerError::NoEngine { reason: format!("no {flavour} answers ({})", whys.join("; ")), fix, silent }
+    ContainerError::NoEngine { reason: format!("cannot connect to {flavour} ({})", whys.join("; ")), fix, silent }
 }
 
 /// Returns a fix for the most significant of the reasons.
@@ -227,16 +227,16 @@ fn fix(flavour: Flavour, reasons: &[Unreached]) -> String {
         _ => None,
     });
     if let Some(by) = named {
-        return format!("have {by} name a place where {flavour} listens, or take it away");
+        return format!("set {by} to an address where {flavour} listens, or remove it");
     }
     let is = |how| reasons.iter().any(|reason| reason.how == how);
     match flavour {
-        _ if is(How::Silent) => format!("see why {flavour} does not answer, and restart it"),
+        _ if is(How::Silent) => format!("check why {flavour} does not respond, and restart it"),
         Flavour::Podman if is(How::Denied) => {
-            "start one of your own: systemctl --user enable --now podman.socket".to_owned()
+            "start a user service: systemctl --user enable --now podman.socket".to_owned()
         }
         Flavour::Docker if is(How::Denied) => {
-            "have this user added to the group docker, which is as much as root, or use podman".to_owned()
+            "add this user to the docker group, which is equivalent to root access, or use podman".to_owned()
         }
         Flavour::Podman => {
             "install podman and start it: systemctl --user enable --now podman.socket (as root without --user)"

@@ -18,7 +18,7 @@ pub enum ContainerError {
         silent: bool,
     },
     /// The engine did not answer, or the connection to it broke.
-    #[error("the engine went away while it was to {doing}")]
+    #[error("cannot {doing}: lost connection to the engine")]
     Lost {
         /// The requested operation.
         doing: &'static str,
@@ -35,7 +35,7 @@ pub enum ContainerError {
         said: String,
     },
     /// The engine cannot start a container of this image with these grants.
-    #[error("the engine cannot start a container of {image}: {said}")]
+    #[error("the engine cannot start a container from {image}: {said}")]
     Unstartable {
         /// The image.
         image: String,
@@ -43,16 +43,16 @@ pub enum ContainerError {
         said: String,
     },
     /// The engine no longer has a container that it created.
-    #[error("the engine does not have the container any more that it was to {doing}")]
+    #[error("cannot {doing}: the container no longer exists")]
     Gone {
         /// The requested operation.
         doing: &'static str,
     },
     /// The image does not exist locally, and pulling it was not requested.
-    #[error("the image {0} is not there")]
+    #[error("image {0} not found")]
     NoImage(String),
     /// An image that cannot be used.
-    #[error("the image {name} cannot be used: {why}")]
+    #[error("cannot use image {name}: {why}")]
     BadImage {
         /// The name of the image.
         name: String,
@@ -76,10 +76,10 @@ pub enum ContainerError {
         why: String,
     },
     /// A limit that cannot be enforced here.
-    #[error("cannot hold the {0} limit")]
+    #[error("cannot enforce the {0} limit")]
     Limit(LimitKind),
     /// The agent violated the protocol, or ended with an error message.
-    #[error("the agent in the container broke off: {0}")]
+    #[error("the agent in the container failed: {0}")]
     Agent(String),
     /// Another error, which occurred while a job was running.
     #[error("{error}")]
@@ -154,7 +154,7 @@ impl ContainerError {
             Self::Gone { doing } => BackendError::EngineLost {
                 backend: backend.clone(),
                 action: doing.to_owned(),
-                source: "it does not have the container any more".into(),
+                source: "the container no longer exists".into(),
             },
             Self::NoImage(image) => BackendError::ImageMissing { backend: backend.clone(), image },
             Self::BadImage { name, why } => BackendError::Image { image: name, detail: why },
@@ -167,13 +167,14 @@ impl ContainerError {
                 BackendError::Io { action: format!("{doing} {}", path.display()), source }
             }
             Self::Unstartable { image, said } => {
-                BackendError::Image { image, detail: format!("the engine cannot start a container of it so: {said}") }
+                BackendError::Image { image, detail: format!("the engine cannot start a container from it: {said}") }
             }
             Self::Refused { doing, said } => BackendError::Engine { action: doing.to_owned(), source: said.into() },
             Self::MidJob { error, written } => BackendError::MidJob { error: Box::new(error.of(backend)), written },
-            Self::Agent(why) => {
-                BackendError::Engine { action: "talk to the agent in the container".to_owned(), source: why.into() }
-            }
+            Self::Agent(why) => BackendError::Engine {
+                action: "communicate with the agent in the container".to_owned(),
+                source: why.into(),
+            },
         }
     }
 }

@@ -130,22 +130,25 @@ impl EngineFacts {
         }
         if let Some(version) = self.runtime.strip_prefix("runc ") {
             if older(version, &[1, 1, 12]) {
-                weak("runc is older than 1.1.12 (CVE-2024-21626) unless your distribution mended it", "update runc");
+                weak(
+                    "runc is older than 1.1.12 (CVE-2024-21626) unless your distribution backported the fix",
+                    "update runc",
+                );
             } else if is_weak_runc(version) {
                 weak(
-                    "runc is older than 1.2.8, 1.3.3 or 1.4.0 (mounts of 2025: CVE-2025-31133, -52565, -52881) unless mended",
+                    "runc is older than 1.2.8, 1.3.3 or 1.4.0 (mounts of 2025: CVE-2025-31133, -52565, -52881) unless the fix is backported",
                     "update runc",
                 );
             }
         }
         if !self.own_groups {
             weak(
-                "it can hold no limit on memory, processes and processor time: it is rootless, on control groups v1",
-                "use an engine of root's, or boot with control groups v2 (systemd.unified_cgroup_hierarchy=1)",
+                "cannot limit memory, processes and CPU time: rootless with cgroups v1",
+                "use a rootful engine, or boot with cgroups v2 (systemd.unified_cgroup_hierarchy=1)",
             );
         }
         if !self.seccomp {
-            weak("containers have no filter of system calls", "turn seccomp on in the engine's configuration");
+            weak("containers run without a system call filter", "enable seccomp in the engine's configuration");
         }
         found
     }
@@ -227,7 +230,7 @@ mod tests {
             let info = SystemInfo { security_options: Some(options), ..SystemInfo::default() };
             let facts = EngineFacts::of(SystemVersion::default(), info, &candidate, None);
             assert_eq!(facts.seccomp, held, "{facts:?}");
-            let told = facts.weaknesses().iter().any(|weakness| weakness.what.contains("no filter of system calls"));
+            let told = facts.weaknesses().iter().any(|weakness| weakness.what.contains("without a system call filter"));
             assert_eq!(told, !held);
         }
     }

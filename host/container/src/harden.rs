@@ -107,15 +107,14 @@ fn host(
     } = *limits;
     let memory = match memory.at() {
         Some(size) if size.get() < LEAST_MEMORY => {
-            let why = format!("an engine takes no less than {} MiB; raise --memory", LEAST_MEMORY >> 20);
+            let why = format!("container engines require at least {} MiB; raise --memory", LEAST_MEMORY >> 20);
             return Err(ContainerError::Input { subject: "memory limit".to_owned(), why });
         }
         Some(size) => Some(signed(size.get())),
         None => None,
     };
     if let Some(count) = open_files.at().filter(|count| count.get() < LEAST_OPEN_FILES) {
-        let why =
-            format!("{count} are too few to start a container with; raise --max-open-files to {LEAST_OPEN_FILES}");
+        let why = format!("{count} is too low to start a container; raise --max-open-files to {LEAST_OPEN_FILES}");
         return Err(ContainerError::Input { subject: "open files limit".to_owned(), why });
     }
     let processes = processes.at().map(|count| (i64::from(count.get()) + AGENT_THREADS).min(MOST_PROCESSES));

@@ -88,15 +88,15 @@ pub(crate) struct ImageFacts {
 pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFacts, ContainerError> {
     let found = match timeout(2 * PATIENCE, client.inspect_image(name.as_str())).await {
         Ok(Ok(found)) => found,
-        Err(late) => return Err(ContainerError::Lost { doing: "look the image up", source: Box::new(late) }),
+        Err(late) => return Err(ContainerError::Lost { doing: "inspect the image", source: Box::new(late) }),
         Ok(Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. })) => {
             return Err(ContainerError::NoImage(name.to_string()));
         }
-        Ok(Err(error)) => return Err(ContainerError::call("look the image up")(error)),
+        Ok(Err(error)) => return Err(ContainerError::call("inspect the image")(error)),
     };
     let bad = |why: &str| ContainerError::BadImage { name: name.to_string(), why: why.to_owned() };
     if found.os.as_deref().is_some_and(|os| os != "linux") {
-        return Err(bad("it is not for Linux"));
+        return Err(bad("not a Linux image"));
     }
     let ours = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -104,14 +104,14 @@ pub(crate) async fn look_up(client: &Docker, name: &ImageName) -> Result<ImageFa
         other => other,
     };
     if found.architecture.as_deref().is_some_and(|theirs| theirs != ours) {
-        return Err(bad(&format!("it is not for {ours}")));
+        return Err(bad(&format!("not built for {ours}")));
     }
     let volumes = found.config.and_then(|config| config.volumes).unwrap_or_default();
     // Engines write volume paths into option strings.
     if let Some(odd) = volumes.iter().find(|place| !place.starts_with('/') || place.contains([':', ',', '"'])) {
-        return Err(bad(&format!("its volume {odd:?} is no plain path")));
+        return Err(bad(&format!("invalid volume path {odd:?}")));
     }
-    let id = found.id.ok_or_else(|| bad("the engine does not number it"))?;
+    let id = found.id.ok_or_else(|| bad("the engine reports no image ID"))?;
     let id = if id.contains(':') { id } else { format!("sha256:{id}") };
     Ok(ImageFacts { name: name.clone(), id, volumes: volumes.into_iter().collect() })
 }
@@ -126,9 +126,9 @@ pub(crate) async fn pull(
     let mut steps = Box::pin(client.create_image(Some(options), None, None));
     let mut layers: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     while let Some(step) = steps.next().await {
-        let step = step.map_err(|error| not_pulled(name, ContainerError::call("fetch the image")(error)))?;
+        let step = step.map_err(|error| not_pulled(name, ContainerError::call("pull the image")(error)))?;
         if let Some(error) = step.error_detail.and_then(|detail| detail.message) {
-            let said = ContainerError::Refused { doing: "fetch the image", said: one_line(&error) };
+            let said = ContainerError::Refused { doing: "pull the image", said: one_line(&error) };
             return Err(not_pulled(name, said));
         }
         if let (Some(layer), Some(progress)) = (step.id, step.progress_detail) {
@@ -147,7 +147,7 @@ pub(crate) async fn pull(
 fn not_pulled(name: &ImageName, error: ContainerError) -> ContainerError {
     match error {
         ContainerError::Refused { said, .. } => {
-            ContainerError::BadImage { name: name.to_string(), why: format!("it cannot be fetched: {said}") }
+            ContainerError::BadImage { name: name.to_string(), why: format!("pull failed: {said}") }
         }
         other => other,
     }

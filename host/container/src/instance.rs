@@ -235,12 +235,12 @@ impl ContainerInstance {
             (_, Some(137)) => Ok(Outcome::Signalled(9)),
             // The agent's connection to its host has ended, and the host is another process.
             (_, Some(0)) if lent => Err(ContainerError::Lost {
-                doing: "carry its streams",
-                source: "the process that keeps containers ready has ended; run it again".into(),
+                doing: "forward the container's streams",
+                source: "the container pool daemon has exited; run it again".into(),
             }),
             (_, code) => {
                 let code = code.map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
-                Err(self.talk.broken("carry its streams", &format!("it ended with {code}")))
+                Err(self.talk.broken("forward the container's streams", &format!("exited with {code}")))
             }
         }
     }
@@ -276,7 +276,7 @@ impl ContainerInstance {
                 ours.then(|| (name, guest.components().count()))
             });
             let Some((name, above)) = place else {
-                let why = "it is not in a private directory of the job".to_owned();
+                let why = "not in a private directory of the job".to_owned();
                 return Err(ContainerError::Input { subject: file.path.to_string(), why });
             };
             let path = self.scratch.path(name);
@@ -287,7 +287,7 @@ impl ContainerInstance {
                 Ok(digest)
             })
             .map(|digest| before.insert(file.path.as_str().to_owned(), digest))
-            .map_err(ContainerError::io("put in", file.path.as_str().as_ref()))?;
+            .map_err(ContainerError::io("write", file.path.as_str().as_ref()))?;
         }
         Ok(before)
     }
@@ -328,7 +328,7 @@ fn environment(
 
 fn not_started(program: &str, number: i32) -> GuestError {
     let (name, value) = if number == 2 {
-        (GuestError::NOT_FOUND, format!("{program}: no such command in the image"))
+        (GuestError::NOT_FOUND, format!("{program}: command not found in the image"))
     } else {
         let why = std::io::Error::from_raw_os_error(number);
         (GuestError::NOT_STARTED, format!("{program}: {why}"))

@@ -11,7 +11,7 @@ use crate::engine::PATIENCE;
 use crate::error::ContainerError;
 
 /// The operation in error messages.
-const DOING: &str = "tell how a container ended";
+const DOING: &str = "read the exit state of a container";
 
 /// Pause between two queries.
 const PAUSE: Duration = Duration::from_millis(50);

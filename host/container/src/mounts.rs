@@ -49,11 +49,12 @@ impl Bind {
     pub(crate) fn lower(&self, flavour: Flavour) -> Result<Mount, ContainerError> {
         let is_odd = |c: char| matches!(c, ',' | '"') || c.is_control();
         if flavour == Flavour::Podman && (self.guest.contains(is_odd) || self.host.to_string_lossy().contains(is_odd)) {
-            let why = "Podman takes no path with a comma, a quote or a control character; rename it, or use docker";
+            let why =
+                "Podman does not support paths with a comma, a quote or a control character; rename it, or use docker";
             let subject = format!("{} at {}", self.host.display(), self.guest);
             return Err(ContainerError::Input { subject, why: why.to_owned() });
         }
-        let not_text = || ContainerError::Grant { path: self.host.clone(), why: "its path is not UTF-8".to_owned() };
+        let not_text = || ContainerError::Grant { path: self.host.clone(), why: "path is not UTF-8".to_owned() };
         Ok(Mount {
             typ: Some(MountType::BIND),
             source: Some(self.host.to_str().ok_or_else(not_text)?.to_owned()),
@@ -114,14 +115,14 @@ impl Granted {
         (points, name): (&Path, &str),
         agent: &ProgramFile,
     ) -> Result<Self, ContainerError> {
-        codebox_files::private_dir(points).map_err(ContainerError::io("make", points))?;
+        codebox_files::private_dir(points).map_err(ContainerError::io("create", points))?;
         let swap =
-            Swap::with(user.uid, agent).map_err(ContainerError::io("make a user namespace with", agent.path()))?;
+            Swap::with(user.uid, agent).map_err(ContainerError::io("create a user namespace with", agent.path()))?;
         for (count, grant) in settled.into_iter().enumerate() {
             let host = grant.host.to_path_buf();
             let mounted =
                 swap.mount(&host, &points.join(format!("{name}-{count}")), grant.access).map_err(|error| {
-                    let why = format!("root's files in it cannot be shown as the job's: {error}");
+                    let why = format!("cannot map the owner of root's files in it to the job's user: {error}");
                     ContainerError::Grant { path: host.clone(), why }
                 })?;
             self.binds.push(Bind {
@@ -147,7 +148,7 @@ impl Granted {
         if places.is_empty() {
             return BTreeMap::new();
         }
-        let what = format!("what is written to the granted {}", places.join(", "));
+        let what = format!("writes to the granted {}", places.join(", "));
         [LimitKind::Disk, LimitKind::Files].map(|kind| (kind, what.clone())).into()
     }
 

@@ -46,7 +46,7 @@ impl Stripper {
         let request = StripRequest { file: file.to_owned(), text: text.to_owned() };
         let stripper = self.clone();
         let work = tokio::task::spawn_blocking(move || stripper.strip(&request));
-        let answer = work.await.ok().flatten().ok_or("TypeScript cannot be run here")?;
+        let answer = work.await.ok().flatten().ok_or("TypeScript is not supported in this build")?;
         split_answer(&answer).map_err(|fault| fault.message)
     }
 
@@ -83,7 +83,7 @@ impl Questions {
     /// them.
     pub(crate) fn ask(&mut self, number: u32, question: Vec<u8>) -> Result<(), ContainerError> {
         if self.open.len() >= 2 * MAX_ASKED {
-            return Err(ContainerError::Agent(format!("it asked more than {} questions at once", 2 * MAX_ASKED)));
+            return Err(ContainerError::Agent(format!("more than {} concurrent requests", 2 * MAX_ASKED)));
         }
         let answer =
             (self.open.len() < MAX_ASKED).then(|| answer(question, Arc::clone(&self.workers), self.stripper.clone()));

@@ -15,7 +15,7 @@ mod tells;
 pub(crate) use tells::Tells;
 
 /// The operation in error messages.
-const CARRY: &str = "carry its streams";
+const CARRY: &str = "forward the container's streams";
 
 /// Most bytes kept of the agent's standard error, which holds the reason for its end.
 const MAX_COMPLAINT: usize = 4096;
@@ -125,7 +125,7 @@ impl Hears {
                 Err(error) => return Err(garbled(error.to_string())),
                 Ok(Some(frame)) => {
                     let kind = frame.kind;
-                    let none = || garbled(format!("a frame of kind {kind} is no word"));
+                    let none = || garbled(format!("malformed frame of kind {kind}"));
                     return Word::decode(frame).map(Some).ok_or_else(none);
                 }
                 Ok(None) => {}
@@ -140,7 +140,7 @@ impl Hears {
                 Some(Ok(LogOutput::StdOut { message })) => self.decoder.push(&message),
                 // Without a terminal, these are bytes of an incomplete stream header or chunk of the engine. They are
                 // not events.
-                Some(Ok(LogOutput::Console { .. })) => return Err(garbled("it broke off in a piece".to_owned())),
+                Some(Ok(LogOutput::Console { .. })) => return Err(garbled("incomplete stream header".to_owned())),
                 Some(Ok(LogOutput::StdIn { .. })) => {}
             }
         }
@@ -151,7 +151,7 @@ impl Hears {
     pub(crate) fn broken(&self, doing: &'static str, how: &str) -> ContainerError {
         let complaint = one_line(&String::from_utf8_lossy(&self.complaint));
         match complaint.as_str() {
-            "" => ContainerError::Lost { doing, source: format!("the line to its agent broke off, and {how}").into() },
+            "" => ContainerError::Lost { doing, source: format!("connection to the agent closed: {how}").into() },
             complaint => ContainerError::Agent(format!("{how}: {complaint}")),
         }
     }

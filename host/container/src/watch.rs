@@ -117,8 +117,8 @@ impl Watch {
         let count = self.hidden?;
         Some(Denial {
             what: DenialKind::Fs,
-            detail: format!("{count} directories that cannot be looked into, so that nothing tells what they hold"),
-            hint: "keep directories open to their owner, and fewer of them".to_owned(),
+            detail: format!("{count} directories cannot be read, so their size is unknown"),
+            hint: "keep directories readable by their owner, and create fewer of them".to_owned(),
         })
     }
 }

@@ -91,7 +91,7 @@ macro_rules! name {
 
 name! {
     /// Name of an environment variable.
-    EnvName, "environment variable", "a name is not empty and holds no '=' and no NUL",
+    EnvName, "environment variable", "a name must not be empty or contain '=' or NUL",
     |text| !text.is_empty() && !text.contains(['=', '\0'])
 }
 

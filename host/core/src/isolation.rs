@@ -121,7 +121,7 @@ impl FromStr for IsolationSet {
         }
         let members = text.split(',').map(Isolation::from_str).collect::<Result<Vec<_>, _>>()?;
         // `split` yields at least one part, and an empty part is not an isolation, so the set has a member.
-        Self::of(members).ok_or_else(|| NameError::new("isolation", text, "name at least one"))
+        Self::of(members).ok_or_else(|| NameError::new("isolation", text, "expected at least one"))
     }
 }
 

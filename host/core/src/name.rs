@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// Error for text that is not a valid name of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("bad {what} {text:?}: {rule}")]
+#[error("invalid {what} {text:?}: {rule}")]
 pub struct NameError {
     /// Kind of the name, such as "runtime name".
     pub what: &'static str,

@@ -205,7 +205,7 @@ impl Missing {
     /// Creates the entry of a module or package that the program imports and that its interpreter does not find.
     #[must_use]
     pub fn module(name: &str) -> Self {
-        let hint = "the runtime does not have it: name the package that does (--with NAME), or grant a directory that holds it and where the program looks for modules, such as the script's";
+        let hint = "it is not part of the runtime: add the package that provides it (--with NAME), or grant a directory that contains it on the program's module path, such as the script's directory";
         Self { what: format!("the module {name}"), hint: hint.to_owned() }
     }
 }

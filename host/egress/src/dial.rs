@@ -108,7 +108,7 @@ pub async fn direct(rules: &NetRules, host: &str, port: u16) -> Result<Dialed, D
     Err(match (failed, refused) {
         (Some(error), _) => error.into(),
         (None, Some(refusal)) => refusal.into(),
-        (None, None) => io::Error::new(io::ErrorKind::NotFound, "the name leads to no address").into(),
+        (None, None) => io::Error::new(io::ErrorKind::NotFound, "the host name does not resolve to an address").into(),
     })
 }
 
@@ -161,5 +161,5 @@ async fn look_up(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
         let found = found.map_err(|error| io::Error::new(io::ErrorKind::NotFound, error));
         let _ = sender.send(found.map(|found| found.map(|address| address.ip()).collect()));
     })?;
-    receiver.await.unwrap_or_else(|_gone| Err(io::Error::other("the resolver is gone")))
+    receiver.await.unwrap_or_else(|_gone| Err(io::Error::other("the resolver thread has exited")))
 }

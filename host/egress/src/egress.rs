@@ -80,7 +80,7 @@ impl Egress {
         };
         rules.name(host, port).map_err(|refusal| refused(refusal, None))?;
         ledger.claim().map_err(|kind| refused(Refusal::new(RefusalReason::Limit(kind), host, port, None), None))?;
-        let entry = ledger.begin(NetAttempt::new(host, port, None, NetVerdict::Failed("it was given up".to_owned())));
+        let entry = ledger.begin(NetAttempt::new(host, port, None, NetVerdict::Failed("cancelled".to_owned())));
         let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
         let dialed = timeout(*connect, async {
             match dialer {
@@ -119,8 +119,10 @@ impl Egress {
     /// # Errors
     /// As for [`connect`](Self::connect), and if the handshake fails or no roots are trusted.
     pub async fn connect_tls(&self, host: &str, port: u16, offer: &TlsOffer<'_>) -> Result<TlsConnection, EgressError> {
-        let no_roots =
-            || EgressError::Tls { host: host.to_owned(), source: std::io::Error::other("no roots are trusted") };
+        let no_roots = || EgressError::Tls {
+            host: host.to_owned(),
+            source: std::io::Error::other("no trusted root certificates"),
+        };
         let roots = self.0.roots.get().ok_or_else(no_roots)?;
         self.connect(host, port).await?.start_tls(host, roots, offer).await
     }
@@ -150,5 +152,5 @@ impl Egress {
 }
 
 pub(crate) fn late(time: Duration) -> std::io::Error {
-    std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no answer in {} s", time.as_secs_f32()))
+    std::io::Error::new(std::io::ErrorKind::TimedOut, format!("timed out after {} s", time.as_secs_f32()))
 }

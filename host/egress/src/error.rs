@@ -21,7 +21,7 @@ pub enum EgressError {
         source: io::Error,
     },
     /// The TLS handshake with the host failed, because of its certificate or of the protocol.
-    #[error("cannot speak TLS with {host}: {source}")]
+    #[error("TLS handshake failed with {host}: {source}")]
     Tls {
         /// The requested host.
         host: String,

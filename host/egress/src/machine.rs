@@ -99,7 +99,7 @@ impl TlsMachine {
 
     fn seal(&mut self, mut said: &[u8], turned: &mut Turned) -> io::Result<()> {
         if !said.is_empty() && !self.is_agreed {
-            return Err(io::Error::other("the handshake is not over"));
+            return Err(io::Error::other("the handshake is not complete"));
         }
         loop {
             if !said.is_empty() {

@@ -85,7 +85,7 @@ type Tunnel = Mutex<Option<(OnUpgrade, Connection)>>;
 async fn answer(mut request: Request<Incoming>, egress: &Egress, tunnel: &Tunnel) -> Response<Body> {
     if request.method() == Method::CONNECT {
         let target = request.uri().authority().and_then(|authority| Some((host_of(authority), authority.port_u16()?)));
-        let Some((host, port)) = target else { return told(StatusCode::BAD_REQUEST, "write CONNECT HOST:PORT") };
+        let Some((host, port)) = target else { return told(StatusCode::BAD_REQUEST, "expected CONNECT HOST:PORT") };
         return match egress.connect(&host, port).await {
             Ok(connection) => {
                 let opened = (upgrade::on(&mut request), connection);
@@ -97,7 +97,7 @@ async fn answer(mut request: Request<Incoming>, egress: &Egress, tunnel: &Tunnel
     }
     let plain = request.uri().scheme() == Some(&Scheme::HTTP);
     let Some(authority) = request.uri().authority().cloned().filter(|_| plain) else {
-        return told(StatusCode::BAD_REQUEST, "this is a proxy: write CONNECT HOST:PORT, or a whole http:// address");
+        return told(StatusCode::BAD_REQUEST, "this is a proxy: use CONNECT HOST:PORT or an absolute http:// URL");
     };
     let (host, port) = (host_of(&authority), authority.port_u16().unwrap_or(80));
     match egress.connect(&host, port).await {
@@ -126,7 +126,7 @@ async fn pass_on(mut request: Request<Incoming>, authority: &Authority, connecti
     // A URI without a path may still have a query.
     let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
     let (Ok(path), Ok(host)) = (path.parse::<Uri>(), HeaderValue::from_str(without_user(authority))) else {
-        return told(StatusCode::BAD_REQUEST, "the address is none");
+        return told(StatusCode::BAD_REQUEST, "invalid target address");
     };
     *request.uri_mut() = path;
     strip(request.headers_mut());

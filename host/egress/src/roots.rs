@@ -20,7 +20,7 @@ pub enum RootsError {
         detail: String,
     },
     /// The system has no certificates.
-    #[error("the system has no certificates to trust: {0}")]
+    #[error("no trusted root certificates on this system: {0}")]
     System(String),
 }
 
@@ -41,7 +41,7 @@ impl TlsRoots {
         if taken > 0 {
             return Ok(Self(Arc::new(store)));
         }
-        let detail = found.errors.first().map_or_else(|| "there is none in it".to_owned(), ToString::to_string);
+        let detail = found.errors.first().map_or_else(|| "no certificates found".to_owned(), ToString::to_string);
         Err(match file.or(directory) {
             Some(path) => RootsError::Given { path: path.to_owned(), detail },
             None => RootsError::System(detail),

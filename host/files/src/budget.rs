@@ -38,8 +38,8 @@ impl Budget {
     pub(crate) fn refusal(&self) -> String {
         match self.most {
             _ if self.is_over() => "the run was cancelled".to_owned(),
-            Some(most) => format!("with it the files would be longer than the limit of {most} bytes on disk"),
-            None => "it is too long".to_owned(),
+            Some(most) => format!("the files would exceed the disk limit of {most} bytes"),
+            None => "it is too large".to_owned(),
         }
     }
 }

@@ -63,20 +63,20 @@ impl Walk<'_> {
                 return self.found.skip(at.as_str().as_bytes(), &self.budget.refusal());
             }
             let Ok(entry) = entry else {
-                return self.found.skip(at.as_str().as_bytes(), "cannot be listed to its end");
+                return self.found.skip(at.as_str().as_bytes(), "cannot be listed completely");
             };
             let name = entry.file_name();
             let Some(path) = name.to_str().and_then(|name| at.child(name).ok()) else {
                 self.found.skip(
                     &[at.as_str().as_bytes(), b"/", name.as_encoded_bytes()].concat(),
-                    "its name is no guest path",
+                    "its name is not a valid guest path",
                 );
                 continue;
             };
             match dir.symlink_metadata(&name) {
                 Ok(meta) => self.entry(dir, &name, path, &meta, depth),
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
-                Err(e) => self.found.skip(path.as_str().as_bytes(), &format!("cannot be looked at: {e}")),
+                Err(e) => self.found.skip(path.as_str().as_bytes(), &format!("cannot be inspected: {e}")),
             }
         }
     }
@@ -84,7 +84,7 @@ impl Walk<'_> {
     fn entry(&mut self, dir: &Dir, name: &OsStr, path: GuestPath, meta: &Metadata, depth: usize) {
         let kind = meta.file_type();
         if kind.is_dir() && depth == MAX_DEPTH {
-            let why = format!("it lies more than {MAX_DEPTH} directories deep; nothing in it was looked at");
+            let why = format!("it is more than {MAX_DEPTH} directories deep; its content is not listed");
             self.found.skip(path.as_str().as_bytes(), &why);
         } else if kind.is_dir() {
             match open_dir(dir, name) {
@@ -117,7 +117,7 @@ impl Walk<'_> {
         if self.left.owner == Owner::Job && meta.nlink() > 1 {
             // The file is read only after all its names are known to be in the job's directory.
             if let Err(file) = self.names.hold(&meta, file_of, created) {
-                self.found.skip(file.guest.as_str().as_bytes(), "too many files have several names");
+                self.found.skip(file.guest.as_str().as_bytes(), "too many files have several hard links");
             }
             return;
         }
@@ -131,11 +131,13 @@ impl Walk<'_> {
             return;
         }
         if let Some(bits) = lent_powers(meta) {
-            self.found.skip(out.guest.as_str().as_bytes(), &format!("its {bits}; the file is listed without"));
+            self.found.skip(out.guest.as_str().as_bytes(), &format!("its {bits}; the file is listed without them"));
         }
         if out.size > MAX_HASHED {
-            self.found
-                .skip(out.guest.as_str().as_bytes(), &format!("its sha256: it is longer than {MAX_HASHED} bytes"));
+            self.found.skip(
+                out.guest.as_str().as_bytes(),
+                &format!("its sha256: the file is larger than {MAX_HASHED} bytes"),
+            );
         }
         self.found.list(out, created);
     }
@@ -145,7 +147,7 @@ impl Walk<'_> {
         for (file, created, whole) in std::mem::take(&mut self.names).settle() {
             let name = file.guest.as_str().to_owned();
             if !whole {
-                self.found.skip(name.as_bytes(), "it has another name, which is not in this directory");
+                self.found.skip(name.as_bytes(), "it has another hard link outside this directory");
                 continue;
             }
             let opened = open_below(self.left.dir, &parts_below(&file.guest, self.left.at)).and_then(|file| {

@@ -34,7 +34,7 @@ pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (
             // Special files were already reported by the listing.
             FileKind::Special => continue,
             FileKind::Symlink | FileKind::Directory => {
-                skipped.push(skip(file, "links stay inside"));
+                skipped.push(skip(file, "links are not copied out"));
                 continue;
             }
         }
@@ -45,7 +45,7 @@ pub(crate) fn bring_out(changes: &mut FileChanges, left: &Left<'_>, (out, to): (
         }
         match copy(left.dir, out, &parts, file, budget) {
             Ok(()) => file.host = parts.iter().try_fold(to.clone(), |path, part| path.child(part)).ok(),
-            Err(e) => skipped.push(skip(file, &format!("cannot be brought out: {e}"))),
+            Err(e) => skipped.push(skip(file, &format!("cannot be copied out: {e}"))),
         }
     }
 }
@@ -60,7 +60,10 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Bu
     let meta = source.metadata()?;
     let len = meta.len();
     if len > MAX_HOLES && allocated(&meta) < len / MAX_THIN {
-        return Err(io::Error::other(format!("it is {len} bytes long and holds {}", allocated(&meta))));
+        return Err(io::Error::other(format!(
+            "it is a sparse file of {len} bytes with {} bytes allocated",
+            allocated(&meta)
+        )));
     }
     if !budget.take(len) {
         return Err(io::Error::other(budget.refusal()));
@@ -86,7 +89,7 @@ fn copy(work: &Dir, out: &Dir, parts: &[&str], listed: &OutFile, budget: &mut Bu
 /// Opens the parent directory of an output file and creates missing directories. No component may complete a
 /// repository.
 fn make_parents(out: &Dir, parents: &[&str], name: &str) -> io::Result<Dir> {
-    let refusal = "it would make its directory a git repository, which can name programs to run";
+    let refusal = "it would turn its directory into a git repository, whose configuration can run programs";
     let check = |dir: &Dir, part| {
         if completes_repository(dir, part) { Err(io::Error::other(refusal)) } else { Ok(()) }
     };
@@ -106,7 +109,7 @@ fn unchanged(source: &File, before: &Metadata, listed: &OutFile, digest: &str) -
     if same && listed.size == after.len() && listed.sha256.as_ref().is_none_or(|listed| listed == digest) {
         return Ok(());
     }
-    Err(io::Error::other("it changed meanwhile"))
+    Err(io::Error::other("it changed while it was copied"))
 }
 
 /// Copies to the end of the file, or until the caller cancels. Returns the sha256 of the copied bytes.

@@ -33,7 +33,7 @@ pub(crate) fn remove_tree(parent: &Dir, name: &OsStr) -> io::Result<()> {
             Ok(()) => return Ok(()),
         }
     }
-    Err(io::Error::other("it grows while it is removed"))
+    Err(io::Error::other("it keeps growing while it is removed"))
 }
 
 struct Removal<'a> {

@@ -11,7 +11,7 @@ use crate::sys;
 #[non_exhaustive]
 pub enum Untrusted {
     /// The file belongs to another user.
-    #[error("it belongs to user {owner} and not to {user}")]
+    #[error("it is owned by user {owner}, expected {user}")]
     Owner {
         /// The owner of the file.
         owner: u32,
@@ -19,10 +19,10 @@ pub enum Untrusted {
         user: u32,
     },
     /// The mode lets the group or all users write to the file.
-    #[error("others may write to it; close it with chmod go-w")]
+    #[error("it is writable by other users; run chmod go-w on it")]
     Writable,
     /// The path is a symbolic link.
-    #[error("it is a symbolic link; remove it or use the directory that it leads to")]
+    #[error("it is a symbolic link; remove it or use its target directory")]
     Link,
     /// The path is not a directory.
     #[error("it is not a directory")]

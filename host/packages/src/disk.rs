@@ -23,7 +23,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     // Opening a pipe would block.
     match fs::metadata(path)?.is_file() {
         true => File::open(path),
-        false => Err(io::Error::other(format!("{} is no plain file", path.display()))),
+        false => Err(io::Error::other(format!("{} is not a regular file", path.display()))),
     }
 }
 

@@ -14,13 +14,13 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// An environment variable cannot be parsed as the expected type. Its value is left out: it may hold a password.
-    #[error("environment variable {name} does not hold {expected}")]
+    #[error("invalid value of {name}: expected {expected}")]
     Variable { name: &'static str, expected: &'static str },
     /// A uv configuration file cannot be read.
-    #[error("uv configuration file cannot be used")]
+    #[error("cannot use uv configuration file")]
     File(#[source] Cause),
     /// `SSL_CERT_FILE` does not name a usable certificate bundle.
-    #[error("SSL_CERT_FILE {path:?} cannot be used")]
+    #[error("cannot use SSL_CERT_FILE {path:?}")]
     Certificates {
         path: PathBuf,
         #[source]
@@ -35,16 +35,16 @@ pub enum SettingsError {
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The pin's name is not a package name.
-    #[error("package name {0:?} is not valid")]
+    #[error("invalid package name {0:?}")]
     Name(String),
     /// The user's settings forbid the network, and no local source has the file.
     #[error(
-        "{package} is not here and network use is switched off (UV_OFFLINE, or `offline` in uv.toml): allow it once"
+        "{package} is not cached and network access is disabled (UV_OFFLINE, or `offline` in uv.toml): enable it once"
     )]
     Offline { package: String },
     /// The index did not answer.
     #[error(
-        "cannot reach package index {index}: connect to the network once, or set UV_DEFAULT_INDEX to an index within reach"
+        "cannot reach package index {index}: connect to the network once, or set UV_DEFAULT_INDEX to a reachable index"
     )]
     Unreachable {
         index: String,
@@ -55,7 +55,7 @@ pub enum FetchError {
     #[error("package index {index} denies access to {package}: check the credentials in its address or in netrc")]
     Denied { index: String, package: String },
     /// The index sent an unusable response.
-    #[error("package index {index} gave no usable answer for {package}")]
+    #[error("unusable response from package index {index} for {package}")]
     Answer {
         index: String,
         package: String,
@@ -63,15 +63,13 @@ pub enum FetchError {
         source: Cause,
     },
     /// Every index answered, and no index has the package.
-    #[error(
-        "{package} is in none of the package indexes searched ({searched}): set UV_DEFAULT_INDEX to one that has it"
-    )]
+    #[error("{package} not found in any package index ({searched}): set UV_DEFAULT_INDEX to an index that has it")]
     NotFound { package: String, searched: String },
     /// The index serves another file under this name and version.
-    #[error("{file} from {index} has sha256 {found} where {expected} is expected")]
+    #[error("hash mismatch for {file} from {index}: expected sha256 {expected}, found {found}")]
     WrongHash { file: String, index: String, expected: Sha256, found: Sha256 },
     /// The file is longer or shorter than pinned.
-    #[error("{file} from {index} has {found} bytes where {expected} are expected")]
+    #[error("size mismatch for {file} from {index}: expected {expected} bytes, found {found}")]
     WrongSize {
         file: String,
         index: String,
@@ -80,7 +78,7 @@ pub enum FetchError {
         found: u64,
     },
     /// The HTTP client cannot be created.
-    #[error("HTTP client cannot be set up")]
+    #[error("cannot create HTTP client")]
     Client(#[source] Cause),
     /// The file cannot be written.
     #[error("cannot write {path:?}")]
@@ -102,7 +100,7 @@ pub enum UnpackError {
         source: io::Error,
     },
     /// The file is not a zip archive, or is a damaged one.
-    #[error("{path:?} is not a sound zip archive")]
+    #[error("{path:?} is not a valid zip archive")]
     Archive {
         path: PathBuf,
         #[source]
@@ -118,7 +116,7 @@ pub enum UnpackError {
     #[error("archive member {0:?} is neither a file nor a directory")]
     Kind(String),
     /// The archive has more members than allowed.
-    #[error("archive has {found} members where {allowed} are allowed")]
+    #[error("archive has {found} members, the maximum is {allowed}")]
     TooMany { found: usize, allowed: usize },
     /// The members unpack to more bytes than allowed, or than the archive itself declares.
     #[error("archive member {member:?} unpacks to more than the {allowed} bytes allowed")]
@@ -127,7 +125,7 @@ pub enum UnpackError {
     #[error("archive has no member {0:?}")]
     Missing(String),
     /// A member's data cannot be read.
-    #[error("archive member {member:?} cannot be unpacked")]
+    #[error("cannot unpack archive member {member:?}")]
     Member {
         member: String,
         #[source]

@@ -250,10 +250,10 @@ impl House {
         let _turn = self.beside_others()?;
         let missing = self.missing(wheels);
         let staging = self.root.join("wheels");
-        tree::private(&staging).map_err(HouseError::io("make", &staging))?;
+        tree::private(&staging).map_err(HouseError::io("create", &staging))?;
         let fetched = stream::iter(missing).map(|wheel| async move {
             let made = Builder::new().prefix(".wheel-").tempdir_in(self.root.join("wheels"));
-            let made = made.map_err(HouseError::io("make a directory in", &self.root))?;
+            let made = made.map_err(HouseError::io("create a directory in", &self.root))?;
             let file = made.path().join("wheel.whl");
             index.bring(wheel, &file, progress).await?;
             self.unpack(wheel, &file, made.path())
@@ -289,14 +289,14 @@ impl House {
     /// When the directory cannot be created.
     pub fn workbench(&self) -> Result<Workbench, HouseError> {
         let above = self.root.join("compiled");
-        tree::private(&above).map_err(HouseError::io("make", &above))?;
+        tree::private(&above).map_err(HouseError::io("create", &above))?;
         let made = || {
             let dir = Builder::new().prefix(BENCH).tempdir_in(&above)?;
             let held = File::create(dir.path().join(HELD))?;
             held.lock()?;
             Ok(Workbench { held, dir })
         };
-        made().map_err(HouseError::io("make a directory in", &above))
+        made().map_err(HouseError::io("create a directory in", &above))
     }
 
     /// Copies a wheel's bytecode, a tree of files that mirrors its modules, from a workbench into the store. Only
@@ -307,7 +307,7 @@ impl House {
     pub fn keep_compiled(&self, wheel: &Wheel, runtime: &str, from: &Path) -> Result<(), HouseError> {
         let place = self.compiled_dir(wheel, runtime);
         let parent = place.parent().unwrap_or(&self.root);
-        tree::private(parent).map_err(HouseError::io("make", parent))?;
+        tree::private(parent).map_err(HouseError::io("create", parent))?;
         let staged = Builder::new().prefix(BENCH).tempdir_in(parent).map_err(HouseError::io("write", parent))?;
         let ready = staged.path().join("ready");
         tree::bytecode(from, &ready).map_err(HouseError::io("copy", from))?;
@@ -338,12 +338,12 @@ impl House {
         }
         let _turn = self.beside_others()?;
         let above = self.root.join("environments");
-        tree::private(&above).map_err(HouseError::io("make", &above))?;
+        tree::private(&above).map_err(HouseError::io("create", &above))?;
         let staged = Builder::new().prefix(".environment-").tempdir_in(&above);
-        let staged = staged.map_err(HouseError::io("make a directory in", &above))?;
+        let staged = staged.map_err(HouseError::io("create a directory in", &above))?;
         let ready = staged.path().join("ready");
         let modules = ready.join(MODULES);
-        fs::create_dir_all(&modules).map_err(HouseError::io("make", &modules))?;
+        fs::create_dir_all(&modules).map_err(HouseError::io("create", &modules))?;
         for wheel in wheels {
             let from = self.modules_of(wheel);
             // The wheel may have been stored under another name.
@@ -383,7 +383,7 @@ impl House {
     /// # Errors
     /// When the lock file cannot be opened or locked.
     pub fn beside_others(&self) -> Result<File, HouseError> {
-        tree::private(&self.root).map_err(HouseError::io("make", &self.root))?;
+        tree::private(&self.root).map_err(HouseError::io("create", &self.root))?;
         turns::beside_others(&self.root).map_err(HouseError::io("lock", &self.root))
     }
 }

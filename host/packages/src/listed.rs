@@ -54,7 +54,7 @@ pub fn requirements_of_file(text: &str) -> Result<ListedRequirements, LineError>
         };
         if let Some(option) = options.split_whitespace().find(|option| !is_hash(option)) {
             let shown: String = option.chars().filter(|c| !c.is_control()).take(40).collect();
-            return Err(LineError { line, reason: format!("the option {shown:?} is refused; leave it out") });
+            return Err(LineError { line, reason: format!("option {shown:?} is not allowed; remove it") });
         }
         if requirement.trim().is_empty() && options.is_empty() {
             continue;
@@ -76,7 +76,7 @@ pub fn requirements_of_file(text: &str) -> Result<ListedRequirements, LineError>
 
 /// Returns the error message for too many requirements.
 fn too_many() -> String {
-    format!("no more than {MOST_REQUIREMENTS} packages can be asked for; leave out those that others bring along")
+    format!("at most {MOST_REQUIREMENTS} packages are allowed; leave out indirect dependencies")
 }
 
 const HASH: &str = "--hash=sha256:";
@@ -130,7 +130,7 @@ pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineErr
             continue;
         }
         if found.is_some() {
-            return Err(LineError { line: number, reason: "a second block of script metadata is refused".to_owned() });
+            return Err(LineError { line: number, reason: "more than one block of script metadata".to_owned() });
         }
         let mut text = String::new();
         // The last closing line counts, as long as all lines before it are comments.
@@ -149,7 +149,7 @@ pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineErr
         if !closed {
             return Err(LineError {
                 line: number,
-                reason: "the block of script metadata has no end `# ///`".to_owned(),
+                reason: "the closing `# ///` of the script metadata is missing".to_owned(),
             });
         }
         found = Some((number, text));
@@ -172,7 +172,10 @@ pub fn script_metadata(program: &[u8]) -> Result<Option<ScriptMetadata>, LineErr
     if let Some(versions) = &block.requires_python
         && uv_pep440::VersionSpecifiers::from_str(versions).is_err()
     {
-        return Err(LineError { line, reason: "script metadata: requires-python is no list of versions".to_owned() });
+        return Err(LineError {
+            line,
+            reason: "script metadata: requires-python is not a valid version specifier".to_owned(),
+        });
     }
     let ignored = block.tool.keys().filter(|tool| *tool == "uv").map(|tool| format!("tool.{tool}")).collect();
     Ok(Some(ScriptMetadata { dependencies, requires_python: block.requires_python, ignored }))

@@ -42,10 +42,10 @@ struct Locked {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
     /// The file is not a valid lock: another program wrote it, or it was edited by hand.
-    #[error("it is no lock of codebox's: {0}")]
+    #[error("not a codebox lock file: {0}")]
     Unreadable(String),
     /// The script's requirements differ from those of the lock.
-    #[error("it was made for {locked}, and the program asks for {asked}")]
+    #[error("it was created for {locked}, but the program requests {asked}")]
     Changed {
         /// The requirements of the lock.
         locked: String,
@@ -53,13 +53,13 @@ pub enum LockError {
         asked: String,
     },
     /// A required package is missing, or its version does not satisfy the requirement.
-    #[error("it has nothing that is {0}")]
+    #[error("no package in it satisfies {0}")]
     Unmet(String),
     /// The lock lists a package more than once.
-    #[error("it has the package {0} twice")]
+    #[error("package {0} is listed twice")]
     Twice(String),
     /// The name of a file does not match the package that the lock lists it for.
-    #[error("it has the file {file:?} for {package}")]
+    #[error("file {file:?} does not belong to {package}")]
     Misnamed {
         /// The file.
         file: String,
@@ -100,7 +100,7 @@ impl Lock {
     pub fn to_text(&self) -> Result<String, LockError> {
         let text = toml::to_string_pretty(self).map_err(|error| LockError::Unreadable(error.to_string()))?;
         Ok(format!(
-            "# Written by `codebox lock`; it is read by `codebox run`, and made anew when the packages change.\n{text}"
+            "# Written by `codebox lock`; `codebox run` reads it. Run `codebox lock` again when the packages change.\n{text}"
         ))
     }
 
@@ -112,17 +112,17 @@ impl Lock {
         let read: Self = toml::from_str(text)
             .map_err(|error| LockError::Unreadable(error.message().lines().next().unwrap_or_default().to_owned()))?;
         if read.format != FORMAT {
-            return Err(LockError::Unreadable(format!("its format is {:?}", read.format)));
+            return Err(LockError::Unreadable(format!("unsupported format {:?}", read.format)));
         }
         if read.requirements.len() > MOST_REQUIREMENTS {
-            return Err(LockError::Unreadable(format!("it is for more than {MOST_REQUIREMENTS} packages")));
+            return Err(LockError::Unreadable(format!("more than {MOST_REQUIREMENTS} requirements")));
         }
         let files = read.target.values().flat_map(|locked| locked.resolved.files());
         // The hashes become directory names.
         let plain = |sha256: &str| sha256.parse::<Sha256>().is_ok_and(|read| read.to_string() == sha256);
         let bad = files.map(|file| &file.sha256).find(|sha256| !plain(sha256)).cloned();
         if let Some(sha256) = bad {
-            return Err(LockError::Unreadable(format!("{sha256:?} is no sha256")));
+            return Err(LockError::Unreadable(format!("invalid sha256 {sha256:?}")));
         }
         // Packages and their hashes are looked up by the normalized name, so only that spelling is allowed.
         let built_in = read.target.values().flat_map(|locked| locked.resolved.built_in.iter().map(|(name, _)| name));
@@ -130,7 +130,7 @@ impl Lock {
         let is_odd = |name: &&String| !PackageName::from_str(name).is_ok_and(|read| read.as_ref() == name.as_str());
         let odd = files.chain(built_in).find(is_odd).cloned();
         match odd {
-            Some(name) => Err(LockError::Unreadable(format!("{name:?} is not a package's name as indexes write it"))),
+            Some(name) => Err(LockError::Unreadable(format!("{name:?} is not a normalized package name"))),
             None => Ok(read),
         }
     }

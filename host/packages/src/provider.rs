@@ -125,15 +125,17 @@ impl JobPackages {
             }
             Decision::Native(names) => {
                 if self.settings.escalation == Some(Escalation::Forbidden) {
-                    let line =
-                        format!("the package {} cannot be had in wasm, and the policy forbids to leave it", names[0]);
+                    let line = format!(
+                        "package {} is not available in WebAssembly, and the policy does not allow escalation",
+                        names[0]
+                    );
                     return Err(RunnerError::new(ResultKind::EscalationRefused, line)
                         .with_fix("use --isolation container, or allow escalation in your configuration"));
                 }
                 if asked.other_python(&version).is_some() {
                     self.check_image(&asked, &engines).await?;
                 }
-                needs.notes.push(format!("packages that only a container can have: {}", names.join(", ")));
+                needs.notes.push(format!("packages that require a container: {}", names.join(", ")));
                 needs.native = names;
             }
         }
@@ -166,7 +168,8 @@ impl JobPackages {
         let resolved = match self.decided(&asked, &store, &mut shop, progress).await? {
             Decision::Pure(resolved) => resolved,
             Decision::Native(names) => {
-                let line = format!("the package {} cannot be had in wasm: it has no pure wheel", names.join(", "));
+                let line =
+                    format!("package {} is not available in WebAssembly: it has no pure wheel", names.join(", "));
                 return Err(RunnerError::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
             }
         };
@@ -176,7 +179,7 @@ impl JobPackages {
         let whole = uncompiled.is_empty() || compile::start(&self.house, &self.compiler, &uncompiled, &runtime)?;
         if !whole {
             progress
-                .note("not every package could be compiled: this run compiles as it imports, and the next tries again");
+                .note("cannot compile all packages: this run compiles modules on import, and the next run tries again");
         }
         let target = format!("wasm-{}", store.version);
         let compiled = whole.then_some(runtime.as_str());
@@ -309,9 +312,9 @@ impl JobPackages {
             return self.npm(admitted, Locked::Anew)?.lock(script, progress);
         }
         let Some(asked) = Asked::unlocked(admitted)?.filter(|asked| !asked.wanted.is_empty()) else {
-            let line = format!("{} asks for no packages", script.display());
+            let line = format!("{} requests no packages", script.display());
             let fix = match npm::is_for(admitted.job()) {
-                true => "name them with --with",
+                true => "pass them with --with",
                 false => "list them in a block `# /// script`, with --with or with -r",
             };
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
@@ -355,7 +358,7 @@ impl JobPackages {
                     asked.check_hashes(&resolved)?;
                     lock.add(&container, resolved);
                 }
-                Err(failure) => progress.note(&format!("nothing is locked for containers: {}", failure.message())),
+                Err(failure) => progress.note(&format!("cannot lock packages for containers: {}", failure.message())),
             }
             lock
         };
@@ -388,7 +391,7 @@ impl JobPackages {
 
     /// Removes all unused packages.
     fn prune_stores(&self, progress: &dyn Progress) -> Result<(usize, u64), RunnerError> {
-        let waits = || progress.note("waiting for a run that is installing packages");
+        let waits = || progress.note("waiting for another run to install packages");
         let python = self.house.prune(&waits).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
         let npm = NpmStore::at(&self.dirs.npm).prune(&waits);
         let npm = npm.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
@@ -451,7 +454,7 @@ impl JobPackages {
                 work(&index.map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?).await
             })
         };
-        let gone = || RunnerError::new(ResultKind::InternalError, "the thread that asks package indexes is gone");
+        let gone = || RunnerError::new(ResultKind::InternalError, "the package index thread has exited");
         thread::scope(|scope| {
             let thread = thread::Builder::new().name("codebox-index".to_owned()).stack_size(STACK);
             let thread = thread.spawn_scoped(scope, inside).map_err(|_| gone())?;
@@ -555,7 +558,7 @@ fn not_as_chosen(error: HouseError, lock: Option<&Path>) -> RunnerError {
     let failure = not_installed(error);
     match lock {
         _ if !is_other => failure,
-        Some(lock) => failure.with_fix(format!("have {} made again with codebox lock", lock.display())),
+        Some(lock) => failure.with_fix(format!("recreate {} with codebox lock", lock.display())),
         None => failure.with_fix(ASK_ANOTHER),
     }
 }
@@ -567,4 +570,4 @@ fn is_other(error: &HouseError) -> bool {
 }
 
 /// The fix for a wheel that differs from the expected one.
-const ASK_ANOTHER: &str = "ask for another version, or another index";
+const ASK_ANOTHER: &str = "request another version, or use another index";

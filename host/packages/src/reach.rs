@@ -25,8 +25,8 @@ pub(crate) async fn may_follow(registry: &Url, to: &Url) -> Result<(), &'static 
     match to.scheme() {
         "https" => {}
         "http" if registry.scheme() == "http" => {}
-        "http" => return Err("it gives up encryption"),
-        _ => return Err("it is no address of the web"),
+        "http" => return Err("it downgrades https to http"),
+        _ => return Err("not an http or https URL"),
     }
     if same {
         return Ok(());
@@ -38,7 +38,7 @@ pub(crate) async fn may_follow(registry: &Url, to: &Url) -> Result<(), &'static 
 }
 
 /// Reason for refusing a nearby address.
-const NEAR: &str = "it is an address of this machine or network";
+const NEAR: &str = "it is an address of this machine or its network";
 
 /// Proximity of a nearby address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,13 +62,13 @@ async fn leads_to(to: &Url) -> Result<Option<Near>, &'static str> {
             let Ok(found) = lookup_host((name, port)).await else { return Ok(None) };
             Ok(found.filter_map(|address| near(address.ip())).next())
         }
-        None => Err("it names no host"),
+        None => Err("it has no host"),
     }
 }
 
 /// Error for an address from an index, as a redirect or as the URL of a file, that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the package index leads to {host}, and {why}")]
+#[error("the package index refers to {host}, which is not allowed: {why}")]
 pub(crate) struct Astray {
     pub(crate) host: String,
     pub(crate) why: &'static str,
@@ -77,7 +77,7 @@ pub(crate) struct Astray {
 /// Checks that an index may list a file at this URL: only a local index may list local files.
 pub(crate) fn may_have(index: &IndexUrl, file: &Url) -> Result<(), Astray> {
     match file.scheme() == "file" && index.url().scheme() != "file" {
-        true => Err(Astray { host: file.to_string(), why: "that is a file of this machine" }),
+        true => Err(Astray { host: file.to_string(), why: "it is a local file" }),
         false => Ok(()),
     }
 }

@@ -19,7 +19,7 @@ pub struct Requirement(uv_pep508::Requirement<VerbatimParsedUrl>);
 
 /// Error for a text that is not an allowed requirement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("package {text:?} is refused: {reason}; give a name with versions, such as 'requests' or 'rich>=13'")]
+#[error("invalid package {text:?}: {reason}; use a name with versions, such as 'requests' or 'rich>=13'")]
 pub struct RequirementError {
     /// The text, shortened.
     pub text: String,
@@ -76,7 +76,7 @@ impl FromStr for Requirement {
             return Err(refused("it is longer than 1024 bytes"));
         }
         if text.chars().any(char::is_control) {
-            return Err(refused("it has a control character"));
+            return Err(refused("it contains a control character"));
         }
         let trimmed = text.trim();
         if trimmed.is_empty() {
@@ -88,15 +88,15 @@ impl FromStr for Requirement {
         // Before the markers, these characters occur only in URLs and paths.
         let before = trimmed.split(';').next().unwrap_or_default();
         if before.contains(['@', '/', '\\', ':', '%', '$', '?']) {
-            return Err(refused("it names an address or a path"));
+            return Err(refused("URLs and paths are not allowed"));
         }
         if !condition::is_plain(trimmed, Tangle::OF_USERS) {
-            return Err(refused("its condition is too tangled"));
+            return Err(refused("its marker is too complex"));
         }
         let read = uv_pep508::Requirement::<VerbatimParsedUrl>::from_str(trimmed);
         let read = read.map_err(|error| refused(error.message.to_string().lines().next().unwrap_or_default()))?;
         match read.version_or_url {
-            Some(VersionOrUrl::Url(_)) => Err(refused("it names an address or a path")),
+            Some(VersionOrUrl::Url(_)) => Err(refused("URLs and paths are not allowed")),
             Some(VersionOrUrl::VersionSpecifier(_)) | None => Ok(Self(read)),
         }
     }

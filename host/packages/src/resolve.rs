@@ -290,12 +290,12 @@ impl<'s> Index<'s> {
             let patience = self.settings.read_timeout.saturating_mul(2 * PAUSES).max(Duration::from_secs(1));
             let patience = patience + Duration::from_secs(size.unwrap_or(0).min(LARGEST) / SLOWEST);
             let late = |index: String| {
-                let source = format!("{file} did not arrive within {} s", patience.as_secs()).into();
+                let source = format!("timed out downloading {file} after {} s", patience.as_secs()).into();
                 FetchError::Answer { index, package: name.clone(), source }
             };
             if url.is_empty() {
                 let found = fetch_by(&self.registry, (&pin, sought), self.settings, into, progress);
-                return timeout(patience, found).await.unwrap_or_else(|_| Err(late("of the user's".to_owned())));
+                return timeout(patience, found).await.unwrap_or_else(|_| Err(late("in the settings".to_owned())));
             }
             let candidate = Candidate {
                 index: host_of(url),

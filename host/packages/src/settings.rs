@@ -128,8 +128,8 @@ pub(crate) fn address(index: &Index) -> String {
 }
 
 fn locations(variables: &Variables<'_>, options: &Options) -> Result<IndexLocations, SettingsError> {
-    const INDEX: &str = "an index address";
-    const INDEXES: &str = "index addresses";
+    const INDEX: &str = "an index URL";
+    const INDEXES: &str = "index URLs";
     let file = &options.top_level;
     let default = variables.parsed("UV_DEFAULT_INDEX", INDEX)?.map(|mut index: Index| {
         index.default = true;
@@ -147,10 +147,10 @@ fn locations(variables: &Variables<'_>, options: &Options) -> Result<IndexLocati
     indexes.extend(variables.parsed("PIP_INDEX_URL", INDEX)?.map(Index::from_index_url));
 
     let mut links: Vec<Index> =
-        variables.commas("UV_FIND_LINKS", "folders or addresses")?.into_iter().map(Index::from_find_links).collect();
+        variables.commas("UV_FIND_LINKS", "directories or URLs")?.into_iter().map(Index::from_find_links).collect();
     links.extend(file.find_links.iter().flatten().cloned().map(Index::from));
     if links.is_empty() {
-        let pip = variables.list("PIP_FIND_LINKS", "folders or addresses")?;
+        let pip = variables.list("PIP_FIND_LINKS", "directories or URLs")?;
         links.extend(pip.into_iter().map(Index::from_find_links));
     }
     let no_index = match variables.flag("UV_NO_INDEX")?.or(file.no_index) {

@@ -96,10 +96,10 @@ impl BuildSystem {
         let backend = build_backend.unwrap_or_else(|| USUAL.to_owned());
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':');
         if backend.is_empty() || backend.len() > 200 || !backend.chars().all(is_plain) {
-            return Err(BadBuildSystem("build-backend is no name of an object in a module".to_owned()));
+            return Err(BadBuildSystem("build-backend is not a valid object reference".to_owned()));
         }
         if backend_path.iter().any(|path| path.len() > 200 || path.chars().any(char::is_control)) {
-            return Err(BadBuildSystem("backend-path has what is no path".to_owned()));
+            return Err(BadBuildSystem("backend-path contains an invalid path".to_owned()));
         }
         Ok(Self { requires, backend, paths: backend_path })
     }
@@ -110,7 +110,7 @@ impl BuildSystem {
     /// When a requirement is refused, or there are too many.
     pub fn wanted(texts: &[String]) -> Result<Vec<Requirement>, BadBuildSystem> {
         if texts.len() > MOST_REQUIRED {
-            return Err(BadBuildSystem(format!("{} packages to build with are too many", texts.len())));
+            return Err(BadBuildSystem(format!("{} build requirements are too many", texts.len())));
         }
         let read = texts.iter().map(|text| Requirement::from_str(text));
         read.collect::<Result<_, _>>().map_err(|error| BadBuildSystem(error.to_string()))
@@ -151,11 +151,11 @@ pub(crate) fn broken_word(tree: &Path, sdist: &Sdist, made: &Path) -> Option<Str
         return Some("its METADATA is larger than 1 MiB".to_owned());
     }
     if !condition::are_plain(&text) {
-        return Some("what it says that it needs is too tangled".to_owned());
+        return Some("its requirements are too complex".to_owned());
     }
     match ResolutionMetadata::parse_metadata(&text) {
         Ok(built) => difference(&stated, &built),
-        Err(error) => Some(format!("it does not say what it needs: {error}")),
+        Err(error) => Some(format!("cannot parse its requirements: {error}")),
     }
 }
 
@@ -173,16 +173,18 @@ fn difference(stated: &ResolutionMetadata, built: &ResolutionMetadata) -> Option
     });
     let short = |need: &dyn std::fmt::Display| need.to_string().chars().take(SHOWN).collect::<String>();
     if let Some(more) = needs.difference(&said).next() {
-        return Some(format!("it needs {}, and its source says for good that it does not", short(more)));
+        return Some(format!("it requires {}, but the static metadata of its source does not", short(more)));
     }
     if let Some(less) = said.difference(&needs).next() {
-        return Some(format!("it does not need {}, and its source says for good that it does", short(less)));
+        return Some(format!("it does not require {}, but the static metadata of its source does", short(less)));
     }
     let [said, needs] = [stated, built].map(|one| one.requires_python.as_ref().filter(|versions| !versions.is_empty()));
     let python = |versions: Option<&VersionSpecifiers>| {
         versions.map_or("any Python".to_owned(), |v| format!("Python {}", short(v)))
     };
-    (said != needs).then(|| format!("it is for {}, and its source says for good {}", python(needs), python(said)))
+    (said != needs).then(|| {
+        format!("it requires {}, but the static metadata of its source requires {}", python(needs), python(said))
+    })
 }
 
 /// Returns true if a PKG-INFO declares requirements as dynamic, in any spelling. uv's parser knows only one spelling.
@@ -303,13 +305,13 @@ mod tests {
             assert_eq!(broken(said, needs), None, "{said} {needs}");
         }
         for (said, needs, told) in [
-            ("", "Requires-Dist: c\n", "it needs c"),
-            ("Requires-Dist: c\n", "", "it does not need c"),
-            ("Requires-Dist: c\n", "Requires-Dist: c>=2\n", "it needs c>=2"),
-            ("Requires-Dist: c; extra == 'x'\n", "Requires-Dist: c\n", "it needs c"),
-            ("Requires-Dist: c\n", "Requires-Dist: c[x]\n", "it needs c[x]"),
-            ("", "Requires-Python: >=99\n", "it is for Python >=99"),
-            ("Requires-Python: >=3.8\n", "", "it is for any Python"),
+            ("", "Requires-Dist: c\n", "it requires c"),
+            ("Requires-Dist: c\n", "", "it does not require c"),
+            ("Requires-Dist: c\n", "Requires-Dist: c>=2\n", "it requires c>=2"),
+            ("Requires-Dist: c; extra == 'x'\n", "Requires-Dist: c\n", "it requires c"),
+            ("Requires-Dist: c\n", "Requires-Dist: c[x]\n", "it requires c[x]"),
+            ("", "Requires-Python: >=99\n", "it requires Python >=99"),
+            ("Requires-Python: >=3.8\n", "", "it requires any Python"),
         ] {
             let line = broken(said, needs).unwrap_or_default();
             assert!(line.starts_with(told), "{said} {needs}: {line}");
@@ -317,7 +319,7 @@ mod tests {
         let long = format!("Description: {}\nRequires-Dist: c\n", "x".repeat(1 << 20));
         assert_eq!(broken("", &long).as_deref(), Some("its METADATA is larger than 1 MiB"));
         let deep = format!("Requires-Dist: c; {}os_name == 'a'{}\n", "(".repeat(100_000), ")".repeat(100_000));
-        assert_eq!(broken("", &deep).as_deref(), Some("what it says that it needs is too tangled"));
+        assert_eq!(broken("", &deep).as_deref(), Some("its requirements are too complex"));
         // An invalid archive is refused elsewhere.
         std::fs::write(&made, "no archive").expect("a file");
         let info = format!("Metadata-Version: 2.2\n{head}");

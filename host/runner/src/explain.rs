@@ -66,7 +66,7 @@ impl Runner {
             Next::Run(choice) => Ok(choice),
             Next::Nothing(why) => Err(why),
             Next::Probe(backend) => {
-                let line = format!("the backend {backend} was asked and has not answered");
+                let line = format!("backend {backend} did not respond to the probe");
                 return Err(RunnerError::new(ResultKind::InternalError, line));
             }
         };

@@ -77,12 +77,12 @@ impl Runner {
     /// Returns an error if the policy does not allow the image, no engine answers, or the image cannot be pulled.
     pub fn pull_image(&self, engine: Option<&str>, name: &str) -> Result<String, RunnerError> {
         let name: ImageName = name.parse().map_err(|error: NameError| {
-            let line = format!("cannot fetch {:?}: it is no image's name", error.text);
+            let line = format!("cannot pull {:?}: not a valid image name", error.text);
             RunnerError::new(ResultKind::InvalidRequest, line).with_fix(error.rule)
         })?;
         let allowed = self.parts.policy.get()?.allowed_images.as_ref();
         if allowed.is_some_and(|patterns| patterns.iter().all(|pattern| !pattern.allows(&name))) {
-            let line = format!("cannot fetch {name}: the configuration does not allow it");
+            let line = format!("cannot pull {name}: not allowed by the configuration");
             return Err(RunnerError::new(ResultKind::Denied, line).with_fix("add it to images.allowed"));
         }
         let backends = self.backends_for(engine)?;
@@ -149,14 +149,14 @@ impl Runner {
         let entries = self.catalog().and_then(|catalog| Ok(catalog.runtimes()?));
         match entries {
             Ok(entries) => entries.into_iter().map(runtime_check).collect(),
-            Err(error) => vec![Check::fail("runtimes", error.message(), "see the message")],
+            Err(error) => vec![Check::fail("runtimes", error.message(), "see the error message")],
         }
     }
 
     fn backend_checks(&self) -> Vec<Check> {
         let backends = match self.backends() {
             Ok(backends) => backends,
-            Err(error) => return vec![Check::fail("engines", error.message(), "see the message")],
+            Err(error) => return vec![Check::fail("engines", error.message(), "see the error message")],
         };
         let diagnoses = block_on(async {
             let mut diagnoses = Vec::new();
@@ -185,7 +185,7 @@ fn runtime_check(entry: RuntimeEntry) -> Check {
             Check::ok(name, format!("version {}, {language_version}", entry.version))
         }
         EntryState::Missing => {
-            Check::warn(name, "not installed: the first run prepares it", format!("to prepare it now: {install}"))
+            Check::warn(name, "not installed: the first run installs it", format!("to install it now: {install}"))
         }
         EntryState::Damaged(why) => Check::fail(name, why, install),
     }

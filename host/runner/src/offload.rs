@@ -79,7 +79,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, RunnerErro
 }
 
 pub(crate) fn no_executor(error: &io::Error) -> RunnerError {
-    RunnerError::new(ResultKind::InternalError, format!("cannot start the timer that deadlines need: {error}"))
+    RunnerError::new(ResultKind::InternalError, format!("cannot start the timer for time limits: {error}"))
 }
 
 fn no_thread(error: &io::Error) -> RunnerError {

@@ -54,7 +54,7 @@ impl<'a> OpenGuest<'a> {
         let mut report = result?;
         // The outcome of the run is known; a failure to close the guest does not change the report.
         if let Err(error) = closed {
-            tracing::warn!(%error, "the guest could not be closed");
+            tracing::warn!(%error, "cannot close the guest");
         }
         let provenance = &mut report.provenance;
         if provenance.reason.is_empty() {

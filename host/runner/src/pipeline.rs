@@ -309,6 +309,6 @@ async fn cancelled_outside(cancel: &CancelToken, isolation: Isolation) {
 /// Returns the end of a job that was cancelled before its container was ready.
 fn cancelled_before(admitted: &Admitted) -> Ended {
     let mut provenance = Provenance::new(BackendId::new("container"), Isolation::Container);
-    provenance.reason = "it was cancelled before its container was ready".to_owned();
+    provenance.reason = "cancelled before its container was ready".to_owned();
     Ended::Report(Box::new(RunReport::new(Outcome::Cancelled, provenance, admitted.job().limits)))
 }

@@ -13,10 +13,10 @@ use crate::pipeline::{AdmittedJob, PlannedJob};
 use crate::runner::Runner;
 
 /// Reason that a job is not run again: no engine may be available.
-const NO_ENGINE: &str = "no container engine is here (see codebox doctor)";
+const NO_ENGINE: &str = "no container engine is available (see codebox doctor)";
 
 /// Reason that a job is not run again: it was cancelled meanwhile.
-const CANCELLED: &str = "it was cancelled before its container was ready";
+const CANCELLED: &str = "cancelled before its container was ready";
 
 /// The streams of a run, which a second run may use again.
 pub(crate) enum HeldStreams {
@@ -164,7 +164,7 @@ fn hand_over(
     };
     let mut discard = || held.revocable().into_iter().for_each(Revocable::discard);
     Ok(process.take_over(&handover, cancel, &mut discard)?.map(Ended::TakenOver).ok_or_else(|| {
-        let line = "cannot tell how the program ended: the process that ran it again in a container is gone";
-        RunnerError::new(ResultKind::InternalError, line).with_fix("run it again, with --isolation container")
+        let line = "cannot determine how the program ended: the process that reran it in a container has exited";
+        RunnerError::new(ResultKind::InternalError, line).with_fix("run it again with --isolation container")
     }))
 }

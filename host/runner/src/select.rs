@@ -111,9 +111,9 @@ impl Runner {
 
     pub(crate) fn explain_choice(&self, choice: &Choice, began: Instant) {
         let progress = &self.parts.progress;
-        progress.detail(&format!("looked through and chosen in {} µs", began.elapsed().as_micros()));
+        progress.detail(&format!("program analyzed and backend selected in {} µs", began.elapsed().as_micros()));
         for other in &choice.rejected {
-            progress.detail(&format!("not {}: {}", other.candidate, other.reason));
+            progress.detail(&format!("rejected {}: {}", other.candidate, other.reason));
         }
     }
 

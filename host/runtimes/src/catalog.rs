@@ -62,7 +62,7 @@ impl RuntimeCatalog {
         let taken = |(_, store): &&(Language, Store)| store.spec().extensions.iter().any(|taken| taken == ending);
         let owner = self.stores.iter().find(taken).map(|(owner, _)| owner.clone());
         match owner.or_else(|| Language::of_extension(ending)).filter(|owner| owner != language) {
-            Some(owner) => bad(format!("it is {owner}'s")),
+            Some(owner) => bad(format!("already used by {owner}")),
             None => Ok(()),
         }
     }
@@ -290,7 +290,7 @@ impl Catalog for RuntimeCatalog {
             (None, PackageSource::File(file)) => {
                 return Err(CatalogError::BadPackage {
                     what: file.display().to_string(),
-                    detail: format!("the runtime {runtime} is built into codebox and takes no package"),
+                    detail: format!("runtime {runtime} is built into codebox and cannot be installed from a package"),
                     source: None,
                 });
             }
@@ -311,10 +311,10 @@ impl Catalog for RuntimeCatalog {
             None => format!("codebox runtime install {runtime}"),
         };
         Ok(vec![match (store.state(), store.verify()) {
-            (RuntimeState::Missing, _) => Check::fail(runtime, "it is not installed", fix),
+            (RuntimeState::Missing, _) => Check::fail(runtime, "not installed", fix),
             (_, Err(e)) => Check::fail(runtime, e.to_string(), fix),
             (RuntimeState::Damaged(why), _) => Check::fail(runtime, why, fix),
-            (_, Ok(count)) => Check::ok(runtime, format!("{count} files are what was installed")),
+            (_, Ok(count)) => Check::ok(runtime, format!("verified {count} files")),
         }])
     }
 
@@ -344,7 +344,7 @@ impl Catalog for RuntimeCatalog {
         self.not_built_in(name)?;
         let store = self.imaged()?;
         self.ensure(&store.spec().name, progress)?;
-        progress.started(&format!("making the image {name}"), None);
+        progress.started(&format!("building image {name}"), None);
         store.build_image(name, imports).map_err(|e| match e {
             WasmError::Prelude(detail) => {
                 CatalogError::ImportFailed { image: name.to_owned(), module: imports.join(", "), detail }

@@ -30,8 +30,8 @@ pub(crate) fn absent(admitted: &Admitted, needs: &Needs, isolation: Isolation) -
         && job.grants.net.is_empty()
         && let Some(Need { line, words, .. }) = needs.powers.iter().find(is_client)
     {
-        let hint = format!("line {line} has {words}, and no host is granted: --net HOST[:PORT] grants one");
-        absent.push(Missing { what: "hosts of a network".to_owned(), hint });
+        let hint = format!("line {line} uses {words}, but no host is granted: grant one with --net HOST[:PORT]");
+        absent.push(Missing { what: "network hosts".to_owned(), hint });
     }
     absent
 }
@@ -50,6 +50,6 @@ pub fn add_absent(missing: &mut Vec<Missing>, absent: &[Missing]) {
 fn module(need: &Need) -> Option<Missing> {
     let package = need.package()?;
     let module = need.words.strip_prefix("import ")?;
-    let hint = format!("line {} imports it, and no package that was asked for brings it: --with {package}", need.line);
+    let hint = format!("line {} imports it, but no requested package provides it: add --with {package}", need.line);
     Some(Missing { what: format!("the module {module}"), hint })
 }

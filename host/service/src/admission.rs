@@ -212,7 +212,7 @@ pub fn admit(request: Request, policy: &Policy, surroundings: &dyn Surroundings)
         return Err(Denied::new(
             ResultKind::InvalidRequest,
             subject,
-            "it holds a NUL",
+            "it contains a NUL",
             "pass it in a file or on standard input",
         ));
     }
@@ -301,7 +301,7 @@ fn load(
 pub(crate) fn map_of(dirs: &[DirGrant]) -> Result<PathMap<HostPath, GuestPath>, Denied> {
     let rejected = |detail: String| {
         let shown = dirs.first().map_or("", |dir| dir.host.as_str());
-        dirs::rejected(shown, detail, "grant each directory once, each at its own place")
+        dirs::rejected(shown, detail, "grant each directory once, at a separate guest path")
     };
     let settled = settle(dirs).map_err(|error| rejected(error.to_string()))?;
     let private: Vec<GuestPath> = [GuestPath::work(), GuestPath::tmp()]

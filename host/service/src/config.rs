@@ -52,7 +52,7 @@ pub struct Settings {
 
 /// Reason that a configuration file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("bad configuration in {}: {}{detail}", file.display(), if key.is_empty() { String::new() } else { format!("{key}: ") })]
+#[error("invalid configuration in {}: {}{detail}", file.display(), if key.is_empty() { String::new() } else { format!("{key}: ") })]
 pub struct ConfigError {
     /// Path of the file.
     pub file: PathBuf,
@@ -155,7 +155,7 @@ pub fn narrow(user: &Settings, project: &Settings, file: &Path) -> Result<Settin
     let theirs = project.isolations.unwrap_or_default();
     let both = IsolationSet::of(ours.iter().filter(|isolation| theirs.contains(*isolation)));
     let isolations = both.ok_or_else(|| {
-        let detail = format!("{theirs} is not among {ours}, which the user's configuration allows");
+        let detail = format!("{theirs} is not allowed by the user configuration, which allows {ours}");
         ConfigError::new(file, "isolation", detail, "change one of the two files")
     })?;
     let images = user.images.narrowed(&project.images, file)?;
@@ -186,7 +186,7 @@ fn escalation_of(text: &str, file: &Path) -> Result<Escalation, ConfigError> {
     match text {
         "allow" => Ok(Escalation::Allowed),
         "forbid" => Ok(Escalation::Forbidden),
-        other => Err(ConfigError::new(file, "escalation", format!("{other:?} is neither"), "write allow or forbid")),
+        other => Err(ConfigError::new(file, "escalation", format!("unknown value {other:?}"), "write allow or forbid")),
     }
 }
 
@@ -194,7 +194,7 @@ fn engine_of(text: String, file: &Path) -> Result<String, ConfigError> {
     if matches!(text.as_str(), "podman" | "docker") {
         return Ok(text);
     }
-    Err(ConfigError::new(file, "engine", format!("{text:?} is neither"), "write podman or docker"))
+    Err(ConfigError::new(file, "engine", format!("unknown value {text:?}"), "write podman or docker"))
 }
 
 fn warm_of(count: u32, file: &Path) -> Result<u32, ConfigError> {
@@ -202,7 +202,7 @@ fn warm_of(count: u32, file: &Path) -> Result<u32, ConfigError> {
         return Ok(count);
     }
     let fix = format!("write a number from 0 to {MOST_WARM}");
-    Err(ConfigError::new(file, "warm", format!("{count} containers are too many to keep ready"), &fix))
+    Err(ConfigError::new(file, "warm", format!("{count} warm containers are too many"), &fix))
 }
 
 fn line_of(text: &str, place: usize) -> usize {

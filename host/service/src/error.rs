@@ -34,6 +34,6 @@ impl From<ConfigError> for RunnerError {
 
 impl From<JournalError> for RunnerError {
     fn from(error: JournalError) -> Self {
-        Self::of(ResultKind::InternalError, &error).with_fix("make room there, or let this user write there")
+        Self::of(ResultKind::InternalError, &error).with_fix("free disk space there, or make it writable for this user")
     }
 }

@@ -42,7 +42,7 @@ pub struct ImageChoice {
 
 /// The requested image does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("no image is named {asked:?}; there is {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+#[error("unknown image {asked:?}; available: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
 pub struct NoImage {
     /// Requested name.
     pub asked: String,
@@ -108,11 +108,11 @@ pub fn choose_image(language: &Language, needs: &Needs, available: &[ImageFacts]
     match best {
         Some((covered, image)) => {
             let covered: Vec<String> = covered.into_iter().collect();
-            ImageChoice { name: image.name.clone(), reason: format!("it has {} imported", covered.join(", ")) }
+            ImageChoice { name: image.name.clone(), reason: format!("it has {} preloaded", covered.join(", ")) }
         }
         None => ImageChoice {
             name: default_name.to_owned(),
-            reason: "the program imports nothing that only another image has".to_owned(),
+            reason: "no other image preloads a module that the program imports".to_owned(),
         },
     }
 }
@@ -123,7 +123,7 @@ pub fn choose_image(language: &Language, needs: &Needs, available: &[ImageFacts]
 /// Returns an error if no image has this name.
 pub fn named_image(asked: &str, available: &[ImageFacts]) -> Result<ImageChoice, NoImage> {
     if available.iter().any(|image| image.name == asked) {
-        return Ok(ImageChoice { name: asked.to_owned(), reason: "it was asked for".to_owned() });
+        return Ok(ImageChoice { name: asked.to_owned(), reason: "requested by name".to_owned() });
     }
     Err(NoImage { asked: asked.to_owned(), known: available.iter().map(|image| image.name.clone()).collect() })
 }
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn reasons_name_the_modules() {
         let choice = choose_image(&Language::Python, &needs("import seaborn"), &images());
-        assert_eq!(choice.reason, "it has matplotlib, numpy, pandas imported");
+        assert_eq!(choice.reason, "it has matplotlib, numpy, pandas preloaded");
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
     fn a_named_image_wins_and_must_exist() {
         assert_eq!(named_image("web", &images()).map(|c| c.name), Ok("web".to_owned()));
         let missing = named_image("x", &images()).expect_err("there is no x");
-        let message = "no image is named \"x\"; there is python-data, python, arrays, web";
+        let message = "unknown image \"x\"; available: python-data, python, arrays, web";
         assert_eq!(missing.to_string(), message);
     }
 

@@ -35,7 +35,7 @@ pub struct Journal {
 
 /// Failure to write or read the journal.
 #[derive(Debug, Error)]
-#[error("cannot {doing} the record of jobs in {}", folder.display())]
+#[error("cannot {doing} the job journal in {}", folder.display())]
 pub struct JournalError {
     /// Operation that failed, as a verb.
     pub doing: &'static str,
@@ -65,8 +65,8 @@ impl Journal {
     /// Returns an error if the folder cannot be created or listed.
     pub fn open(folder: &Path) -> Result<Self, JournalError> {
         let journal = Self { folder: folder.to_owned() };
-        codebox_files::private_dir(folder).map_err(journal.failed("make"))?;
-        open::recover(folder).map_err(journal.failed("look through"))?;
+        codebox_files::private_dir(folder).map_err(journal.failed("create"))?;
+        open::recover(folder).map_err(journal.failed("read"))?;
         Ok(journal)
     }
 
@@ -85,13 +85,13 @@ impl Journal {
     /// Returns an error in the same cases as [`accept`](Self::accept), and if `id` is not a job's id.
     pub fn resume(&self, id: &str, job: Accepted<'_>) -> Result<Entry, JournalError> {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(self.failed("add to")(io::Error::other(format!("{id:?} is no job's number"))));
+            return Err(self.failed("write")(io::Error::other(format!("invalid job id {id:?}"))));
         }
         self.note(Record::new(id.to_owned(), record::millis(SystemTime::now()), job), "-again")
     }
 
     fn note(&self, record: Record, suffix: &str) -> Result<Entry, JournalError> {
-        let failed = self.failed("add to");
+        let failed = self.failed("write");
         let write = || -> io::Result<Entry> {
             // The history is opened before the note is created, because a job whose note exists counts as accepted. It
             // is closed again.
@@ -138,7 +138,7 @@ impl Entry {
     /// Records the job's end. A failure to record it is only logged: the job has ended, and its report is valid.
     pub fn end(self, kind: ResultKind, status: u8) {
         if let Err(error) = self.note.end(&End::now(kind, status)) {
-            tracing::warn!(%error, "the end of a job cannot be noted");
+            tracing::warn!(%error, "cannot record the end of a job");
         }
     }
 

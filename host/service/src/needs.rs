@@ -39,7 +39,7 @@ pub fn needs_of(job: &Job, neighbours: &Neighbours, analyzer: &Analyzer) -> (Nee
             }
             (needs, None)
         }
-        Err(error) => (Needs::default(), Some(format!("what the program needs is not known: {error}"))),
+        Err(error) => (Needs::default(), Some(format!("cannot determine what the program needs: {error}"))),
     }
 }
 

@@ -30,7 +30,7 @@ impl fmt::Display for Bound {
         match self {
             Self::Command => f.write_str("a command line"),
             Self::Image(image) => write!(f, "the container image {image}"),
-            Self::Package(package) => write!(f, "{package}, which wasm cannot have,"),
+            Self::Package(package) => write!(f, "package {package}, which is not available in WebAssembly,"),
         }
     }
 }
@@ -169,7 +169,7 @@ pub(crate) fn weigh(
     if let Some(bound) = bound.as_ref().filter(|_| isolation == Isolation::Wasm) {
         return against(
             ResultKind::InvalidRequest,
-            format!("{bound} needs a container"),
+            format!("{bound} requires a container"),
             "use --isolation container or auto".to_owned(),
         );
     }
@@ -177,21 +177,21 @@ pub(crate) fn weigh(
     if let Some(image) = able.forbidden.get(language).filter(|_| !is_named) {
         return against(
             ResultKind::Denied,
-            format!("the configuration does not allow {image}, which {language} starts from"),
+            format!("image {image}, the default for {language}, is not allowed by the configuration"),
             format!("add it to images.allowed, or set images.{language} to one that is allowed"),
         );
     }
     if !demand.is_command() && !able.languages.contains(language) {
         return against(
             ResultKind::EngineUnavailable,
-            format!("it does not run {language}"),
+            format!("it does not support {language}"),
             "see codebox runtime list".to_owned(),
         );
     }
     if let Some(limit) = able.first_unheld(limits.iter().copied()) {
         return against(
             ResultKind::InvalidRequest,
-            format!("it cannot hold the {limit} limit"),
+            format!("it cannot enforce the {limit} limit"),
             format!("leave the {limit} limit out, or set it to unlimited"),
         );
     }
@@ -199,7 +199,7 @@ pub(crate) fn weigh(
     if *has_hosts && offline {
         return against(
             ResultKind::InvalidRequest,
-            "it has no network".to_owned(),
+            "it has no network access".to_owned(),
             "leave the network grants out".to_owned(),
         );
     }
@@ -212,7 +212,7 @@ impl Rejected {
         Self {
             candidate: backend.to_string(),
             kind: ResultKind::EscalationRefused,
-            reason: format!("it gives isolation {isolation}, and only {acceptable} is accepted"),
+            reason: format!("it provides isolation {isolation}, but only {acceptable} is allowed"),
             fix: format!("use --isolation {isolation} or auto"),
         }
     }

@@ -18,11 +18,11 @@ pub struct Revocable {
 }
 
 /// Reason that a run cannot be replaced: it has read more input than is remembered.
-pub const READ_TOO_MUCH: &str = "it has read more of its input than is remembered";
+pub const READ_TOO_MUCH: &str = "it has read more input than can be replayed";
 
 /// Reason that a run cannot be replaced: its held standard error cannot be discarded because a stalled reader blocks
 /// it.
-pub const NOT_READ: &str = "nobody reads what it has printed";
+pub const NOT_READ: &str = "its output is no longer read";
 
 impl Revocable {
     /// Replaces the streams in `io` by those of a replaceable run, and returns the record of the run.

@@ -15,7 +15,7 @@ pub enum StripError {
         place: Place,
     },
     /// The text is too long to be parsed.
-    #[error("a TypeScript file of {length} bytes is longer than {most}: split it, or compile it before")]
+    #[error("TypeScript file of {length} bytes exceeds the maximum of {most} bytes: split it, or compile it first")]
     Long {
         /// The length in bytes.
         length: usize,
@@ -23,6 +23,6 @@ pub enum StripError {
         most: usize,
     },
     /// The namespaces, enums and aliases of the text did not become JavaScript in one pass.
-    #[error("the namespaces and enums of this text cannot be turned into JavaScript")]
+    #[error("cannot convert the namespaces and enums of this program to JavaScript")]
     Lowering,
 }

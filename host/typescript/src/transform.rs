@@ -131,7 +131,7 @@ fn syntax(file: &str, text: &str, columns: Option<&Columns>, error: &OxcDiagnost
         message = format!("{message} ({})", help.lines().collect::<Vec<_>>().join(" "));
     }
     if file.ends_with('x') {
-        message.push_str(" (JSX is not supported: only types are taken out)");
+        message.push_str(" (JSX is not supported: only types are removed)");
     }
     let mut place = Place::of(text, offset);
     if let Some(columns) = columns {

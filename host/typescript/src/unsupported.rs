@@ -10,8 +10,8 @@ use oxc::span::GetSpan;
 use crate::error::StripError;
 use crate::place::Place;
 
-const DECORATOR: &str = "Decorators are not supported: call the function on the class, or compile the file before";
-const ACCESSOR: &str = "`accessor` is not supported: write a getter and a setter, or compile the file before";
+const DECORATOR: &str = "Decorators are not supported: call the function on the class, or compile the file first";
+const ACCESSOR: &str = "`accessor` is not supported: write a getter and a setter, or compile the file first";
 const EXPORT: &str = "Export declarations are not permitted in a namespace";
 
 /// The words of which at least one occurs in a text with unsupported syntax.

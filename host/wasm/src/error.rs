@@ -38,7 +38,7 @@ pub enum WasmError {
         reason: String,
     },
     /// A patch of `runtime.toml` cannot be applied to the runtime's module.
-    #[error("the patch {patch} does not fit {path}: {reason}")]
+    #[error("cannot apply patch {patch} to {path}: {reason}")]
     Patch {
         /// The patch's name.
         patch: String,

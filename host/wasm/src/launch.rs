@@ -131,7 +131,7 @@ impl Live {
             .map(|name| match self.instance.get_global(&mut self.store, name).map(|g| g.get(&mut self.store)) {
                 Some(Val::I32(value)) => Ok(GlobalValue::I32(value)),
                 Some(Val::I64(value)) => Ok(GlobalValue::I64(value)),
-                _ => Err(WasmError::Prelude(format!("the global {name} is of a kind that images do not hold"))),
+                _ => Err(WasmError::Prelude(format!("global {name} has a type that images do not support"))),
             })
             .collect()
     }
@@ -143,7 +143,8 @@ impl Live {
                 GlobalValue::I64(value) => Val::I64(value),
             };
             let global = self.instance.get_global(&mut self.store, name);
-            let global = global.ok_or_else(|| WasmError::Prelude(format!("the module lost its global {name}")))?;
+            let global =
+                global.ok_or_else(|| WasmError::Prelude(format!("global {name} is missing from the module")))?;
             global.set(&mut self.store, value).map_err(WasmError::engine("set the guest's globals"))?;
         }
         Ok(())
@@ -154,11 +155,11 @@ impl Live {
         if facts.seeds.is_empty() {
             return Ok(());
         }
-        let failed = |why: String| WasmError::Prelude(format!("the states of random generators: {why}"));
+        let failed = |why: String| WasmError::Prelude(format!("cannot reseed random generators: {why}"));
         let memory = self.memory().map_err(|e| failed(e.to_string()))?.data_mut(&mut self.store);
         for &(at, len) in &facts.seeds {
             let place = memory.get_mut(at as usize..).and_then(|rest| rest.get_mut(..len as usize));
-            let place = place.ok_or_else(|| failed("one is not in the guest's memory".into()))?;
+            let place = place.ok_or_else(|| failed("state is outside the guest's memory".into()))?;
             rand::rng().fill_bytes(place);
         }
         Ok(())
@@ -208,7 +209,7 @@ fn guest(setup: Setup<'_>, image_size: u64) -> Result<Guest, WasmError> {
 fn at_once<F: Future>(future: F) -> Result<F::Output, WasmError> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Ok(output),
-        Poll::Pending => Err(WasmError::Prelude("the module runs code while it is instantiated".into())),
+        Poll::Pending => Err(WasmError::Prelude("the module runs code during instantiation".into())),
     }
 }
 

@@ -31,7 +31,7 @@ pub fn nothing_without_a_grant(ground: &Ground) -> Result<()> {
     let client = "import urllib.request\nurllib.request.urlopen('http://api.example.org')";
     let report = ground.ends("guest_error", 1, ground.run().args(["--lang", "python", "-c", client]))?;
     let missing = report.at("/missing").to_string();
-    ensure!(missing.contains("line 2 has urllib.request.urlopen") && missing.contains("--net"), "{missing}");
+    ensure!(missing.contains("line 2 uses urllib.request.urlopen") && missing.contains("--net"), "{missing}");
     Ok(())
 }
 

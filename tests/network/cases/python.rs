@@ -293,7 +293,7 @@ for use in (socket.socketpair, lambda: socket.create_server(("", 0)), lambda: so
     try:
         use()
     except OSError as error:
-        print("needs a container" in str(error))
+        print("requires a container" in str(error))
 for use in (lambda: socket.socket().bind(("", 80)), lambda: socket.socket(type=socket.SOCK_DGRAM), lambda: socket.socket().recv(1)):
     try:
         use()
@@ -405,7 +405,7 @@ print(kind(other.do_handshake)[0], kind(other.do_handshake)[0])
 print(kind(context.wrap_bio, incoming, outgoing), kind(context.wrap_bio, incoming, outgoing, True)[0])
 lax = ssl.create_default_context()
 lax.check_hostname = False
-print("give server_hostname" in kind(lax.wrap_bio, incoming, outgoing)[1])
+print("pass server_hostname" in kind(lax.wrap_bio, incoming, outgoing)[1])
 for name in ("other.example", "127.0.0.2"):
     try:
         context.wrap_bio(incoming, outgoing, server_hostname=name)

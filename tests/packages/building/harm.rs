@@ -98,18 +98,18 @@ fn leaves(ground: &Ground) -> Result<()> {
     let other = unique("other").replace('-', "_");
     let far = "cp27-cp27m-win_amd64".to_owned();
     for (what, told) in [
-        ("another name", "it was built of"),
-        ("another version", "it was built of"),
+        ("another name", "its name or version does not match"),
+        ("another version", "its name or version does not match"),
         ("no wheel's name", "install"),
-        ("for another system", "is for another"),
+        ("for another system", "it is not compatible with"),
         ("members that lead elsewhere", "a name that is not allowed"),
-        ("a package in it that is another", "it says that it is the package"),
+        ("a package in it that is another", "its metadata is for package"),
         ("more metadata than anybody has to say", "larger than 1 MiB"),
-        ("two of them", "no wheel, or more than one"),
-        ("none", "no wheel, or more than one"),
-        ("a link", "no wheel, or more than one"),
-        ("a directory", "no wheel, or more than one"),
-        ("no archive", "is not a sound zip archive"),
+        ("two of them", "no wheel or more than one"),
+        ("none", "no wheel or more than one"),
+        ("a link", "no wheel or more than one"),
+        ("a directory", "no wheel or more than one"),
+        ("no archive", "is not a valid zip archive"),
     ] {
         let name = unique("leaves");
         let stem = name.replace('-', "_");
@@ -153,7 +153,7 @@ fn fails(ground: &Ground) -> Result<()> {
     let (report, said) = (ran.report()?, ran.stderr_text());
     ensure!(report.kind() == "install_failed" && ran.code == Some(125), "{}", ran.stdout_text());
     let line = report.at("/error/message").as_str().unwrap_or_default();
-    ensure!(line.contains(&format!("cannot build {name} 1: its build ended with status 1")), "{line}");
+    ensure!(line.contains(&format!("cannot build {name} 1: the build exited with status 1")), "{line}");
     ensure!(line.contains("no compiler") && !line.contains('\n'), "{line}");
     ensure!(said.contains("RuntimeError") && said.contains("backend.py"), "{said}");
     ensure!(!ran.stderr.contains(&0x1b) && !ran.stderr.contains(&7), "{said}");
@@ -175,18 +175,18 @@ fn archives(ground: &Ground) -> Result<()> {
     }
     all.push(("occurs twice", Box::new(move |name| sdist(name, "1", &[project, ("a.py", "1"), ("A.py", "2")]))));
     all.push((
-        "is not a sound",
+        "is not a valid",
         Box::new(|name| Offered::new(format!("{}-1.tar.gz", name.replace('-', "_")), b"no archive".to_vec())),
     ));
     let bad = "[build-system]\nrequires = ['x @ http://127.0.0.1/x.whl']\n";
-    all.push(("is refused", Box::new(move |name| sdist(name, "1", &[("pyproject.toml", bad)]))));
+    all.push(("invalid package", Box::new(move |name| sdist(name, "1", &[("pyproject.toml", bad)]))));
     let bad = "[build-system]\nrequires = []\nbuild-backend = 'os; x'\n";
     all.push(("build-backend", Box::new(move |name| sdist(name, "1", &[("pyproject.toml", bad)]))));
     for (told, offered) in all {
         let name = unique("odd");
         let index = Index::of([offered(&name)])?;
         let said = refused(ground.with(&index, &name, "print(1)"), "install_failed")?;
-        ensure!(said.contains(told) && !said.contains("its build"), "{told}: {said}");
+        ensure!(said.contains(told) && !said.contains("the build"), "{told}: {said}");
     }
     // An archive whose content differs from its announced digest is refused too.
     let name = unique("wrong");
@@ -226,7 +226,7 @@ fn wants(ground: &Ground) -> Result<()> {
         let name = unique("wants");
         let index = Index::of([Source { wants, ..Source::of(&name, "") }.stated()])?;
         let said = refused(ground.with(&index, &name, "print(1)"), "install_failed")?;
-        ensure!(said.contains("its build backend's wants"), "{said}");
+        ensure!(said.contains("invalid requirements from its build backend"), "{said}");
         let asked = index.seen();
         ensure!(asked.iter().all(|path| path.contains(&name) || path.contains(&name.replace('-', "_"))), "{asked:?}");
     }
@@ -276,7 +276,10 @@ fn breaks_its_word(ground: &Ground) -> Result<()> {
     for isolation in ["wasm", "container"] {
         let job = ground.building(&index).args(["--isolation", isolation, "--with", &name, "-c", "print(1)"]);
         let said = refused(job, "install_failed")?;
-        ensure!(said.contains(&format!("it needs {need}, and its source says for good that it does not")), "{said}");
+        ensure!(
+            said.contains(&format!("it requires {need}, but the static metadata of its source does not")),
+            "{said}"
+        );
         ensure!(!ground.has_built());
     }
     Ok(())

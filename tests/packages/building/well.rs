@@ -44,7 +44,7 @@ fn in_wasm(ground: &Ground) -> Result<()> {
     let shown = ground.kept(&["show", &name])?;
     ensure!(shown.contains("built    from") && shown.contains(&index.announced(&name)), "{shown}");
     ensure!(!ground.kept(&["prune"])?.is_empty() && !ground.has_built());
-    ensure!(ground.kept(&["list"])?.contains("no package is kept"));
+    ensure!(ground.kept(&["list"])?.contains("no packages are stored"));
     let anew = printed(ground.with(&index, &name, &program))?;
     ensure!(anew != first, "{anew}");
     Ok(())
@@ -63,7 +63,7 @@ fn in_container(ground: &Ground) -> Result<()> {
         ensure!(report.kind() == "ok", "{turn}: {}\n{}", ran.stdout_text(), ran.stderr_text());
         ensure!(report.at("/provenance/isolation") == "container", "{}", ran.stdout_text());
         let why = report.at("/provenance/reason").as_str().unwrap_or_default().to_owned();
-        ensure!(why.contains(&format!("{name} 1 is built from")) && why.contains("only a container"), "{why}");
+        ensure!(why.contains(&format!("{name} 1 is built from")) && why.contains("require a container"), "{why}");
         ensure!(
             said.is_empty() || said == report.stdout() && asked == index.seen().len(),
             "{turn}: {:?}",
@@ -133,7 +133,7 @@ fn tools(ground: &Ground) -> Result<()> {
     let project = format!("[build-system]\nrequires = ['{other}']\nbuild-backend = '{builder}'\n");
     let index = Index::of([sdist(&name, "1", &[("pyproject.toml", &project)]), Source::of(&other, "").stated()])?;
     let said = refused(ground.with(&index, &name, &program), "install_failed")?;
-    ensure!(said.contains("what it is built with cannot be had") && said.contains(&other), "{said}");
+    ensure!(said.contains("cannot install its build requirements") && said.contains(&other), "{said}");
     Ok(())
 }
 
@@ -233,7 +233,10 @@ fn locked(ground: &Ground) -> Result<()> {
     let planted = || ground.building(&both).folder(folder.path()).arg("main.py");
     ensure!(refused(planted(), "install_failed")?.contains("sha256"));
     // A cached package that claims to be the other one is refused too.
-    ensure!(refused(ground.with(&both, &evil, "print(1)"), "install_failed")?.contains("it was built of"));
+    ensure!(
+        refused(ground.with(&both, &evil, "print(1)"), "install_failed")?
+            .contains("its name or version does not match")
+    );
     ensure!(refused(planted(), "install_failed")?.contains("sha256"));
     Ok(())
 }
@@ -249,15 +252,15 @@ fn configured(ground: &Ground) -> Result<()> {
         || ground.codebox(&index).folder(folder.path()).args(["run", "--json", "--with", &name, "-c", &program]);
     let asked = || ground.with(&index, &name, &program).folder(folder.path());
     std::fs::write(&project, "[packages]\nbuild = true\n")?;
-    ensure!(refused(plain(), "invalid_request")?.contains("a project cannot have packages built"));
+    ensure!(refused(plain(), "invalid_request")?.contains("a project cannot enable package builds"));
     std::fs::write(&project, "[packages]\nbuild = false\n")?;
-    ensure!(refused(asked(), "denied")?.contains("forbids it"));
+    ensure!(refused(asked(), "denied")?.contains("not allowed by the configuration"));
     std::fs::remove_file(&project)?;
     ensure!(refused(plain(), "install_failed")?.contains("--build"));
     ground.configure("packages = { build = false }\n")?;
-    ensure!(refused(asked(), "denied")?.contains("forbids it"));
+    ensure!(refused(asked(), "denied")?.contains("not allowed by the configuration"));
     ground.configure("isolation = \"wasm\"\n")?;
-    ensure!(refused(asked(), "denied")?.contains("the configuration allows none"));
+    ensure!(refused(asked(), "denied")?.contains("does not allow containers"));
     ensure!(!ground.has_built());
     ground.configure("packages = { build = true }\n")?;
     ensure!(printed(plain())? == "7\n");
@@ -295,7 +298,7 @@ fn together(ground: &Ground) -> Result<()> {
         let report = ran.report()?;
         ensure!(report.kind() == "ok", "{}\n{}", ran.stdout_text(), ran.stderr_text());
         said.push(report.stdout().to_owned());
-        let waits = format!("waiting for another run that builds {name} 1");
+        let waits = format!("waiting for another run to build {name} 1");
         waited += usize::from(ran.stderr_text().contains(&waits));
     }
     said.dedup();

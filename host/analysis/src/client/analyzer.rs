@@ -175,7 +175,7 @@ impl Analyzer {
         let task = Task::Strip { file: ending(&request.file) };
         let (answer, used) = self.ask(task, &request.text, budget, MAX_ANSWER);
         let answer = answer.unwrap_or_else(|error| {
-            let message = format!("cannot take the types out of this TypeScript: {error}");
+            let message = format!("cannot strip types from this TypeScript program: {error}");
             encode_fault(StripFault { message, line: None, column: None })
         });
         Stripped { answer, used }
@@ -224,7 +224,7 @@ fn check_length(text: &str, most: usize) -> Result<(), AnalysisError> {
 }
 
 fn malformed() -> AnalysisError {
-    AnalysisError::Analyzer("malformed answer".to_owned())
+    AnalysisError::Analyzer("malformed response".to_owned())
 }
 
 /// Returns the end of a file name.

@@ -7,25 +7,25 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum AnalysisError {
     /// The analysis exceeds the memory limit.
-    #[error("parsing it takes more than {} MiB of memory", .most >> 20)]
+    #[error("parsing exceeded {} MiB of memory", .most >> 20)]
     Memory {
         /// The limit in bytes.
         most: u64,
     },
     /// The analysis exceeds the limit on processor time.
-    #[error("parsing it takes more than {most:?} of processor time")]
+    #[error("parsing exceeded {most:?} of CPU time")]
     Cpu {
         /// The limit.
         most: Duration,
     },
     /// The text is nested too deeply for the parser's stack.
-    #[error("it nests too deeply to be parsed")]
+    #[error("the program is nested too deeply to be parsed")]
     Stack,
     /// The parser failed.
-    #[error("the parser failed on it")]
+    #[error("the parser crashed")]
     Crashed,
     /// The text is too long to be parsed.
-    #[error("its {length} bytes are more than the {most} that are parsed")]
+    #[error("the program has {length} bytes, the maximum is {most}")]
     Long {
         /// The length in bytes.
         length: usize,
@@ -33,7 +33,7 @@ pub enum AnalysisError {
         most: usize,
     },
     /// The analyzer did not answer in time, or no analyzer became free in time.
-    #[error("the analyzer did not answer within {0:?}")]
+    #[error("the analyzer timed out after {0:?}")]
     Timeout(Duration),
     /// The analyzer ended or violated the protocol.
     #[error("the analyzer failed: {0}")]

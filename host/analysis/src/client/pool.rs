@@ -189,7 +189,8 @@ impl Pool {
         {
             let state = self.state();
             if state.is_closed {
-                let confined = || AnalysisError::Start("this process is confined and starts no other".to_owned());
+                let confined =
+                    || AnalysisError::Start("this process is sandboxed and cannot start other processes".to_owned());
                 return Err(state.failed.clone().unwrap_or_else(confined));
             }
         }

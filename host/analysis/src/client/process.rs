@@ -80,7 +80,7 @@ impl Process {
         deadline: Instant,
     ) -> Result<(Report, Vec<u8>), Broken> {
         let (Some(requests), Some(reports)) = (&self.requests, &self.reports) else {
-            return Err(Broken::Failed("it has ended".to_owned()));
+            return Err(Broken::Failed("process has exited".to_owned()));
         };
         let mut left = request;
         while !left.is_empty() {
@@ -120,7 +120,7 @@ fn read_whole(from: &OwnedFd, buffer: &mut [u8], deadline: Instant) -> Result<()
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         wait_for(from, PollFlags::IN, deadline)?;
         match rustix::io::read(from, rest) {
-            Ok(0) => return Err(Broken::Failed("it ended without an answer".to_owned())),
+            Ok(0) => return Err(Broken::Failed("process exited without a response".to_owned())),
             Ok(count) => filled += count,
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error.into()),

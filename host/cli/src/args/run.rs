@@ -262,5 +262,5 @@ fn text(word: &OsStr) -> Result<String, RunnerError> {
 
 fn no_program() -> RunnerError {
     RunnerError::new(ResultKind::InvalidRequest, "no program to run")
-        .with_fix("name a file, give the text with -c, write - to read it from standard input, or a command after --")
+        .with_fix("pass a file, program text with -c, - to read standard input, or a command after --")
 }

@@ -172,7 +172,7 @@ fn other_commands_parse() {
     ));
     assert!(matches!(
         parse(&["codebox", "-v", "doctor"]),
-        Cli { loudness: LoudnessArgs { verbose: true, .. }, command: Command::Doctor }
+        Cli { loudness: LoudnessArgs { verbose: true, .. }, command: Command::Doctor, .. }
     ));
     assert!(matches!(parse(&["codebox", "completions", "fish"]).command, Command::Completions { .. }));
 }

@@ -33,7 +33,7 @@ fn look_at(args: RunArgs, runner: &Runner) -> Result<Explained, RunnerError> {
     let request = request(args, None)?;
     let subject = match &request.program {
         Program::File(path) => path.display().to_string(),
-        Program::Inline(_) | Program::Source(_) => "this text".to_owned(),
+        Program::Inline(_) | Program::Source(_) => "the program text".to_owned(),
         Program::Stdin(_) => "the program on standard input".to_owned(),
         Program::Command(words) => words.join(" "),
     };

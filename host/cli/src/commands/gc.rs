@@ -29,10 +29,10 @@ fn lines(found: &Leftovers, how: Sweep) -> String {
         };
     }
     for (engine, why) in &found.unreachable {
-        let _ = writeln!(text, "cannot look for containers of {engine}: {}", Escaped(why));
+        let _ = writeln!(text, "cannot list containers of {engine}: {}", Escaped(why));
     }
     if text.is_empty() {
-        text.push_str("nothing was left behind\n");
+        text.push_str("nothing to remove\n");
     }
     text
 }
@@ -50,13 +50,13 @@ mod tests {
             kept: kept.map(str::to_owned),
         };
         let of = |left: Vec<Leftover>| Leftovers { found: left, unreachable: Vec::new() };
-        assert_eq!(lines(&of(vec![]), Sweep::Remove), "nothing was left behind\n");
+        assert_eq!(lines(&of(vec![]), Sweep::Remove), "nothing to remove\n");
         assert_eq!(lines(&of(vec![leftover(None)]), Sweep::Remove), "removed container codebox-\\n1 (docker)\n");
         assert_eq!(lines(&of(vec![leftover(None)]), Sweep::NameOnly), "would remove container codebox-\\n1 (docker)\n");
         let kept = lines(&of(vec![leftover(Some("busy"))]), Sweep::Remove);
         assert_eq!(kept, "cannot remove container codebox-\\n1 (docker): busy\n");
-        let unasked = vec![("docker".to_owned(), "no docker answers".to_owned())];
+        let unasked = vec![("docker".to_owned(), "cannot connect to docker".to_owned())];
         let unasked = lines(&Leftovers { found: Vec::new(), unreachable: unasked }, Sweep::Remove);
-        assert_eq!(unasked, "cannot look for containers of docker: no docker answers\n");
+        assert_eq!(unasked, "cannot list containers of docker: cannot connect to docker\n");
     }
 }

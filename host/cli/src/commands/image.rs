@@ -17,14 +17,14 @@ pub(super) fn image(command: ImageCommand, voice: Voice, runner: &Runner) -> Res
         ImageCommand::List { engine: Some(engine) } => answer::print(&of_engine(&engine, runner)?),
         ImageCommand::Pull { name, engine } => {
             let engine = runner.pull_image(engine.as_deref(), &name)?;
-            voice.note(format!("{engine} has the image {name}"));
+            voice.note(format!("image {name} is available in {engine}"));
             Ok(0)
         }
         ImageCommand::Build { name, import } => {
             let entry = catalog.build_image(&name, &import, runner.progress())?;
             let size = entry.size.map(|size| format!(" ({})", bytes(size)));
             let size = size.unwrap_or_default();
-            voice.note(format!("built the image {}{size}", entry.name));
+            voice.note(format!("built image {}{size}", entry.name));
             voice.note(format!("use it with: codebox run --image {}", entry.name));
             Ok(0)
         }
@@ -40,7 +40,7 @@ fn list(catalog: &dyn Catalog) -> Result<String, RunnerError> {
     for entry in catalog.images(None)? {
         let origin = match entry.origin {
             ImageOrigin::BuiltIn => "built in",
-            ImageOrigin::User => "yours",
+            ImageOrigin::User => "user",
         };
         table.row([
             entry.name,

@@ -18,7 +18,7 @@ pub(super) fn lock(args: LockArgs, runner: &Runner) -> Result<u8, RunnerError> {
     if fs::metadata(&script).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         let line = format!("cannot lock {}: no such file", script.display());
         let is_stdin = script.as_os_str() == "-";
-        let fix = if is_stdin { "name a file: its lock is kept beside it" } else { "check the name" };
+        let fix = if is_stdin { "pass a file: the lock file is written next to it" } else { "check the name" };
         return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
     }
     let request = Request { packages, requirements, build, image, ..Request::new(Program::File(script.clone())) };
@@ -34,7 +34,7 @@ pub(super) fn packages(command: PackagesCommand, runner: &Runner) -> Result<u8, 
             let mut kept = runner.packages()?.list();
             kept.retain(|package| normalized_name(&package.name) == normalized_name(&name));
             if kept.is_empty() {
-                let line = format!("no package {name:?} is kept");
+                let line = format!("package {name:?} is not stored");
                 return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("see codebox packages list"));
             }
             answer::print(&show(&kept))
@@ -55,7 +55,7 @@ fn list(kept: &[StoredPackage]) -> String {
             writeln!(text, "{}  {}  {}{}", Escaped(file), bytes(*size), targets.join(", "), origin.unwrap_or_default());
     }
     if kept.is_empty() {
-        text.push_str("no package is kept\n");
+        text.push_str("no packages are stored\n");
     }
     text
 }
@@ -90,7 +90,7 @@ mod tests {
         let built = StoredPackage { origin, ..kept.clone() };
         assert!(list(std::slice::from_ref(&built)).ends_with("wasm-3.15  built from some_name-1.0.tar.gz\n"));
         assert!(show(&[built]).contains(&format!("from some_name-1.0.tar.gz, sha256-{}", "cd".repeat(32))));
-        assert_eq!(list(&[]), "no package is kept\n");
+        assert_eq!(list(&[]), "no packages are stored\n");
         assert_eq!(list(std::slice::from_ref(&kept)), "Some_Name-1.0-py3-none-any.whl  2.0 KiB  wasm-3.15\n");
         assert_eq!(normalized_name(&kept.name), normalized_name("some__name"));
         assert!(show(&[kept]).contains(&"ab".repeat(32)));

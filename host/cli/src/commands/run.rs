@@ -67,7 +67,7 @@ fn done(
     let mut front_end = CommandLine::new(host.waiter, typed, takeover);
     let ended = runner.run_for(request, &mut streams.io, &mut front_end)?;
     if front_end.differs() {
-        voice.note("it printed something else when it was run again; what the first try had printed stands above");
+        voice.note("the rerun printed different output; the output of the first attempt is shown above");
     }
     Ok(Done { ended, out: front_end.out().cloned(), delivery: streams.finish() })
 }
@@ -175,8 +175,8 @@ fn program_text(from: impl Read) -> Result<String, RunnerError> {
         Ok(_) => Ok(text),
         Err(error) => {
             let fix = match error.kind() {
-                io::ErrorKind::InvalidData => "give the program as UTF-8 text",
-                _ => "give a program on standard input, or name its file",
+                io::ErrorKind::InvalidData => "save the program as UTF-8",
+                _ => "pipe the program to standard input, or pass its file",
             };
             let line = format!("cannot read the program from standard input: {error}");
             Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))

@@ -35,7 +35,7 @@ pub(super) fn runtime(command: RuntimeCommand, voice: Voice, runner: &Runner) ->
 }
 
 fn list(catalog: &dyn Catalog) -> Result<String, RunnerError> {
-    let mut table = Table::new(["NAME", "VERSION", "LANGUAGE", "STATE", "SIZE", "PLACE"]);
+    let mut table = Table::new(["NAME", "VERSION", "LANGUAGE", "STATE", "SIZE", "PATH"]);
     for entry in catalog.runtimes()? {
         let language = match &entry.language_version {
             Some(version) => format!("{} {version}", entry.language),

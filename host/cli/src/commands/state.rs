@@ -25,7 +25,7 @@ pub(super) fn place(path: Option<&Path>) -> String {
 
 pub(super) fn tell_removal(what: &str, name: &str, removal: &Removal, voice: Voice) {
     match removal {
-        Removal::Removed => voice.note(format!("removed the {what} {name}")),
-        Removal::NothingThere => voice.note(format!("the {what} {name} is not installed")),
+        Removal::Removed => voice.note(format!("removed {what} {name}")),
+        Removal::NothingThere => voice.note(format!("{what} {name} is not installed")),
     }
 }

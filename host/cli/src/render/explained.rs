@@ -94,11 +94,11 @@ impl Explained {
             _ => lines.push(format!("{} would not run", self.program)),
         }
         if let Some(Image { name, reason }) = &self.image {
-            lines.push(format!("it would start from the image {name}: {reason}"));
+            lines.push(format!("it would start from image {name}: {reason}"));
         }
         lines.extend(self.packages.iter().cloned());
         for NeedLine { power, weight, line, shown_by } in &self.needs {
-            let verb = if *weight == "required" { "needs" } else { "could use, and can do without," };
+            let verb = if *weight == "required" { "needs" } else { "optionally uses" };
             lines.push(format!("line {line} {verb} {power}: {shown_by}"));
         }
         lines.extend(self.tiers.iter().flat_map(Tier::lines));
@@ -118,9 +118,9 @@ impl Tier {
         let Self { backend, isolation, chosen, available, against, fix, lacks } = self;
         let state = match (chosen, available, against) {
             (true, ..) => "chosen".to_owned(),
-            (false, true, None) => "could run it too".to_owned(),
-            (false, true, Some(reason)) => format!("passed over: {reason}"),
-            (false, false, reason) => format!("not available: {}", reason.as_deref().unwrap_or("it was not asked")),
+            (false, true, None) => "also suitable".to_owned(),
+            (false, true, Some(reason)) => format!("rejected: {reason}"),
+            (false, false, reason) => format!("not available: {}", reason.as_deref().unwrap_or("not probed")),
         };
         let name = if backend == isolation { backend.clone() } else { format!("{backend} ({isolation})") };
         let mut lines = vec![format!("tier {name}: {state}")];
@@ -195,8 +195,8 @@ mod tests {
             "a.py would run in container (podman): line 3 needs threads\n\
              packages: rich 13.0\n\
              line 3 needs threads: threading.Thread\n\
-             line 3 could use, and can do without, threads: threading.Thread\n\
-             tier wasm: could run it too\n  lacks threads, processes\n\
+             line 3 optionally uses threads: threading.Thread\n\
+             tier wasm: also suitable\n  lacks threads, processes\n\
              tier podman (container): chosen\n\
              tier docker (container): not available: no\\nsocket\n  fix: start dockerd\n"
         );

@@ -76,7 +76,7 @@ const fn denied(kind: DenialKind) -> &'static str {
         DenialKind::Fs => "file",
         DenialKind::Net => "network",
         DenialKind::Env => "environment variable",
-        DenialKind::Capability => "power",
+        DenialKind::Capability => "capability",
         DenialKind::Tool => "tool",
     }
 }

@@ -42,7 +42,7 @@ fn ran(provenance: &Provenance) -> String {
 
 fn escalation(provenance: &Provenance) -> Option<String> {
     let from = provenance.escalated_from.as_ref()?;
-    Some(format!("tried {} before: {}", from.isolation, from.reason))
+    Some(format!("escalated from {}: {}", from.isolation, from.reason))
 }
 
 fn used(usage: &Usage) -> String {
@@ -50,8 +50,8 @@ fn used(usage: &Usage) -> String {
     let parts = [
         startup.map(|time| format!("started in {}", duration(time))),
         Some(format!("ran for {}", duration(*wall))),
-        cpu.map(|time| format!("{} of processor", duration(time))),
-        peak_memory.map(|n| format!("{} of memory at most", bytes(n))),
+        cpu.map(|time| format!("{} CPU time", duration(time))),
+        peak_memory.map(|n| format!("{} peak memory", bytes(n))),
         disk_written.map(|n| format!("{} written", bytes(n))),
         fuel.map(|n| format!("{n} instructions")),
     ];
@@ -78,16 +78,16 @@ fn held(enforcement: &Enforcement, limits: &Limits) -> String {
 fn walls(enforcement: &Enforcement) -> impl Iterator<Item = String> {
     enforcement.layers.iter().map(|layer| {
         let state = match layer.state {
-            LayerState::Held => "holds",
-            LayerState::Partial => "holds in part",
-            LayerState::Off => "is off",
-            LayerState::Unavailable => "is not available",
+            LayerState::Held => "enforced",
+            LayerState::Partial => "partially enforced",
+            LayerState::Off => "off",
+            LayerState::Unavailable => "not available",
         };
         let name = &layer.name;
         if layer.detail.is_empty() {
-            format!("the wall {name} {state}")
+            format!("sandbox layer {name}: {state}")
         } else {
-            format!("the wall {name} {state}: {}", layer.detail)
+            format!("sandbox layer {name}: {state} ({})", layer.detail)
         }
     })
 }
@@ -122,7 +122,7 @@ mod tests {
                 "ran in wasm, image python-data: the program imports pandas",
                 "started in 130 µs, ran for 2.0 ms",
                 "limits: memory 1 GiB (enforced)",
-                "the wall seccomp is off: switched off",
+                "sandbox layer seccomp: off (switched off)",
             ]
         );
     }

@@ -128,8 +128,8 @@ fn a_grant_that_is_missing_or_a_link_is_refused() {
     let link = world.path().join("link").display().to_string();
     std::os::unix::fs::symlink("ro", &link).expect("a link");
     for (place, reason) in [
-        (&missing, format!("cannot open granted place {missing}")),
-        (&link, format!("granted place {link} is a symbolic link")),
+        (&missing, format!("cannot open granted path {missing}")),
+        (&link, format!("granted path {link} is a symbolic link")),
     ] {
         assert_eq!(Probe::new("nothing").read(place).run().ending, Ending::Refused(reason));
     }

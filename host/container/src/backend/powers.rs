@@ -24,7 +24,7 @@ impl ContainerBackend {
     }
 
     async fn pull_image(&self, name: &ImageName, progress: &dyn Progress) -> Result<(), ContainerError> {
-        progress.note(&format!("{} fetches the image {name}", self.flavour.id()));
+        progress.note(&format!("{} is pulling image {name}", self.flavour.id()));
         let mut before = None;
         let report = |done: u64, whole: Option<u64>| {
             let known = *before.get_or_insert_with(|| {
@@ -43,7 +43,7 @@ impl ContainerBackend {
     /// are wanted any more.
     async fn serve_pool(&self, request: &str) -> Result<(), ContainerError> {
         let asked: Asked = serde_json::from_str(request).map_err(|error| ContainerError::Input {
-            subject: "what is to be kept ready".to_owned(),
+            subject: "warm container request".to_owned(),
             why: error.to_string(),
         })?;
         let engine = self.engine().await?;
@@ -140,7 +140,7 @@ pub(super) fn diagnosis(flavour: &Flavour, facts: Result<EngineFacts, BackendErr
             [Finding { detail, fix: None }].into_iter().chain(weak).collect()
         }
         Err(error) => {
-            let fix = error.fix().unwrap_or_else(|| "see the message".to_owned());
+            let fix = error.fix().unwrap_or_else(|| "see the error message".to_owned());
             vec![Finding { detail: with_causes(&error), fix: Some(fix) }]
         }
     };

@@ -169,7 +169,7 @@ impl Ways {
         if self.first.len() <= MOST_CUT {
             return Ok(());
         }
-        Err(ContainerError::Agent(format!("it broke the rules of connections more than {MOST_CUT} times")))
+        Err(ContainerError::Agent(format!("more than {MOST_CUT} protocol violations on connections")))
     }
 
     fn cut(&mut self, number: u32) {

@@ -100,12 +100,12 @@ impl ContainerInstance {
 async fn made(client: Docker, name: String, body: ContainerCreateBody) -> Result<Removal, ContainerError> {
     let making = async move {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        let made = call("make a container", client.create_container(Some(options), body)).await?;
+        let made = call("create a container", client.create_container(Some(options), body)).await?;
         Ok(Removal::of(client, made.id))
     };
     match tokio::spawn(making).await {
         Ok(made) => made,
-        Err(ended) => Err(ContainerError::Lost { doing: "make a container", source: Box::new(ended) }),
+        Err(ended) => Err(ContainerError::Lost { doing: "create a container", source: Box::new(ended) }),
     }
 }
 
@@ -128,12 +128,12 @@ async fn begin(client: &Docker, id: &str, image: &ImageFacts) -> Result<Talk, Co
         other => other,
     };
     // Podman prepares a container when a client attaches to it.
-    let attached = call("carry its streams", client.attach_container(id, Some(streams.build()))).await;
+    let attached = call("forward the container's streams", client.attach_container(id, Some(streams.build()))).await;
     let mut talk = Talk::over(attached.map_err(unstartable)?);
     call("start a container", client.start_container(id, None)).await.map_err(unstartable)?;
     match timeout(LONG, talk.word()).await {
         Ok(Ok(Some(Word::Ready))) => Ok(talk),
-        Ok(Ok(_)) => Err(talk.broken("start the agent", "it did not start")),
+        Ok(Ok(_)) => Err(talk.broken("start the agent", "did not start")),
         Ok(Err(error)) => Err(error),
         Err(late) => Err(ContainerError::Lost { doing: "start the agent", source: Box::new(late) }),
     }

@@ -26,7 +26,7 @@ pub(super) fn private(
     for (name, guest) in PRIVATE {
         let host = scratch.path(name);
         let dir = scratch.open(name).map_err(ContainerError::io("open", &host))?;
-        chown(&dir, user).map_err(ContainerError::io("give away", &host))?;
+        chown(&dir, user).map_err(ContainerError::io("change the owner of", &host))?;
         if GuestPath::new(guest).is_ok_and(|guest| !granted.covers(&guest)) {
             binds.push(Bind { host, guest: guest.to_owned(), access: Access::ReadWrite });
         }
@@ -37,7 +37,9 @@ pub(super) fn private(
         for (name, guest) in PRIVATE {
             if let Some(rest) = bind.guest.strip_prefix(guest).and_then(|rest| rest.strip_prefix('/')) {
                 let point = PathBuf::from(name).join(rest);
-                scratch.make_point(&point).map_err(ContainerError::io("make a place in", &scratch.path(name)))?;
+                scratch
+                    .make_point(&point)
+                    .map_err(ContainerError::io("create a mount point in", &scratch.path(name)))?;
             }
         }
     }

@@ -55,7 +55,7 @@ impl Removal {
     /// # Errors
     /// Returns an error if the engine does not confirm that the container is dead.
     pub(crate) async fn killed(&mut self) -> Result<(), ContainerError> {
-        const DOING: &str = "end a container";
+        const DOING: &str = "kill a container";
         let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
         match timeout(PATIENCE, self.client.kill_container(&self.id, Some(options))).await {
             Ok(done) => match done.map_err(ContainerError::call(DOING)) {

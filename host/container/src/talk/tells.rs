@@ -89,7 +89,7 @@ impl Tells {
         {
             (self.current, self.gone) = (next, 0);
         }
-        let lost = |source: codebox_core::BoxedError| ContainerError::Lost { doing: "carry an order", source };
+        let lost = |source: codebox_core::BoxedError| ContainerError::Lost { doing: "send a request", source };
         let until = self.since + PATIENCE;
         let rest = &self.current[self.gone..];
         let took = if rest.is_empty() {
@@ -98,7 +98,7 @@ impl Tells {
             timeout_at(until, self.input.write(rest)).await
         };
         match took {
-            Ok(Ok(0)) if !rest.is_empty() => Err(lost("it takes no more".into())),
+            Ok(Ok(0)) if !rest.is_empty() => Err(lost("connection closed".into())),
             Ok(Ok(count)) => {
                 self.gone += count;
                 self.bytes -= count;

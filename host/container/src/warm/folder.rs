@@ -72,7 +72,7 @@ pub(crate) fn is_ours(socket: &UnixStream) -> io::Result<()> {
     if socket.peer_cred()?.uid() == crate::caller::caller().0 {
         return Ok(());
     }
-    Err(io::Error::other("the other end is another user's"))
+    Err(io::Error::other("the peer process belongs to another user"))
 }
 
 /// Returns a path to the same file that fits into a socket address, and the open directory that the path needs.

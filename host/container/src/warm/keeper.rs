@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_secs(5);
 pub(crate) async fn keep(pool: Pool, folder: &Folder, first: &Asked) -> Result<(), ContainerError> {
     // The parent process may exit, and signals to its terminal or process group must not reach this process.
     let _ = rustix::process::setsid();
-    let failed = |error| ContainerError::io("listen in", Path::new("the folder of keepers"))(error);
+    let failed = |error| ContainerError::io("listen in", Path::new("the directory of the container pool"))(error);
     let Some((listener, lock)) = folder.listen().map_err(failed)? else { return Ok(()) };
     // The working directory of the first run may have to be removed or unmounted.
     let _ = std::env::set_current_dir("/");
@@ -81,7 +81,7 @@ pub(crate) async fn keep(pool: Pool, folder: &Folder, first: &Asked) -> Result<(
 }
 
 fn told(kind: SignalKind) -> Result<tokio::signal::unix::Signal, ContainerError> {
-    signal(kind).map_err(ContainerError::io("wait for signals in", Path::new("the keeper")))
+    signal(kind).map_err(ContainerError::io("wait for signals in", Path::new("the container pool daemon")))
 }
 
 struct Keeper {

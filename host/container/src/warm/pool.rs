@@ -92,7 +92,7 @@ impl Pool {
                 (Ok(instance), Some(shelf)) if shelf.ready.len() < shelf.wanted => shelf.ready.push(instance),
                 (Ok(instance), _) => shelves.discarded.push(instance),
                 (Err(error), _) => {
-                    tracing::warn!(%error, "a container could not be made ready");
+                    tracing::warn!(%error, "cannot prepare a warm container");
                     shelves.keep(|shelf| shelf.shape != shape);
                 }
             }

@@ -86,7 +86,7 @@ impl Shape {
     /// Returns an error if a directory has been replaced, or if the shape belongs to another user or group.
     pub(crate) fn spec(&self) -> Result<InstanceSpec, ContainerError> {
         if self.caller != crate::caller::caller() {
-            return Err(unclear("a container for another user or group", &"this process is not of it"));
+            return Err(unclear("a container for another user or group", &"this process has another user or group"));
         }
         let size = |bytes: Option<u64>| bytes.map_or(Limit::Unlimited, |bytes| Limit::At(ByteSize::bytes(bytes)));
         let count = |count: Option<NonZeroU32>| count.map_or(Limit::Unlimited, Limit::At);
@@ -127,7 +127,7 @@ impl Shown {
     fn grant(&self) -> Result<DirGrant, ContainerError> {
         let path = PathBuf::from(&self.host);
         if number(&path) != Some((self.device, self.inode)) {
-            return Err(ContainerError::Grant { path, why: "it is another directory now".to_owned() });
+            return Err(ContainerError::Grant { path, why: "the directory has been replaced".to_owned() });
         }
         let host = HostPath::native(&path).map_err(|error| unclear(&self.host, &error))?;
         let guest = GuestPath::new(&self.guest).map_err(|error| unclear(&self.guest, &error))?;

@@ -67,7 +67,7 @@ pub enum BackendError {
         source: Option<BoxedError>,
     },
     /// A limit that was set and that this backend cannot enforce.
-    #[error("{backend} cannot hold the {limit} limit")]
+    #[error("{backend} cannot enforce the {limit} limit")]
     Limit {
         /// The backend.
         backend: BackendId,
@@ -93,7 +93,7 @@ pub enum BackendError {
         source: BoxedError,
     },
     /// An engine that disappeared or did not answer in time.
-    #[error("{backend} was lost while it was to {action}")]
+    #[error("cannot {action}: lost connection to {backend}")]
     EngineLost {
         /// The backend.
         backend: BackendId,
@@ -104,7 +104,7 @@ pub enum BackendError {
         source: BoxedError,
     },
     /// A container image that the engine does not have.
-    #[error("{backend} does not have the image {image}")]
+    #[error("image {image} not found in {backend}")]
     ImageMissing {
         /// The backend.
         backend: BackendId,
@@ -112,7 +112,7 @@ pub enum BackendError {
         image: String,
     },
     /// A container image that cannot be used or fetched.
-    #[error("cannot use the image {image}: {detail}")]
+    #[error("cannot use image {image}: {detail}")]
     Image {
         /// The image's full name.
         image: String,
@@ -184,7 +184,7 @@ impl BackendError {
             Self::EngineLost { .. } => "see codebox doctor, and run it again".to_owned(),
             Self::MidJob { error, .. } => return error.fix(),
             Self::Image { .. } => "check its name, and that the engine can reach its registry".to_owned(),
-            Self::ImageMissing { image, .. } => format!("fetch it: codebox image pull {image}"),
+            Self::ImageMissing { image, .. } => format!("pull it: codebox image pull {image}"),
             Self::Grant { .. } | Self::Input { .. } | Self::Io { .. } | Self::Engine { .. } => return None,
         })
     }
@@ -236,7 +236,7 @@ mod tests {
     fn an_error_in_the_middle_of_a_job_is_the_same_error_and_what_was_written() {
         let lost = || BackendError::EngineLost {
             backend: BackendId::new("podman"),
-            action: "carry its streams".to_owned(),
+            action: "forward the container's streams".to_owned(),
             source: "reset".into(),
         };
         let written = Written { stdout: Captured::whole("so far"), ..Written::default() };

@@ -67,7 +67,7 @@ pub struct DirGrantSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GrantParseError {
     /// Text that does not have the form `HOST:GUEST[:ro|rw]`.
-    #[error("bad directory grant {text:?}: {rule}; write HOST:GUEST, HOST:GUEST:ro or HOST:GUEST:rw")]
+    #[error("invalid directory grant {text:?}: {rule}; write HOST:GUEST, HOST:GUEST:ro or HOST:GUEST:rw")]
     Shape {
         /// The original text.
         text: String,
@@ -75,7 +75,7 @@ pub enum GrantParseError {
         rule: &'static str,
     },
     /// A guest part that is not a valid guest path.
-    #[error("bad directory grant {text:?}: {source}")]
+    #[error("invalid directory grant {text:?}: {source}")]
     Guest {
         /// The original text.
         text: String,
@@ -101,7 +101,7 @@ impl DirGrantSpec {
         let (host, rest) = text[drive..]
             .split_once(':')
             .map(|(host, rest)| (&text[..drive + host.len()], rest))
-            .ok_or_else(|| shape("it has no ':'"))?;
+            .ok_or_else(|| shape("':' is missing"))?;
         let mut parts = rest.split(':');
         let guest = parts.next().unwrap_or_default();
         let access = match parts.next() {
@@ -109,16 +109,16 @@ impl DirGrantSpec {
             Some("ro") => Access::ReadOnly,
             Some("rw") => Access::ReadWrite,
             Some("") => return Err(shape("the access is empty")),
-            Some(_) => return Err(shape("the third part is neither ro nor rw")),
+            Some(_) => return Err(shape("the access must be ro or rw")),
         };
         if parts.next().is_some() {
-            return Err(shape("something is left over"));
+            return Err(shape("too many parts"));
         }
         if host.is_empty() {
             return Err(shape("the host part is empty"));
         }
         if host.contains('\0') {
-            return Err(shape("the host part holds a NUL"));
+            return Err(shape("the host part contains a NUL"));
         }
         if guest.is_empty() {
             return Err(shape("the guest part is empty"));

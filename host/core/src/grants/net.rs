@@ -48,7 +48,8 @@ enum NetHost {
 
 const RULE: &str =
     "write HOST or HOST:PORT, with a host name, *.domain, an address or a range such as 10.0.0.0/8 ([…] for IPv6)";
-const RANGE: &str = "a range starts at its first address and has a whole number of bits, such as 10.0.0.0/8";
+const RANGE: &str =
+    "a range must start at its first address and have a whole number of prefix bits, such as 10.0.0.0/8";
 const ADDRESS: &str = "write HOST or HOST:PORT: no scheme, no path, such as a.org:8443";
 const PORT: &str = "the port is not a number from 1 to 65535";
 

@@ -9,7 +9,7 @@ use super::{ByteSize, Limit};
 ///
 /// The message is one line that contains the value and the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("bad {what} {text:?}: {rule}; {fix}")]
+#[error("invalid {what} {text:?}: {rule}; {fix}")]
 pub struct LimitParseError {
     /// Kind of the value: "size", "duration" or "count".
     pub what: &'static str,
@@ -27,7 +27,7 @@ const COUNT: &str = "write a whole number above 0, or unlimited";
 
 const EMPTY: &str = "it is empty";
 const NEGATIVE: &str = "it is negative";
-const ZERO: &str = "it is 0, which is not a limit";
+const ZERO: &str = "it must be greater than 0";
 const NUMBER: &str = "it does not start with a number";
 const UNIT: &str = "its unit is unknown";
 const LARGE: &str = "it is too large";
@@ -86,7 +86,7 @@ pub fn parse_duration(text: &str) -> Result<Limit<Duration>, LimitParseError> {
             _ => return Err(fault(UNIT)),
         };
         if unit >= last_unit {
-            return Err(fault("its units do not go from large to small"));
+            return Err(fault("its units must be in descending order"));
         }
         last_unit = unit;
         let part = number.times(unit).ok_or_else(|| fault(LARGE))?;

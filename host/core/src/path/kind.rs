@@ -9,7 +9,7 @@ pub(super) mod sealed {
 
 /// Error for text that is not a valid path of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("bad {kind} path {text:?}: {rule}")]
+#[error("invalid {kind} path {text:?}: {rule}")]
 pub struct PathError {
     /// Kind of the path: "host", "guest" or "vm".
     pub kind: &'static str,
@@ -203,8 +203,8 @@ pub(super) fn posix_component_fault(component: &str) -> Option<&'static str> {
     match component {
         "" => Some("it has an empty component"),
         "." | ".." => Some("'.' and '..' are not allowed"),
-        name if name.contains('/') => Some("a component holds no '/'"),
-        name if name.contains('\0') => Some("it holds a NUL"),
+        name if name.contains('/') => Some("a component must not contain '/'"),
+        name if name.contains('\0') => Some("it contains a NUL"),
         _ => None,
     }
 }

@@ -73,7 +73,7 @@ pub enum NotMapped {
         path: String,
     },
     /// A path that is under a mount, at a place that another mount covers.
-    #[error("{path} is hidden behind what is mounted at {at}")]
+    #[error("{path} is hidden by the mount at {at}")]
     Hidden {
         /// The path.
         path: String,
@@ -81,7 +81,7 @@ pub enum NotMapped {
         at: String,
     },
     /// A path whose name is invalid on the other side.
-    #[error("{path} has no counterpart: {rule}")]
+    #[error("{path} cannot be mapped: {rule}")]
     NoSuchName {
         /// The path.
         path: String,

@@ -35,9 +35,9 @@ pub struct Protected {
     pub what: String,
 }
 
-const ROOT: &str = "it is the root of a file system; grant a folder inside it";
+const ROOT: &str = "it is the root of a file system; grant a directory inside it";
 const KERNEL: &str = "it belongs to the operating system's kernel";
-const SYSTEM: &str = "it is a system directory; grant a folder inside it";
+const SYSTEM: &str = "it is a system directory; grant a directory inside it";
 
 const UNIX: [(&str, Reach, &str); 14] = [
     ("/proc", Reach::Subtree, KERNEL),
@@ -95,7 +95,7 @@ pub fn forbidden_grant_among(path: &HostPath, protected: &[Protected]) -> Option
         } else if path.is_within(&hit.path) {
             format!("it is inside {}", hit.what)
         } else {
-            format!("it holds {}", hit.what)
+            format!("it contains {}", hit.what)
         };
         Some(ForbiddenGrant { path: path.clone(), reason })
     })

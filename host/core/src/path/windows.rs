@@ -26,7 +26,7 @@ pub(super) fn root(text: &str) -> Result<(String, &str), &'static str> {
         let server = parts.next().filter(|s| !s.is_empty());
         let share = parts.next().filter(|s| !s.is_empty());
         let (Some(server), Some(share)) = (server, share) else {
-            return Err("a network path names a server and a share");
+            return Err("a network path must name a server and a share");
         };
         for name in [server, share] {
             // The check also rejects `\\.\` and `\\?\`, which name devices.
@@ -53,7 +53,7 @@ pub(super) fn fault(name: &str) -> Option<&'static str> {
         return Some(rule);
     }
     if name.chars().any(|c| c < ' ' || r#"<>:"|?*\"#.contains(c)) {
-        return Some("it holds a character that Windows keeps for itself");
+        return Some("it contains a character that Windows reserves");
     }
     if name.ends_with(['.', ' ']) {
         return Some("Windows drops a '.' or space at the end of a name");

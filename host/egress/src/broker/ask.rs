@@ -47,7 +47,7 @@ impl Broker {
     pub fn at(line: OwnedFd, rules: &NetRules, connections: Option<u64>) -> io::Result<Self> {
         let terms = serde_json::to_vec(&Terms::of(rules, connections))?;
         if terms.len() > MOST {
-            return Err(io::Error::other("there are too many network grants"));
+            return Err(io::Error::other("too many network grants"));
         }
         rustix::io::write(&line, &terms)?;
         Ok(Self::resumed(line, rules))
@@ -146,7 +146,7 @@ impl Drop for Forget<'_> {
 }
 
 fn lost() -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, "the process that connects is gone")
+    io::Error::new(io::ErrorKind::BrokenPipe, "the network broker has exited")
 }
 
 fn receive(line: &OwnedFd) -> io::Result<(Answer, Option<OwnedFd>)> {

@@ -36,7 +36,7 @@ pub async fn serve(line: OwnedFd) -> io::Result<()> {
     while let Some(wanted) = next(&line, &mut room).await? {
         let wanted: Wanted = serde_json::from_slice(wanted)?;
         // A regular client enforces the limit itself. A client that does not is compromised.
-        left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are to be no more connections"))?;
+        left = left.checked_sub(1).ok_or_else(|| io::Error::other("connection limit reached"))?;
         let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
         let (line, rules) = (line.clone(), rules.clone());
         let mut work = Box::pin(async move {

@@ -79,7 +79,7 @@ async fn where_a_name_leads_is_judged_whoever_went_there() {
         let dialer = Dialer::Other(Arc::new(Elsewhere(AtomicUsize::new(0), address, port)));
         let egress = Egress::new(rules(&["db.example.org", "0.0.0.0/0"]), LIMITS, dialer);
         let error = egress.connect("db.example.org", 5432).await.expect_err("it leads nowhere good");
-        assert!(error.to_string().contains(&format!("it leads to {address}, ")), "{error}");
+        assert!(error.to_string().contains(&format!("it resolves to {address}, ")), "{error}");
         let NetAttempt { address: listed, verdict, .. } = egress.used().attempts.remove(0);
         assert_eq!(listed, Some(address));
         assert!(matches!(verdict, NetVerdict::Refused(RefusalReason::Address(_))));

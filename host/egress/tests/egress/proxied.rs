@@ -78,7 +78,7 @@ async fn several_requests_are_each_judged_and_redirects_are_the_guests() {
     let two = "GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let answer = asked(&egress, &format!("{one}{two}")).await;
     assert!(answer.starts_with("HTTP/1.1 302 Found"), "{answer}");
-    let refused = "HTTP/1.1 403 codebox: 127.0.0.1:1: it is a loopback address, which has to be granted by itself\r\n";
+    let refused = "HTTP/1.1 403 codebox: 127.0.0.1:1: it is a loopback address, which must be granted explicitly\r\n";
     assert!(answer.contains(refused), "{answer}");
     let verdicts: Vec<_> = egress.used().attempts.into_iter().map(|attempt| attempt.verdict).collect();
     assert!(matches!(verdicts[..], [NetVerdict::Allowed, NetVerdict::Refused(_)]), "{verdicts:?}");

@@ -77,12 +77,12 @@ fn refuses_what_belongs_to_another_user() -> io::Result<()> {
     private_dir(&path.join("b"))?;
     if !rustix::process::geteuid().is_root() {
         // Without root, the only available directories of another user are root's.
-        assert!(refusal(Path::new("/usr")).contains("belongs to user 0"));
+        assert!(refusal(Path::new("/usr")).contains("owned by user 0"));
         return Ok(());
     }
     chown(&path, Some(SOMEBODY_ELSE), None)?;
     for refused in [refusal(&path), refusal(&path.join("b"))] {
-        assert!(refused.contains("belongs to user 1800000001") && refused.contains("CODEBOX_HOME"), "{refused}");
+        assert!(refused.contains("owned by user 1800000001") && refused.contains("CODEBOX_HOME"), "{refused}");
     }
     Ok(())
 }

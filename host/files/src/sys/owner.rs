@@ -57,7 +57,7 @@ pub(crate) fn check_way(path: &Path) -> io::Result<()> {
         match check_parent(above, root, &mut links) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_absent => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let leads_nowhere = format!("{} is a symbolic link that leads nowhere", above.display());
+                let leads_nowhere = format!("{} is a dangling symbolic link", above.display());
                 return Err(io::Error::other(leads_nowhere));
             }
             checked => checked?,

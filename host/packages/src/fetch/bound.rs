@@ -17,7 +17,7 @@ pub(super) struct Bounded;
 
 /// Error for a wheel whose requirements no parser can process.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("what {file} says that it needs is too tangled, or too long")]
+#[error("the requirements of {file} are too complex or too long")]
 pub(crate) struct Tangled {
     pub(crate) file: String,
 }

@@ -83,7 +83,7 @@ pub(super) fn not_found(pin: &Pin, settings: &IndexSettings) -> FetchError {
     FetchError::NotFound {
         package: package(pin),
         searched: match sources.is_empty() {
-            true => "there are none: UV_NO_INDEX, PIP_NO_INDEX or `no-index` is set".to_owned(),
+            true => "no index is configured: UV_NO_INDEX, PIP_NO_INDEX or `no-index` is set".to_owned(),
             false => sources.join(", "),
         },
     }

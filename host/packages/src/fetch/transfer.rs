@@ -39,7 +39,7 @@ pub(crate) async fn transfer(
     progress.started(&candidate.file_name(), pin.size.or(candidate.file.size));
     if url.scheme() == "file" {
         let path = url.to_file_path();
-        let path = path.map_err(|()| refused(Refusal::Answer(format!("{url} names no file").into())))?;
+        let path = path.map_err(|()| refused(Refusal::Answer(format!("{url} is not a file path").into())))?;
         let landing = Landing::new(candidate, pin, into, progress)?;
         return copy(&path, landing).map_err(|error| match error {
             Failure::Broken(cause) => refused(Refusal::Answer(cause)),
@@ -68,7 +68,7 @@ pub(crate) async fn transfer(
                 200 => {}
                 401 | 403 => return Err(Failure::Final(refused(Refusal::Denied))),
                 status => {
-                    let cause = format!("{} was answered with HTTP status {status}", package(pin)).into();
+                    let cause = format!("HTTP status {status} for {}", package(pin)).into();
                     return Err(Failure::Final(refused(Refusal::Answer(cause))));
                 }
             }

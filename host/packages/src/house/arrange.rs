@@ -20,7 +20,7 @@ const HEAD: usize = 64 << 10;
 /// Arranges an unpacked wheel: modules and metadata at `modules`, programs in the directory next to it. Headers, data
 /// files, `.pth` files and modules that an interpreter would run at startup are left out.
 pub(super) fn arrange(wheel: &Wheel, whole: &Path, modules: &Path) -> Result<(), HouseError> {
-    fs::create_dir_all(modules).map_err(HouseError::io("make", modules))?;
+    fs::create_dir_all(modules).map_err(HouseError::io("create", modules))?;
     let entries = fs::read_dir(whole).map_err(HouseError::io("read", whole))?;
     for entry in entries {
         let path = entry.map_err(HouseError::io("read", whole))?.path();
@@ -62,12 +62,12 @@ pub(super) fn is_what_it_is_called(wheel: &Wheel, tree: &Path) -> Result<(), Hou
     };
     let (name, version) = (plain(named("Name")), named("Version"));
     if name != plain(&wheel.name) {
-        return Err(refused(format!("it says that it is the package {name:?}, and {:?} is wanted", wheel.name)));
+        return Err(refused(format!("its metadata is for package {name:?}, expected {:?}", wheel.name)));
     }
     let (said, wanted) = (Version::from_str(version), Version::from_str(&wheel.version));
     match (said, wanted) {
         (Ok(said), Ok(wanted)) if said == wanted => Ok(()),
-        _ => Err(refused(format!("it says that it is version {version:?}, and {:?} is wanted", wheel.version))),
+        _ => Err(refused(format!("its metadata is for version {version:?}, expected {:?}", wheel.version))),
     }
 }
 
@@ -77,14 +77,14 @@ pub(super) fn metadata(wheel: &Wheel, tree: &Path) -> Result<Vec<u8>, HouseError
     let mut described = None;
     for name in crate::disk::names(tree) {
         if name.ends_with(".dist-info") && described.replace(name).is_some() {
-            return Err(refused("it describes two packages"));
+            return Err(refused("it has more than one .dist-info directory"));
         }
     }
-    let described = described.ok_or_else(|| refused("it does not describe its package"))?;
+    let described = described.ok_or_else(|| refused("its .dist-info directory is missing"))?;
     let mut text = Vec::new();
     let file = File::open(tree.join(described).join("METADATA"));
     let read = file.and_then(|file| file.take(LARGEST + 1).read_to_end(&mut text));
-    read.map_err(|_| refused("it has no METADATA"))?;
+    read.map_err(|_| refused("its METADATA is missing"))?;
     match text.len() as u64 > LARGEST {
         true => Err(refused("its METADATA is larger than 1 MiB")),
         false => Ok(text),

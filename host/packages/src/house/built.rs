@@ -107,10 +107,10 @@ impl House {
         let refused = |reason: String| HouseError::Wheel { wheel: file.clone(), reason };
         let named = WheelFilename::from_str(&file).map_err(|error| refused(error.to_string()))?;
         if !is_of(sdist, named.name.as_ref(), &named.version.to_string()) {
-            return Err(refused(format!("it was built of {}", source.file)));
+            return Err(refused(format!("its name or version does not match {}", source.file)));
         }
         if !place.target.takes(&file) {
-            return Err(refused(format!("it was built in a container for {} and is for another", place.target.name())));
+            return Err(refused(format!("it is not compatible with {}, for which it was built", place.target.name())));
         }
         let unpacked = self.unpacked(sdist)?;
         if let Some(reason) = unpacked.and_then(|unpacked| broken_word(&unpacked.tree, sdist, made)) {
@@ -121,9 +121,9 @@ impl House {
         let wheel = Wheel { name, version, file: file.clone(), url: String::new(), sha256, size: Some(size) };
         let _turn = self.beside_others()?;
         let wheels = self.root.join("wheels");
-        tree::private(&wheels).map_err(HouseError::io("make", &wheels))?;
+        tree::private(&wheels).map_err(HouseError::io("create", &wheels))?;
         let staged = Builder::new().prefix(".wheel-").tempdir_in(&wheels);
-        let staged = staged.map_err(HouseError::io("make a directory in", &wheels))?;
+        let staged = staged.map_err(HouseError::io("create a directory in", &wheels))?;
         self.unpack(&wheel, made, staged.path())?;
         self.note(sdist, place, environment, &wheel)?;
         Ok(wheel)
@@ -131,7 +131,7 @@ impl House {
 
     fn note(&self, sdist: &Sdist, place: &BuildPlace, environment: &str, wheel: &Wheel) -> Result<(), HouseError> {
         let dir = self.notes_dir().join(&sdist.0.sha256);
-        tree::private(&dir).map_err(HouseError::io("make", &dir))?;
+        tree::private(&dir).map_err(HouseError::io("create", &dir))?;
         let note = Note {
             wheel: wheel.clone(),
             source: sdist.0.file.clone(),

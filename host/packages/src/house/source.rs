@@ -87,15 +87,15 @@ impl House {
         let file = &sdist.0.file;
         let refused = |reason: &str| HouseError::Source { file: file.clone(), reason: reason.to_owned() };
         if !file.ends_with(".tar.gz") {
-            return Err(refused("only source distributions in a .tar.gz are unpacked"));
+            return Err(refused("only .tar.gz source distributions are supported"));
         }
         if !sdist.is_in(file) {
-            return Err(refused("its name is another package's, or of another version"));
+            return Err(refused("its file name does not match the package and version"));
         }
         let above = self.root.join("sources");
-        tree::private(&above).map_err(HouseError::io("make", &above))?;
+        tree::private(&above).map_err(HouseError::io("create", &above))?;
         let staged = Builder::new().prefix(".source-").tempdir_in(&above);
-        let staged = staged.map_err(HouseError::io("make a directory in", &above))?;
+        let staged = staged.map_err(HouseError::io("create a directory in", &above))?;
         let archive = staged.path().join("source.tar.gz");
         index.bring_source(sdist, &archive, &Silent).await?;
         let ready = staged.path().join("ready");
@@ -139,12 +139,12 @@ impl House {
 
 /// Unpacks a verified source distribution.
 fn unpack(name: &str, archive: &Path, ready: &Path) -> Result<(), HouseError> {
-    tree::private(ready).map_err(HouseError::io("make", ready))?;
+    tree::private(ready).map_err(HouseError::io("create", ready))?;
     let whole = ready.join(TREE);
     let open = File::open(archive).map_err(HouseError::io("open", archive))?;
     tarball::unpack(&UnpackLimits::default(), name, open, &whole)
         .map_err(|source| HouseError::Unpack { wheel: name.to_owned(), source })?;
-    tree::all_shown(&whole).map_err(HouseError::io("open to readers", &whole))?;
+    tree::all_shown(&whole).map_err(HouseError::io("set permissions of", &whole))?;
     let written = fs::write(ready.join(TURN), "").and_then(|()| fs::write(ready.join(NAMED), name));
     written.map_err(HouseError::io("write", ready))
 }

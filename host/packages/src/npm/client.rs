@@ -107,7 +107,7 @@ impl<'s> Client<'s> {
                     let mut body = Vec::new();
                     while let Some(bytes) = response.chunk().await.map_err(|error| Failure::Broken(error.into()))? {
                         if (body.len() + bytes.len()) as u64 > question.most {
-                            return Err(answer(format!("it is longer than {} bytes", question.most)));
+                            return Err(answer(format!("response is larger than {} bytes", question.most)));
                         }
                         body.extend_from_slice(&bytes);
                     }
@@ -116,7 +116,7 @@ impl<'s> Client<'s> {
                 304 if question.etag.is_some() => return Ok(Answer::Unchanged),
                 301 | 302 | 303 | 307 | 308 => {
                     let to = text("location").and_then(|to| url.join(&to).ok());
-                    url = to.ok_or_else(|| answer("it is a redirect to nowhere".to_owned()))?;
+                    url = to.ok_or_else(|| answer("redirect without a valid location".to_owned()))?;
                 }
                 401 | 403 => {
                     let what = question.what.to_owned();

@@ -161,7 +161,7 @@ async fn make(
     let (mut noted, mut bytes) = (Noted { native: Vec::new() }, 0);
     // A parent's place precedes those of its children.
     for package in &tree.packages {
-        let gone = || io::Error::new(io::ErrorKind::NotFound, "it was removed meanwhile");
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "it was removed by another process");
         let found = store.package(&package.integrity);
         let (files, facts) = found.ok_or_else(|| NpmError::File { path: dir.to_owned(), source: gone() })?;
         // The lock is not trusted: it may list one package under the name of another.
@@ -214,7 +214,7 @@ async fn fetch(
             let manifest = packument.versions.get(version).ok_or_else(|| NpmError::NoVersion {
                 name: name.to_string(),
                 wanted: version.clone(),
-                latest: packument.tags.get("latest").cloned().unwrap_or_else(|| "not known".to_owned()),
+                latest: packument.tags.get("latest").cloned().unwrap_or_else(|| "unknown".to_owned()),
             })?;
             let (announced, url) = archive(name, version, manifest, settings)?;
             if announced != *integrity {
@@ -227,7 +227,7 @@ async fn fetch(
     let body = match client.ask(&question).await? {
         Answer::Body(body, _) => body,
         Answer::Unchanged | Answer::Nothing => {
-            let detail = format!("its archive is not at {}", plain(url));
+            let detail = format!("no archive found at {}", plain(url));
             return Err(NpmError::Answer { registry: plain(registry), what, detail });
         }
     };

@@ -22,7 +22,7 @@ pub enum NpmError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// An `.npmrc` cannot be read.
-    #[error("npm configuration file {path:?} cannot be used")]
+    #[error("cannot use npm configuration file {path:?}")]
     Rc {
         path: PathBuf,
         #[source]
@@ -38,7 +38,7 @@ pub enum NpmError {
     #[error("npm package {name} has no version {wanted} (its latest is {latest})")]
     NoVersion { name: String, wanted: String, latest: String },
     /// The user has disabled network access, and a required object is not in the store.
-    #[error("{what} is not here and network use is switched off: allow it once (UV_OFFLINE, or `offline` of npm)")]
+    #[error("{what} is not cached and network access is disabled: enable it once (UV_OFFLINE, or npm's `offline`)")]
     Offline { what: String },
     /// The registry did not answer.
     #[error("cannot reach npm registry {registry}")]
@@ -51,48 +51,48 @@ pub enum NpmError {
     #[error("npm registry {registry} denies access to {what}: check its _authToken in ~/.npmrc")]
     Denied { registry: String, what: String },
     /// The registry sent an unusable response.
-    #[error("npm registry {registry} gave no usable answer for {what}: {detail}")]
+    #[error("unusable response from npm registry {registry} for {what}: {detail}")]
     Answer { registry: String, what: String, detail: String },
     /// The registry refers to an address that is not allowed.
-    #[error("npm registry {registry} leads to {address}, which is not followed: {why}")]
+    #[error("npm registry {registry} refers to {address}, which is not allowed: {why}")]
     Astray { registry: String, address: String, why: &'static str },
     /// The time limit was exceeded.
-    #[error("npm packages were not here within {} seconds", .0.as_secs())]
+    #[error("timed out installing npm packages after {} seconds", .0.as_secs())]
     Late(Duration),
     /// The archive's digest differs from the expected one.
-    #[error("npm package {package} has integrity {found} where {expected} is expected")]
+    #[error("integrity mismatch for npm package {package}: expected {expected}, found {found}")]
     WrongIntegrity { package: String, expected: Integrity, found: Integrity },
     /// The registry lists no digest for the package.
-    #[error("npm package {package} has no integrity that could be checked: it is not installed")]
+    #[error("cannot verify npm package {package}: integrity hash is missing")]
     NoIntegrity {
         package: String,
         #[source]
         source: Option<BadIntegrity>,
     },
     /// The archive cannot be unpacked.
-    #[error("npm package {package} cannot be unpacked")]
+    #[error("cannot unpack npm package {package}")]
     Archive {
         package: String,
         #[source]
         source: UnpackError,
     },
     /// A package depends on something that is not in a registry.
-    #[error("npm package {package} wants {dependency} from {wanted:?}: only names and versions are installed")]
+    #[error("npm package {package} requires {dependency} from {wanted:?}: only names and versions are supported")]
     Foreign { package: String, dependency: String, wanted: String },
     /// A package is for other systems.
-    #[error("npm package {package} is made for other systems than the container's (linux)")]
+    #[error("npm package {package} does not support the platform of the container (linux)")]
     System { package: String },
     /// Two requested packages cannot be installed together.
-    #[error("npm package {package} wants {peer} {wanted} beside it, and {found} is asked for")]
+    #[error("npm package {package} requires peer {peer} {wanted}, but {found} is requested")]
     Peer { package: String, peer: String, wanted: String, found: String },
     /// One package was requested in several versions.
-    #[error("the job asks for npm package {name} as {}: only one version of it can be there", .wanted.join(" and as "))]
+    #[error("npm package {name} is requested as {}: only one version can be installed", .wanted.join(" and as "))]
     Several { name: String, wanted: Vec<String> },
     /// A limit was exceeded.
-    #[error("npm packages need more than {allowed} {what}")]
+    #[error("npm packages require more than {allowed} {what}")]
     TooMany { what: &'static str, allowed: u64 },
     /// The HTTP client cannot be created.
-    #[error("HTTP client cannot be set up")]
+    #[error("cannot create HTTP client")]
     Client(#[source] Cause),
     /// A file cannot be read or written.
     #[error("cannot use {path:?}")]
@@ -113,6 +113,6 @@ impl NpmError {
 fn like_it(names: &[String]) -> String {
     match names {
         [] => String::new(),
-        names => format!("; packages with a name like it: {}", names.join(", ")),
+        names => format!("; similar names: {}", names.join(", ")),
     }
 }

@@ -58,7 +58,7 @@ impl Algorithm {
 
 /// Error for a text without a valid digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("integrity {0:?} holds no sha512, sha384, sha256 or sha1 in base64")]
+#[error("integrity {0:?} contains no sha512, sha384, sha256 or sha1 in base64")]
 pub struct BadIntegrity(String);
 
 impl Integrity {

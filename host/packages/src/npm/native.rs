@@ -29,8 +29,8 @@ impl Native {
 impl fmt::Display for Native {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::System => "is made for one system",
-            Self::Addon => "holds a native add-on",
+            Self::System => "is built for one platform",
+            Self::Addon => "contains a native add-on",
             Self::Script => "builds its native add-on with an install script, which codebox never runs",
         })
     }

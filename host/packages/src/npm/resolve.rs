@@ -193,7 +193,7 @@ impl Resolution<'_> {
         let (version, manifest) = pick(packument, &dependency.wanted).ok_or_else(|| NpmError::NoVersion {
             name: name.to_string(),
             wanted: edge.text.clone(),
-            latest: packument.tags.get("latest").cloned().unwrap_or_else(|| "not known".to_owned()),
+            latest: packument.tags.get("latest").cloned().unwrap_or_else(|| "unknown".to_owned()),
         })?;
         let package = format!("{name}@{version}");
         let (admitted, restricted) = Target::admits(manifest);
@@ -229,7 +229,7 @@ pub(super) fn archive(
     let url = dist["tarball"].as_str().and_then(|text| registry.join(text).ok()).ok_or_else(|| NpmError::Answer {
         registry: plain(registry),
         what: package,
-        detail: "it says not where the archive is".to_owned(),
+        detail: "`dist.tarball` is missing".to_owned(),
     })?;
     let url = settings.archive_at(name, url);
     // Credentials in a URL would end up in lock files, and credentials from a registry are not used.

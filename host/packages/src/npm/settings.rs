@@ -81,14 +81,14 @@ impl<'e> NpmSettings<'e> {
             rc.registry_configs.extend(read.registry_configs);
             rc.replace_registry_host = read.replace_registry_host.or(rc.replace_registry_host);
         }
-        let bad = |name| NpmError::Settings(SettingsError::Variable { name, expected: "an address of a registry" });
+        let bad = |name| NpmError::Settings(SettingsError::Variable { name, expected: "a registry URL" });
         let registry = match env.word("registry") {
             Some(text) => NpmRegistryUrl { url: web(&text).ok_or_else(|| bad("NPM_CONFIG_REGISTRY"))?, from_env: true },
             None => NpmRegistryUrl { url: web(NPM_DEFAULT_REGISTRY).ok_or_else(|| bad("registry"))?, from_env: false },
         };
-        let rc = rc.as_resolved(&registry).map_err(|_| bad("registry of an .npmrc"))?;
+        let rc = rc.as_resolved(&registry).map_err(|_| bad("registry in .npmrc"))?;
         if rc.get_all_known_registries_urls().iter().any(|url| !matches!(url.scheme(), "http" | "https")) {
-            return Err(bad("registry of an .npmrc"));
+            return Err(bad("registry in .npmrc"));
         }
         Ok(Self { rc, env, texts, uv_files: uv_files.clone(), within: WITHIN })
     }
@@ -214,7 +214,7 @@ impl Env<'_> {
             self.word(key)
                 .or_else(|| texts.iter().rev().find_map(|(_, text)| setting(text, key, &|name| (self.0)(name))))
         };
-        let bad = |name| NpmError::Settings(SettingsError::Variable { name, expected: "what npm expects there" });
+        let bad = |name| NpmError::Settings(SettingsError::Variable { name, expected: "a value that npm accepts" });
         if said("offline").is_some_and(|value| value == "true") {
             net.connectivity = Connectivity::Offline;
         }

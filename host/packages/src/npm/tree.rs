@@ -47,22 +47,22 @@ pub struct NpmPackage {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTree {
     /// A place is not below `node_modules`, or has no parent.
-    #[error("locked package {0:?} has a place that is not allowed")]
+    #[error("locked package {0:?} has a path that is not allowed")]
     Place(String),
     /// A place occurs twice.
     #[error("locked package {0:?} occurs twice")]
     Twice(String),
     /// A URL has a scheme other than http and https, or contains credentials.
-    #[error("locked package {0:?} has an address that is not allowed")]
+    #[error("locked package {0:?} has a URL that is not allowed")]
     Address(String),
     /// The text is not a valid lock.
-    #[error("it is no lock of codebox's: {0}")]
+    #[error("not a codebox lock file: {0}")]
     Unreadable(String),
     /// A requested package is missing, or its version does not satisfy the request.
-    #[error("it has nothing that is {0}")]
+    #[error("no package in it satisfies {0}")]
     Unmet(String),
     /// The content of a package is that of another one.
-    #[error("locked package {place:?} is {name}@{version} by its content")]
+    #[error("locked package {place:?} contains {name}@{version}")]
     Another {
         /// The package's place.
         place: String,
@@ -72,7 +72,7 @@ pub enum BadTree {
         version: String,
     },
     /// The tree was resolved for other specs.
-    #[error("it was made for {}, and the program asks for {}", .locked.join(", "), .asked.join(", "))]
+    #[error("it was created for {}, but the program requests {}", .locked.join(", "), .asked.join(", "))]
     Asked {
         /// The specs of the tree.
         locked: Vec<String>,
@@ -108,8 +108,8 @@ impl FromStr for NpmTree {
         let mut table: toml::Table = text.parse().map_err(unreadable)?;
         match table.remove("version") {
             Some(version) if version.as_integer() == Some(i64::from(VERSION)) => {}
-            Some(_) => return Err(BadTree::Unreadable(format!("its version is not {VERSION}"))),
-            None => return Err(BadTree::Unreadable("it names no version".to_owned())),
+            Some(_) => return Err(BadTree::Unreadable(format!("expected version {VERSION}"))),
+            None => return Err(BadTree::Unreadable("version is missing".to_owned())),
         }
         let tree: Self = table.try_into().map_err(unreadable)?;
         tree.check()?;

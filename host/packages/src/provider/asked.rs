@@ -66,7 +66,7 @@ impl Asked {
             if let Some(metadata) = script_metadata(text).map_err(bad)? {
                 asked.wanted = metadata.dependencies;
                 asked.requires_python = metadata.requires_python;
-                let pass_over = |table| format!("{shown}: [{table}] is passed over: a script has no say in it");
+                let pass_over = |table| format!("{shown}: [{table}] is ignored: a script cannot set it");
                 asked.notes = metadata.ignored.into_iter().map(pass_over).collect();
             }
         }
@@ -86,9 +86,8 @@ impl Asked {
             return Ok(asked.requires_python.is_some().then_some(asked));
         }
         if job.language != Language::Python {
-            let line =
-                format!("cannot have packages for {}: only Python and JavaScript programs have some", job.language);
-            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("leave --with and -r out"));
+            let line = format!("packages are not supported for {}: only for Python and JavaScript", job.language);
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("remove --with and -r"));
         }
         let mut seen = BTreeSet::new();
         asked.wanted.retain(|one| seen.insert(one.to_string()));
@@ -112,8 +111,8 @@ impl Asked {
     /// Rejects an image whose Python does not satisfy the script's requirement.
     pub(super) fn check_python(&self, image: &Target) -> Result<(), RunnerError> {
         self.other_python(image.python()).map_or(Ok(()), |python| {
-            let line = format!("the script needs {python}, and the image has Python {}", image.python());
-            Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("name another image with --image"))
+            let line = format!("the script requires {python}, but the image has Python {}", image.python());
+            Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("choose another image with --image"))
         })
     }
 
@@ -131,8 +130,8 @@ impl Asked {
     /// no file to compare.
     pub(super) fn check_hashes(&self, resolved: &Resolved) -> Result<(), RunnerError> {
         if let Some((name, version)) = resolved.built_in.iter().find(|(name, _)| self.hashes.contains_key(name)) {
-            let line = format!("{name} {version} is built in, and has no file whose hash could be checked");
-            let fix = "leave the hashes of it out, or run it with --isolation container";
+            let line = format!("cannot verify the hashes of {name} {version}: it is built in");
+            let fix = "remove its hashes, or use --isolation container";
             return Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix(fix));
         }
         resolved.files().try_for_each(|file| self.check_hash(file))
@@ -143,8 +142,8 @@ impl Asked {
         if self.hashes.get(&file.name).is_none_or(|hashes| hashes.contains(&file.sha256)) {
             return Ok(());
         }
-        let line = format!("{} has none of the hashes that are listed for {}", file.file, file.name);
-        Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("list its hash, or another version"))
+        let line = format!("hash mismatch: {} has none of the hashes listed for {}", file.file, file.name);
+        Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("add its hash, or request another version"))
     }
 
     /// Rejects packages that the configuration does not allow.
@@ -162,8 +161,8 @@ fn bounded(count: usize) -> Result<(), RunnerError> {
     if count <= MOST_REQUIREMENTS {
         return Ok(());
     }
-    let line = format!("{count} packages are asked for, and no more than {MOST_REQUIREMENTS} can be");
-    Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("leave out those that others bring along"))
+    let line = format!("{count} packages are requested, but at most {MOST_REQUIREMENTS} are allowed");
+    Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("leave out indirect dependencies"))
 }
 
 /// Returns normalized requirements in sorted order.
@@ -174,7 +173,7 @@ pub(super) fn texts(wanted: &[Requirement]) -> Vec<String> {
 }
 
 pub(super) fn not_allowed(name: &str) -> RunnerError {
-    let line = format!("the package {name} is not among those that the configuration allows");
+    let line = format!("package {name} is not allowed by the configuration");
     RunnerError::new(ResultKind::Denied, line).with_fix("add it to packages.allow in your own configuration")
 }
 
@@ -183,11 +182,11 @@ pub(super) fn not_allowed(name: &str) -> RunnerError {
 pub(super) fn is_lock(file: &Path) -> Result<bool, RunnerError> {
     let refused = |why: &str| {
         RunnerError::new(ResultKind::InvalidRequest, format!("cannot use {}: {why}", file.display()))
-            .with_fix("move it away, or have it made again with codebox lock")
+            .with_fix("remove it, or recreate it with codebox lock")
     };
     match std::fs::symlink_metadata(file) {
         Ok(meta) if meta.is_file() => Ok(true),
-        Ok(_) => Err(refused("it is no plain file")),
+        Ok(_) => Err(refused("not a regular file")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(refused(&error.to_string())),
     }
@@ -231,8 +230,8 @@ pub(super) fn refuse_unasked(file: &Path, wanted: Vec<String>) -> Result<(), Run
         return Ok(());
     }
     let options: Vec<String> = wanted.iter().map(|one| format!("--with {}", quoted(one))).collect();
-    let line = format!("{} was made for {}, and nothing is asked for", file.display(), wanted.join(", "));
-    let fix = format!("{}, or move the lock away", options.join(" "));
+    let line = format!("{} was created for {}, but no packages are requested", file.display(), wanted.join(", "));
+    let fix = format!("{}, or remove the lock file", options.join(" "));
     Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
 }
 
@@ -256,12 +255,12 @@ pub(super) fn lock_of(script: &Path) -> PathBuf {
 
 pub(super) fn bad_lock(file: &Path, error: &LockError) -> RunnerError {
     let fix = match error {
-        LockError::Unreadable(_) => "move it away, or have it made again with codebox lock",
+        LockError::Unreadable(_) => "remove it, or recreate it with codebox lock",
         LockError::Changed { .. }
         | LockError::Unmet(_)
         | LockError::Twice(_)
         | LockError::Misnamed { .. }
-        | LockError::NoTarget { .. } => "have it made again with codebox lock",
+        | LockError::NoTarget { .. } => "recreate it with codebox lock",
     };
     RunnerError::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
 }
@@ -273,14 +272,14 @@ pub(super) fn text_of(path: &Path) -> Result<String, RunnerError> {
     };
     let meta = std::fs::metadata(path).map_err(unreadable)?;
     if !meta.is_file() || meta.len() > LARGEST {
-        return Err(unreadable(std::io::Error::other("it is no regular file of at most 4 MiB")));
+        return Err(unreadable(std::io::Error::other("not a regular file of at most 4 MiB")));
     }
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
     match read {
         Ok(_) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            Err(unreadable(std::io::Error::other("it is no UTF-8 text")).with_fix("save it as UTF-8"))
+            Err(unreadable(std::io::Error::other("not UTF-8 text")).with_fix("save it as UTF-8"))
         }
         Err(error) => Err(unreadable(error)),
     }

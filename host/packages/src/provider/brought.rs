@@ -49,8 +49,7 @@ pub(super) fn lacking(
             continue;
         }
         if !rules.allows(name) {
-            notes
-                .push(format!("the program imports {module}, and the configuration does not allow the package {name}"));
+            notes.push(format!("the program imports {module}, but package {name} is not allowed by the configuration"));
             continue;
         }
         lacking.extend(format!("{name}<={version}").parse::<Requirement>().ok());

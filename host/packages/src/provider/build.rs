@@ -86,8 +86,8 @@ impl<'s> Shop<'s> {
     ) -> Result<Self, RunnerError> {
         let building = match (provisions.settings.packages.building, admitted.asks_to_build()) {
             (Building::Forbidden, true) => {
-                let line = "packages cannot be built: the configuration forbids it";
-                return Err(RunnerError::new(ResultKind::Denied, line).with_fix("leave --build out"));
+                let line = "cannot build packages: not allowed by the configuration";
+                return Err(RunnerError::new(ResultKind::Denied, line).with_fix("remove --build"));
             }
             (Building::Forbidden, false) | (Building::Asked, false) => Serves::No,
             (Building::Asked, true) | (Building::Always, _) => Serves::Yes,
@@ -123,8 +123,10 @@ impl<'s> Shop<'s> {
     /// Returns the fix for a package that is available only as a source distribution.
     pub(super) fn advice(&self) -> &'static str {
         match (self.building, self.provisions.settings.packages.building) {
-            (Serves::No, Building::Forbidden) => "ask for what has wheels: the configuration forbids to build",
-            (Serves::No, _) => "have it built in a container of its own, with --build",
+            (Serves::No, Building::Forbidden) => {
+                "request packages with wheels: the configuration does not allow building"
+            }
+            (Serves::No, _) => "build it in a separate container with --build",
             (Serves::Yes, _) => "",
         }
     }
@@ -165,7 +167,7 @@ impl<'s> Shop<'s> {
                 Err(error) => return Err(unresolved(error, self.advice())),
             }
         }
-        let line = format!("more than {MOST_BUILT} packages would have to be built to find out what they need");
+        let line = format!("more than {MOST_BUILT} packages must be built to determine their requirements");
         Err(RunnerError::new(ResultKind::InstallFailed, line))
     }
 
@@ -183,7 +185,7 @@ impl<'s> Shop<'s> {
     async fn build(&mut self, sdist: &Sdist) -> Result<Wheel, RunnerError> {
         let what = named(sdist);
         if !self.tried.insert(sdist.0.sha256.clone()) {
-            return Err(cannot(&what, "what was built of it is not there any more").with_fix("run it again"));
+            return Err(cannot(&what, "the built wheel no longer exists").with_fix("run it again"));
         }
         // A file that a list of hashes excludes is not built either, because a build runs its code.
         self.asked.check_hash(&sdist.0)?;
@@ -196,14 +198,14 @@ impl<'s> Shop<'s> {
             }
         };
         // Another process may have built the wheel while this one waited for the lock.
-        let waits = || self.progress.note(&format!("waiting for another run that builds {what}"));
+        let waits = || self.progress.note(&format!("waiting for another run to build {what}"));
         let _turn = source.turn(&waits).map_err(not_installed)?;
         if let Some(wheel) = house.built(sdist, Some(&place)) {
             return Ok(wheel);
         }
         let bad = |error: BadBuildSystem| cannot(&what, &error.to_string());
         let system = BuildSystem::of(&source.tree).map_err(bad)?;
-        self.progress.note(&format!("building {what} from its source, in a container of its own"));
+        self.progress.note(&format!("building {what} from source in a separate container"));
         let mut wanted = system.requires.clone();
         for step in ["ask", "build"] {
             let tools = self.tools(&what, &wanted, &place)?;
@@ -218,16 +220,17 @@ impl<'s> Shop<'s> {
                 "ask" => wants(&out).and_then(|wants| BuildSystem::wanted(&wants).map_err(|e| e.to_string())),
                 _ => Ok(Vec::new()),
             };
-            let wants = wants.map_err(|why| cannot(&what, &format!("its build backend's wants: {why}")))?;
+            let wants =
+                wants.map_err(|why| cannot(&what, &format!("invalid requirements from its build backend: {why}")))?;
             if wants.is_empty() {
-                let made = made(&out).ok_or_else(|| cannot(&what, "its build left no wheel, or more than one"))?;
+                let made = made(&out).ok_or_else(|| cannot(&what, "the build produced no wheel or more than one"))?;
                 let wheel = house.keep_built(sdist, &place, &tools.key, &made).map_err(not_installed)?;
                 self.progress.note(&format!("built {}", wheel.file));
                 return Ok(wheel);
             }
             wanted.extend(wants);
         }
-        Err(cannot(&what, "its build came to no end"))
+        Err(cannot(&what, "the build did not finish"))
     }
 
     /// Chooses the engine and the image of the builds: the first engine that answers, enforces the required limits and
@@ -237,7 +240,9 @@ impl<'s> Shop<'s> {
             return Ok((*engine, place.clone()));
         }
         if self.provisions.settings.isolations.is_some_and(|allowed| !allowed.contains(Isolation::Container)) {
-            let line = format!("cannot build {what}: that takes a container, and the configuration allows none");
+            let line = format!(
+                "cannot build {what}: it requires a container, but the configuration does not allow containers"
+            );
             return Err(RunnerError::new(ResultKind::Denied, line).with_fix("allow containers in your configuration"));
         }
         let mut refused = None;
@@ -251,7 +256,7 @@ impl<'s> Shop<'s> {
             }
         }
         let why = refused.as_ref().map_or("this build of codebox has no container engine", RunnerError::message);
-        let line = format!("cannot build {what}: that takes a container, and none can be had: {why}");
+        let line = format!("cannot build {what}: it requires a container, but none is available: {why}");
         Err(RunnerError::new(ResultKind::EngineUnavailable, line).with_fix("see codebox doctor"))
     }
 
@@ -259,7 +264,7 @@ impl<'s> Shop<'s> {
         let able = engine.probe().await;
         let able = able.map_err(|why| RunnerError::new(ResultKind::EngineUnavailable, why.reason))?;
         if let Some(kind) = able.first_unheld(self.required.iter().copied()) {
-            let line = format!("{} cannot hold the limit on {kind}", engine.id());
+            let line = format!("{} cannot enforce the {kind} limit", engine.id());
             return Err(RunnerError::new(ResultKind::EngineUnavailable, line));
         }
         if let Some(store) = engine.image_store() {
@@ -284,7 +289,7 @@ impl<'s> Shop<'s> {
         // The shared lock protects downloaded wheels from pruning until they are part of an environment.
         let _turn = provisions.house.beside_others().map_err(not_installed)?;
         let wheels = had().map_err(|failure: RunnerError| {
-            let line = format!("cannot build {what}: what it is built with cannot be had: {}", failure.message());
+            let line = format!("cannot build {what}: cannot install its build requirements: {}", failure.message());
             RunnerError::new(failure.kind(), line)
         })?;
         let (house, name) = (&provisions.house, super::container_name(target));
@@ -342,11 +347,11 @@ impl<'s> Shop<'s> {
         }
         let told = last.last().map(|line| format!(": {}", line.trim())).unwrap_or_default();
         match &report.outcome {
-            Outcome::LimitHit(kind) => cannot(what, &format!("its build was {}", limit_hit(*kind, &report.limits))),
-            Outcome::Exited(status) => cannot(what, &format!("its build ended with status {status}{told}"))
-                .with_fix("ask for a version that has wheels, or run it with an --image that has what the build lacks"),
-            Outcome::Signalled(signal) => cannot(what, &format!("its build was ended by signal {signal}{told}")),
-            Outcome::Trapped(_) | Outcome::Cancelled => cannot(what, &format!("its build was ended{told}")),
+            Outcome::LimitHit(kind) => cannot(what, &format!("the build was {}", limit_hit(*kind, &report.limits))),
+            Outcome::Exited(status) => cannot(what, &format!("the build exited with status {status}{told}"))
+                .with_fix("request a version that has wheels, or use an --image that has the missing build tools"),
+            Outcome::Signalled(signal) => cannot(what, &format!("the build was killed by signal {signal}{told}")),
+            Outcome::Trapped(_) | Outcome::Cancelled => cannot(what, &format!("the build was stopped{told}")),
         }
     }
 }
@@ -363,9 +368,9 @@ fn cannot(what: &str, why: &str) -> RunnerError {
 /// Reads the build requirements that a build backend returned.
 fn wants(out: &Path) -> Result<Vec<String>, String> {
     let mut text = String::new();
-    let file = File::open(out.join("wants.json")).map_err(|_| "it left no answer".to_owned())?;
+    let file = File::open(out.join("wants.json")).map_err(|_| "no response".to_owned())?;
     file.take(LONGEST_ANSWER).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    serde_json::from_str(&text).map_err(|_| "its answer is no list of texts".to_owned())
+    serde_json::from_str(&text).map_err(|_| "the response is not a list of strings".to_owned())
 }
 
 /// Returns the only file in the output directory of wheels.

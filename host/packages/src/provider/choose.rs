@@ -162,7 +162,7 @@ impl JobPackages {
                 Ok(answer)
             }
             (Err(failure), Some(known)) if failure.kind() == ResultKind::EngineUnavailable => {
-                progress.note(&format!("{}; the packages chosen the last time are used", failure.message()));
+                progress.note(&format!("{}; using the previously resolved packages", failure.message()));
                 self.house.remember_once_more(key, &known);
                 Ok(known)
             }
@@ -182,7 +182,7 @@ impl JobPackages {
 fn builds_what_is_locked(file: &Path, resolved: &Resolved, shop: &Shop<'_>) -> Result<(), RunnerError> {
     match resolved.sources.first() {
         Some(first) if !shop.builds() => {
-            let line = format!("{} has the package {} as a source distribution", file.display(), first.0.name);
+            let line = format!("{} locks package {} as a source distribution", file.display(), first.0.name);
             Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix(shop.advice()))
         }
         _ => Ok(()),
@@ -193,16 +193,16 @@ fn builds_what_is_locked(file: &Path, resolved: &Resolved, shop: &Shop<'_>) -> R
 /// newer C library: locks are looked up by target name, which does not contain the library's version.
 fn serves_as_locked(file: &Path, resolved: &Resolved, target: &Target, shop: &Shop<'_>) -> Result<(), RunnerError> {
     let Some(wheel) = resolved.wheels.iter().find(|wheel| !target.takes(&wheel.file)) else { return Ok(()) };
-    let again = "have it made again with codebox lock";
+    let again = "recreate it with codebox lock";
     let (there, fix) = match (target, shop.image()) {
         (Target::Wasm { .. }, _) => ("WebAssembly".to_owned(), again.to_owned()),
         (Target::Container(Image { libc, libc_version: (major, minor), .. }), named) => {
-            let which = named.map_or("that Python programs start from".to_owned(), ToString::to_string);
+            let which = named.map_or("for Python programs".to_owned(), ToString::to_string);
             let fix = named.map_or(again.to_owned(), |named| format!("{again} --image {named}"));
             (format!("the image {which}, which has {libc} {major}.{minor}"), fix)
         }
     };
-    let line = format!("cannot use {}: {} in it does not serve in {there}", file.display(), wheel.file);
+    let line = format!("cannot use {}: {} is not compatible with {there}", file.display(), wheel.file);
     Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix))
 }
 

@@ -152,7 +152,7 @@ impl CompileWork {
         instance.close().await?;
         match report?.is_success() {
             true => Ok(()),
-            false => Err(RunnerError::new(ResultKind::InstallFailed, "the modules could not be compiled")),
+            false => Err(RunnerError::new(ResultKind::InstallFailed, "cannot compile the modules")),
         }
     }
 }

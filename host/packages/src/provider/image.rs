@@ -41,7 +41,7 @@ pub(super) async fn of(house: &House, engine: &dyn Backend, named: Option<&str>)
         layers: Vec::new(),
     };
     let store = engine.image_store().ok_or_else(|| {
-        let line = format!("the backend {} has no images that packages could be chosen for", engine.id());
+        let line = format!("cannot choose packages for backend {}: it has no images", engine.id());
         RunnerError::new(ResultKind::EngineUnavailable, line)
     })?;
     let number = store.image_id(&spec).await?;
@@ -58,8 +58,8 @@ pub(super) async fn of(house: &House, engine: &dyn Backend, named: Option<&str>)
     let report = report?;
     closed?;
     let silent = || {
-        let line = format!("the image {} has no Python that packages could be chosen for", named.unwrap_or(&number));
-        RunnerError::new(ResultKind::InstallFailed, line).with_fix("name another image with --image")
+        let line = format!("cannot choose packages for image {}: it has no usable Python", named.unwrap_or(&number));
+        RunnerError::new(ResultKind::InstallFailed, line).with_fix("choose another image with --image")
     };
     let image: Image = serde_json::from_slice(report.stdout.bytes().as_ref()).map_err(|_| silent())?;
     house.remember(&key, &image);

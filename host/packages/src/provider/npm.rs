@@ -62,17 +62,17 @@ impl<'p> Npm<'p> {
     ) -> Result<Self, RunnerError> {
         let job = admitted.job();
         if let Some(file) = admitted.requirements().first() {
-            let line = format!("cannot have the packages of {}: requirements files are for Python", file.display());
-            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("--with NAME"));
+            let line = format!("cannot install the packages in {}: requirements files are for Python", file.display());
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("use --with NAME"));
         }
         if admitted.asks_to_build() {
-            let line = format!("cannot build packages for {}: only those of Python are", job.language);
-            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("leave --build out"));
+            let line = format!("cannot build packages for {}: only Python packages can be built", job.language);
+            return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix("remove --build"));
         }
         if let Some(module) = job.packages.iter().find_map(|package| node_module(package)) {
-            let line = format!("{module} is built into Node: it is there without being asked for");
+            let line = format!("{module} is built into Node: no package is required");
             let name = module.split('/').next().unwrap_or(module);
-            let fix = format!("leave it out; the package of npm that is called so is --with {name}@latest");
+            let fix = format!("remove it, or use --with {name}@latest for the npm package of that name");
             return Err(RunnerError::new(ResultKind::InvalidRequest, line).with_fix(fix));
         }
         let specs: Result<Vec<NpmSpec>, _> = job.packages.iter().map(|package| package.parse()).collect();
@@ -101,12 +101,14 @@ impl<'p> Npm<'p> {
         let mut notes = vec![format!("packages: {}", all.join(", "))];
         if let (Some(first), true) = (native.first(), admitted.job().isolations.contains(Isolation::Wasm)) {
             if self.settings.escalation == Some(Escalation::Forbidden) {
-                let line = format!("the package {first} cannot be had in wasm, and the policy forbids to leave it");
+                let line = format!(
+                    "package {first} is not available in WebAssembly, and the policy does not allow escalation"
+                );
                 return Err(RunnerError::new(ResultKind::EscalationRefused, line)
                     .with_fix("use --isolation container, or allow escalation in your configuration"));
             }
             let told = made.native.iter().map(|one| format!("{} {}", one.package, one.native));
-            notes.push(format!("packages that only a container can have: {}", told.collect::<Vec<_>>().join(", ")));
+            notes.push(format!("packages that require a container: {}", told.collect::<Vec<_>>().join(", ")));
         }
         // The names are as typed, so that they can be parsed again.
         Ok(PackageNeeds { names: admitted.job().packages.clone(), native, notes, pure: Vec::new() })
@@ -116,7 +118,7 @@ impl<'p> Npm<'p> {
     pub(super) fn shown(&self, isolation: Isolation, progress: &dyn Progress) -> Result<(Layer, File), RunnerError> {
         let (made, held) = self.held(progress)?;
         if let (Isolation::Wasm, Some(native)) = (isolation, made.native.first()) {
-            let line = format!("the package {} cannot be had in wasm: it {}", native.package, native.native);
+            let line = format!("package {} is not available in WebAssembly: it {}", native.package, native.native);
             return Err(RunnerError::new(ResultKind::EscalationRefused, line).with_fix("use --isolation container"));
         }
         let guest = GuestPath::new(NODE_MODULES).map_err(|error| RunnerError::of(ResultKind::InternalError, &error))?;
@@ -131,7 +133,7 @@ impl<'p> Npm<'p> {
                 return Ok((made, held));
             }
         }
-        Err(RunnerError::new(ResultKind::InternalError, "the packages are removed as soon as they are there"))
+        Err(RunnerError::new(ResultKind::InternalError, "the packages were removed right after they were installed"))
     }
 
     /// Writes the lock file of a script next to it.
@@ -151,8 +153,8 @@ impl<'p> Npm<'p> {
         })?;
         match made.native.iter().find(|native| !native.native.fits_container()) {
             Some(native) => {
-                let line = format!("the package {} cannot be had: it {}", native.package, native.native);
-                Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("use a package that comes ready made"))
+                let line = format!("package {} is not available: it {}", native.package, native.native);
+                Err(RunnerError::new(ResultKind::InstallFailed, line).with_fix("use a package with prebuilt files"))
             }
             None => Ok(made),
         }
@@ -195,7 +197,7 @@ impl<'p> Npm<'p> {
             let locked = self.lock.as_ref().map(|(_, tree)| tree);
             executor.block_on(npm_environment(&self.specs, locked, &settings, &self.store, progress))
         };
-        let gone = || NpmError::Client("the thread that asks registries is gone".into());
+        let gone = || NpmError::Client("the npm registry thread has exited".into());
         thread::scope(|scope| {
             let thread = thread::Builder::new().name("codebox-npm".to_owned()).spawn_scoped(scope, inside);
             thread.map_err(|_| gone())?.join().map_err(|_| gone())?
@@ -218,12 +220,12 @@ fn allowed<'n>(mut names: impl Iterator<Item = &'n str>, rules: &Packages) -> Re
 
 fn bad_lock(file: &Path, error: &BadTree) -> RunnerError {
     let fix = match error {
-        BadTree::Unmet(_) | BadTree::Asked { .. } => "have it made again with codebox lock",
+        BadTree::Unmet(_) | BadTree::Asked { .. } => "recreate it with codebox lock",
         BadTree::Unreadable(_)
         | BadTree::Place(_)
         | BadTree::Twice(_)
         | BadTree::Address(_)
-        | BadTree::Another { .. } => "move it away, or have it made again with codebox lock",
+        | BadTree::Another { .. } => "remove it, or recreate it with codebox lock",
     };
     RunnerError::new(ResultKind::InvalidRequest, format!("cannot use {}: {error}", file.display())).with_fix(fix)
 }

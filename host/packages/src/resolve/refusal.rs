@@ -17,7 +17,7 @@ use crate::source::Sdist;
 #[non_exhaustive]
 pub enum ResolveError {
     /// There are no known wheels for a platform.
-    #[error("no wheels are known for the platform {0}")]
+    #[error("no wheels are available for platform {0}")]
     Platform(String),
     /// No index has some of the names.
     #[error("no package index has {}{}: {searched}", names.join(", "), said(near))]
@@ -42,16 +42,16 @@ pub enum ResolveError {
         unbuilt: Vec<String>,
     },
     /// A source distribution must be built to determine its requirements.
-    #[error("{} has to be built before it is known what it needs", .0.0.file)]
+    #[error("{} must be built to determine its requirements", .0.0.file)]
     Unbuilt(Box<Sdist>),
     /// A file of an index, or a wheel built from it, cannot be fetched or used.
     #[error(transparent)]
     File(Box<HouseError>),
     /// The user has disabled network access, and the packages are not cached.
-    #[error("{0} is not here and network use is switched off (UV_OFFLINE, or `offline` in uv.toml); allow it once")]
+    #[error("{0} is not cached and network access is disabled (UV_OFFLINE, or `offline` in uv.toml); enable it once")]
     Offline(String),
     /// An index sent an unusable response.
-    #[error("package index gives no usable answer: {reason}")]
+    #[error("unusable response from package index: {reason}")]
     Index {
         /// The reason, in one line.
         reason: String,
@@ -60,7 +60,7 @@ pub enum ResolveError {
         source: Cause,
     },
     /// A package requires another one from a URL.
-    #[error("{by} needs {name} from the address {url}, and packages are had from indexes alone")]
+    #[error("{by} requires {name} from {url}: only packages of an index are supported")]
     Address {
         /// The name and version of the dependent.
         by: String,
@@ -70,7 +70,7 @@ pub enum ResolveError {
         url: String,
     },
     /// A file has no hash, so its content cannot be verified.
-    #[error("the package index tells no sha256 of {file}, and nothing is installed that cannot be checked")]
+    #[error("the package index has no sha256 for {file}: cannot verify it")]
     Unlocked {
         /// The file.
         file: String,
@@ -82,7 +82,7 @@ pub enum ResolveError {
     #[error(transparent)]
     Tangled(Cause),
     /// An index did not answer within the time limit.
-    #[error("the package index did not answer within {seconds} s; set UV_HTTP_TIMEOUT to wait longer")]
+    #[error("the package index timed out after {seconds} s; set UV_HTTP_TIMEOUT to wait longer")]
     Deadline {
         /// The time limit in seconds.
         seconds: u64,
@@ -91,7 +91,7 @@ pub enum ResolveError {
 
 fn no_solution(target: &str, reason: &str, unbuilt: &[String]) -> String {
     match unbuilt {
-        [] => format!("no set of wheels for {target} has what is asked for: {reason}"),
+        [] => format!("no wheels for {target} satisfy the requirements: {reason}"),
         [one] => format!("the package {one} has no wheel, only a source distribution"),
         some => format!("the packages {} have no wheels, only source distributions", some.join(", ")),
     }
@@ -131,7 +131,7 @@ pub(super) fn of(
             close.retain(|name| !unknown.contains(name));
             let sources = settings.sources();
             let searched = match sources.is_empty() {
-                true => "there is none, UV_NO_INDEX, PIP_NO_INDEX or `no-index` is set".to_owned(),
+                true => "no index is configured: UV_NO_INDEX, PIP_NO_INDEX or `no-index` is set".to_owned(),
                 false => format!("searched {}", sources.join(", ")),
             };
             ResolveError::NotFound { names: unknown, near: close, searched }

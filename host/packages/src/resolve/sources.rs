@@ -111,11 +111,11 @@ impl<'a> Asker<'a> {
         if let Some(built) = house.built(&sdist, place) {
             let text = house.metadata_of(&built).map_err(|error| ResolveError::File(Box::new(error)))?;
             if !condition::are_plain(&text) {
-                let reason = "what it says that it needs is too tangled".to_owned();
+                let reason = "its requirements are too complex".to_owned();
                 return Err(ResolveError::File(Box::new(HouseError::Wheel { wheel: built.file, reason })));
             }
             return ResolutionMetadata::parse_metadata(&text).map_err(|error| {
-                let reason = format!("it does not say what it needs: {error}");
+                let reason = format!("cannot parse its requirements: {error}");
                 ResolveError::File(Box::new(HouseError::Wheel { wheel: built.file, reason }))
             });
         }

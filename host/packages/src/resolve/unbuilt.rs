@@ -56,7 +56,7 @@ impl Unbuilt {
 
 /// Error for a refused build.
 #[derive(Debug, thiserror::Error)]
-#[error("only wheels are used, and this would have to be built")]
+#[error("only wheels are used, and this has to be built")]
 pub(super) struct NotBuilt;
 
 impl uv_errors::Hint for NotBuilt {

@@ -120,17 +120,17 @@ fn read(wheel: &RegistryBuiltWheel, text: Option<&[u8]>) -> Result<ResolutionMet
         let wheel = wheel.file.filename.to_string();
         unusable(HouseError::Wheel { wheel, reason })
     };
-    let text = text.ok_or_else(|| unsound("it does not describe its package".to_owned()))?;
+    let text = text.ok_or_else(|| unsound("its METADATA is missing".to_owned()))?;
     if text.len() as u64 > metadata::LARGEST || !condition::are_plain(text) {
         let file = wheel.file.filename.to_string();
         return Err(ResolveError::Tangled(Tangled { file }.into()));
     }
     let said = ResolutionMetadata::parse_metadata(text).map_err(|error| unsound(error.to_string()))?;
     if said.name != wheel.filename.name {
-        return Err(unsound(format!("it says that it is the package {}", said.name)));
+        return Err(unsound(format!("its metadata is for package {}", said.name)));
     }
     if said.version != wheel.filename.version {
-        return Err(unsound(format!("it says that it is version {}", said.version)));
+        return Err(unsound(format!("its metadata is for version {}", said.version)));
     }
     Ok(said)
 }

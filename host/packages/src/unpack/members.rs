@@ -83,7 +83,7 @@ fn refuse_duplicates(archive: &mut ZipArchive<File>, wheel: &Path, limits: &Unpa
     }
     // If the two counts differ, some readers do not see all members.
     if count != archive.len() {
-        return Err(unsound(wheel, "its directory disagrees about the number of members"));
+        return Err(unsound(wheel, "its central directory has another number of members"));
     }
     Ok(())
 }

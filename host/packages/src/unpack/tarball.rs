@@ -125,9 +125,9 @@ impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         let left = self.left.checked_sub(count as u64);
-        self.left = left.ok_or_else(|| io::Error::other("it unpacks to more than is allowed"))?;
+        self.left = left.ok_or_else(|| io::Error::other("unpacked size exceeds the limit"))?;
         let before = self.before.get().checked_sub(count as u64);
-        self.before.set(before.ok_or_else(|| io::Error::other("it says more of a member than is allowed"))?);
+        self.before.set(before.ok_or_else(|| io::Error::other("header of a member exceeds the limit"))?);
         Ok(count)
     }
 }
@@ -174,7 +174,7 @@ mod tests {
             });
             let error = done.err().expect("a refusal");
             let why = error.source().map(ToString::to_string).unwrap_or_default();
-            assert!(why.contains("says more of a member") && !written, "{kind:?}: {error}: {why}");
+            assert!(why.contains("header of a member") && !written, "{kind:?}: {error}: {why}");
         }
         // A long valid name is accepted, and the limit does not apply to data.
         let name = format!("top/{}file", "deep/".repeat(50));

@@ -268,14 +268,11 @@ fn what_cannot_be_had_is_named() {
         (Home::new(), simple().with("git", "1.0.0", json!({"dependencies": {"x": "github:y/x"}}), &[]).open());
     let said = |specs: &[&str]| home.install(&registry, specs).expect_err("it cannot be had").to_string();
     let text = said(&["lodahs"]);
-    assert!(
-        text.contains("npm package lodahs is not in registry") && text.contains("a name like it: lodash"),
-        "{text}"
-    );
+    assert!(text.contains("npm package lodahs is not in registry") && text.contains("similar names: lodash"), "{text}");
     assert_eq!(said(&["b@^9"]), "npm package b has no version ^9 (its latest is 2.0.0)");
     assert_eq!(
         said(&["git"]),
-        "npm package git@1.0.0 wants x from \"github:y/x\": only names and versions are installed"
+        "npm package git@1.0.0 requires x from \"github:y/x\": only names and versions are supported"
     );
     for body in ["{}", "{\"name\": \"lodahs\", \"time\": {\"unpublished\": {}}, \"versions\": {}}"] {
         let home = Home::new();
@@ -290,7 +287,10 @@ fn what_cannot_be_had_is_named() {
     for (body, what) in [("{", "EOF"), ("7", "invalid type")] {
         let registry = simple().answering("/a", Answer::ok(body)).open();
         let error = Home::new().install(&registry, &["a"]).expect_err("nonsense").to_string();
-        assert!(error.contains("gave no usable answer for a") && error.contains(what), "{error}");
+        assert!(
+            error.contains("unusable response from npm registry") && error.contains("for a:") && error.contains(what),
+            "{error}"
+        );
     }
     let registry = simple().answering("/a", Answer { status: 401, ..Answer::default() }).open();
     assert!(matches!(Home::new().install(&registry, &["a"]), Err(NpmError::Denied { .. })));
@@ -341,9 +341,9 @@ fn peers_come_along_and_must_agree() {
     let made = home.install(&registry, &["plugin"]).expect("both");
     assert_eq!(made.tree.packages.iter().map(|one| one.version.as_str()).collect::<Vec<_>>(), ["1.0.0", "1.0.0"]);
     let error = home.install(&registry, &["host@2", "plugin"]).expect_err("they disagree").to_string();
-    assert_eq!(error, "npm package plugin@1.0.0 wants host ^1 beside it, and host@2.0.0 is asked for");
+    assert_eq!(error, "npm package plugin@1.0.0 requires peer host ^1, but host@2.0.0 is requested");
     let error = home.install(&registry, &["host@^1", "plugin", "host@^2"]).expect_err("one of them").to_string();
-    assert_eq!(error, "the job asks for npm package host as ^1 and as ^2: only one version of it can be there");
+    assert_eq!(error, "npm package host is requested as ^1 and as ^2: only one version can be installed");
 }
 
 #[test]

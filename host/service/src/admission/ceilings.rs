@@ -19,7 +19,7 @@ pub(super) fn limits(asked: &LimitOverrides, policy: &Policy) -> Result<Limits, 
     Err(Denied::new(
         ResultKind::Denied,
         ("raise", format!("the {kind} limit")),
-        format!("it would be above this machine's ceiling, {ceiling}"),
+        format!("it would exceed this machine's ceiling, {ceiling}"),
         format!("set a lower {kind} limit, or raise the ceiling in the configuration"),
     ))
 }

@@ -23,7 +23,7 @@ pub(super) fn admit(
     }
     let protected = with_canonical(&policy.protected);
     let mount_points = surroundings.mount_points().map_err(|error| {
-        let detail = format!("what is mounted below it cannot be read: {error}");
+        let detail = format!("cannot read the mounts below it: {error}");
         rejected(&specs[0].host, detail, "make /proc readable for this user")
     })?;
     let admit = |spec: DirGrantSpec| {
@@ -58,12 +58,12 @@ fn place(
     if links == LinkPolicy::Refuse
         && let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)?
     {
-        let fix = format!("if that is what you mean, name the real directory: {}", link.target.display());
+        let fix = format!("if this is intended, pass the real directory: {}", link.target.display());
         return Err(rejected(shown, link.reason(), fix));
     }
     let canonical = typed.canonicalize().map_err(fail)?;
     if !fs::metadata(&canonical).map_err(fail)?.is_dir() {
-        return Err(rejected(shown, "it is not a directory", "grant the directory that holds it"));
+        return Err(rejected(shown, "it is not a directory", "grant the directory that contains it"));
     }
     let host =
         HostPath::native(&canonical).map_err(|error| rejected(shown, error.rule, "rename it or grant a copy"))?;
@@ -75,13 +75,13 @@ fn place(
         return Err(rejected(
             shown,
             format!("another file system is mounted inside it, at {mount}"),
-            format!("grant {mount} by itself, or a directory with no mount inside"),
+            format!("grant {mount} separately, or a directory without a mount inside"),
         ));
     }
     fs::read_dir(&canonical).map_err(fail)?;
     if spec.access == Access::ReadWrite {
         check_writable(&canonical).map_err(|error| {
-            let detail = format!("it cannot be written: {error}");
+            let detail = format!("it is not writable: {error}");
             rejected(shown, detail, format!("grant it read-only: {shown}:{}:ro", spec.guest))
         })?;
     }
@@ -95,7 +95,7 @@ pub(super) fn beside_packages(specs: &[DirGrantSpec], language: &Language) -> Re
 }
 
 fn taken(spec: &DirGrantSpec, reason: &str) -> Denied {
-    rejected(&format!("{} at {}", spec.host, spec.guest), reason, "use another place, such as /data")
+    rejected(&format!("{} at {}", spec.host, spec.guest), reason, "use another guest path, such as /data")
 }
 
 /// Checks that files can be created in a directory, as far as this is known without creating one.

@@ -30,12 +30,12 @@ pub(super) fn resolve(requests: Vec<EnvRequest>, surroundings: &dyn Surroundings
             }
         };
         if value.contains('\0') {
-            return Err(refused(&name, "its value holds a NUL", "pass a value without one"));
+            return Err(refused(&name, "its value contains a NUL", "pass a value without a NUL"));
         }
         let earlier = environment.values.insert(name.as_str().to_owned(), value.clone());
         if earlier.is_some_and(|earlier| earlier != value) {
-            let fix = format!("name {name} once");
-            return Err(refused(&name, "it is given two values", fix));
+            let fix = format!("pass {name} once");
+            return Err(refused(&name, "it has two values", fix));
         }
     }
     Ok(environment)
@@ -43,10 +43,10 @@ pub(super) fn resolve(requests: Vec<EnvRequest>, surroundings: &dyn Surroundings
 
 fn of_host(name: &EnvName, surroundings: &dyn Surroundings) -> Result<String, Denied> {
     let value = surroundings.env_var(name.as_str()).ok_or_else(|| {
-        let fix = format!("set {name}, give its value as {name}=VALUE, or leave it out");
+        let fix = format!("set {name}, pass its value as {name}=VALUE, or leave it out");
         refused(name, "it is not set", fix)
     })?;
-    value.into_string().map_err(|_| refused(name, "its value is not UTF-8", "pass a value that is"))
+    value.into_string().map_err(|_| refused(name, "its value is not UTF-8", "pass a UTF-8 value"))
 }
 
 fn refused(name: &EnvName, detail: &str, fix: impl Into<String>) -> Denied {

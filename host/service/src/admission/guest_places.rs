@@ -39,7 +39,7 @@ const PLACES: [(&str, Taken); 15] = [
 /// Returns the reason that nothing can be granted at `place`; `None` if a grant is possible.
 pub(super) fn taken(place: &GuestPath) -> Option<&'static str> {
     if place.is_root() {
-        return Some("the guest's root holds its runtime");
+        return Some("the guest's root directory contains its runtime");
     }
     PLACES.iter().find_map(|(text, reach)| {
         let runtime = GuestPath::new(*text).ok()?;
@@ -47,7 +47,7 @@ pub(super) fn taken(place: &GuestPath) -> Option<&'static str> {
             Taken::Itself => runtime.is_within(place),
             Taken::Subtree => runtime.is_within(place) || place.is_within(&runtime),
         };
-        hit.then_some("that place in the guest belongs to its runtime")
+        hit.then_some("this guest path is reserved for the runtime")
     })
 }
 
@@ -56,7 +56,7 @@ pub(super) fn taken(place: &GuestPath) -> Option<&'static str> {
 pub(super) fn taken_by_packages(place: &GuestPath, language: &Language) -> Option<&'static str> {
     let packages = GuestPath::new(NODE_MODULES).ok()?;
     let hit = *language.run_as() == Language::JavaScript && place.is_within(&packages);
-    hit.then_some("that place in the guest belongs to its packages")
+    hit.then_some("this guest path is reserved for packages")
 }
 
 #[cfg(test)]

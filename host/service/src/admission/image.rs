@@ -31,7 +31,7 @@ pub(super) fn admit(
         return Err(Denied::new(
             ResultKind::Denied,
             ("run", "a command line"),
-            format!("it runs in a container, and only isolation {isolations} is accepted"),
+            format!("it requires a container, but only isolation {isolations} is allowed"),
             "use --isolation container or auto",
         ));
     }
@@ -51,7 +51,7 @@ pub(super) fn admit(
             ResultKind::Denied,
             ("use image", name.as_str()),
             "the configuration does not allow it",
-            "use an image that it allows, or add this one to images.allowed",
+            "use an allowed image, or add this one to images.allowed",
         )),
         _ => Ok(image),
     }
@@ -64,7 +64,12 @@ pub(super) fn is_a_containers(name: &str) -> bool {
 
 fn parsed(name: &str) -> Result<ImageName, Denied> {
     name.parse().map_err(|error: codebox_core::NameError| {
-        Denied::new(ResultKind::InvalidRequest, ("use image", format!("{name:?}")), "it is no image's name", error.rule)
+        Denied::new(
+            ResultKind::InvalidRequest,
+            ("use image", format!("{name:?}")),
+            "not a valid image name",
+            error.rule,
+        )
     })
 }
 
@@ -72,7 +77,7 @@ fn parsed(name: &str) -> Result<ImageName, Denied> {
 pub(super) fn command(words: Vec<String>) -> Result<Vec<String>, Denied> {
     if words.first().is_none_or(String::is_empty) {
         let subject = ("run", "a command line");
-        return Err(Denied::new(ResultKind::InvalidRequest, subject, "it has no program", "give a command after --"));
+        return Err(Denied::new(ResultKind::InvalidRequest, subject, "it has no program", "pass a command after --"));
     }
     Ok(words)
 }

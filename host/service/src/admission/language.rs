@@ -61,12 +61,12 @@ pub(super) fn of_text(
 ///
 /// The language of standard input is never guessed, because a pipe can deliver any text.
 pub(super) fn unknown(subject: &str) -> Denied {
-    let detail = "its language is not known";
+    let detail = "cannot determine its language";
     Denied::new(
         ResultKind::InvalidRequest,
         ("run", subject),
         detail,
-        "name it, as in --lang python, or add a runtime for it with codebox runtime add",
+        "pass it, as in --lang python, or add a runtime for it with codebox runtime add",
     )
 }
 

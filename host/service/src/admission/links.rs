@@ -24,7 +24,7 @@ impl Link {
     pub(super) fn reason(&self) -> String {
         let Self { path, target } = self;
         let (path, target) = (path.display(), target.display());
-        format!("{path} is a symbolic link, which an earlier job could have made; the path leads to {target}")
+        format!("{path} is a symbolic link that an earlier job could have created; it resolves to {target}")
     }
 }
 

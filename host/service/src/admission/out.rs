@@ -18,26 +18,26 @@ use super::surroundings::{Surroundings, absolute};
 /// names in it.
 pub(super) fn admit(path: &Path, policy: &Policy, surroundings: &dyn Surroundings) -> Result<HostPath, Denied> {
     let shown = path.display().to_string();
-    let fail = |error: io::Error| rejected(&shown, error.to_string(), "name another directory");
+    let fail = |error: io::Error| rejected(&shown, error.to_string(), "use another directory");
     let typed = absolute(path, surroundings).map_err(fail)?;
     if policy.links == LinkPolicy::Refuse
         && let Some(link) = links::below_working_directory(&typed, surroundings).map_err(fail)?
     {
-        let fix = format!("if that is what you mean, name the real directory: {}", link.target.display());
+        let fix = format!("if this is intended, pass the real directory: {}", link.target.display());
         return Err(rejected(&shown, link.reason(), &fix));
     }
     let (existing, missing) = split(&typed).map_err(fail)?;
     if !fs::metadata(&existing).map_err(fail)?.is_dir() {
-        return Err(rejected(&shown, "it is not a directory", "name a directory"));
+        return Err(rejected(&shown, "it is not a directory", "pass a directory"));
     }
     let place = existing.join(missing);
     if place.iter().any(|name| is_git_name(&name.to_string_lossy())) {
-        let why = "it is in a .git directory, and git runs programs that such a directory names";
-        return Err(rejected(&shown, why, "name a folder of its own, such as ./out"));
+        let why = "it is in a .git directory, whose configuration can run programs";
+        return Err(rejected(&shown, why, "use a separate directory, such as ./out"));
     }
-    let host = HostPath::native(&place).map_err(|error| rejected(&shown, error.rule, "name another directory"))?;
+    let host = HostPath::native(&place).map_err(|error| rejected(&shown, error.rule, "use another directory"))?;
     if let Some(forbidden) = forbidden_grant_among(&host, &with_canonical(&policy.protected)) {
-        return Err(rejected(&shown, forbidden.reason, "name a folder of its own, such as ./out"));
+        return Err(rejected(&shown, forbidden.reason, "use a separate directory, such as ./out"));
     }
     fs::create_dir_all(&place).map_err(fail)?;
     check_writable(&place).map_err(fail)?;
@@ -51,14 +51,14 @@ fn split(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
             Ok(existing) => {
                 let missing = path.strip_prefix(above).unwrap_or(Path::new(""));
                 if missing.components().any(|c| !matches!(c, Component::Normal(_))) {
-                    let why = "it goes up from a directory that does not exist";
+                    let why = "it has '..' after a directory that does not exist";
                     return Err(io::Error::new(io::ErrorKind::NotFound, why));
                 }
                 return Ok((existing, missing.to_owned()));
             }
             // A dangling link exists as well, and creating its target would follow the link.
             Err(error) if error.kind() == io::ErrorKind::NotFound && above.is_symlink() => {
-                return Err(io::Error::new(error.kind(), "it is a link to nowhere"));
+                return Err(io::Error::new(error.kind(), "it is a dangling symbolic link"));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),

@@ -231,7 +231,7 @@ pub enum EnvRequestError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The value contains a NUL. The message omits the value, because it may be a secret.
-    #[error("the value of environment variable {0} holds a NUL")]
+    #[error("the value of environment variable {0} contains a NUL")]
     Nul(EnvName),
 }
 

@@ -95,7 +95,7 @@ fn check_encoding(text: &[u8], language: &Language, shown: &str) -> Result<(), D
 
 pub(super) fn unreadable(shown: &str, error: &io::Error) -> Denied {
     match error.kind() {
-        io::ErrorKind::NotFound => refused(shown, "no such file", "check the name; a program given as text takes -c"),
+        io::ErrorKind::NotFound => refused(shown, "no such file", "check the name, or use -c to pass program text"),
         io::ErrorKind::NotADirectory => refused(shown, "part of its path is not a directory", "check the path"),
         io::ErrorKind::PermissionDenied => refused(shown, "permission denied", "make the file readable for this user"),
         // Windows cannot open directories as files.
@@ -106,7 +106,7 @@ pub(super) fn unreadable(shown: &str, error: &io::Error) -> Denied {
 
 fn directory(shown: &str) -> Denied {
     let inside = Path::new(shown).join("__main__.py");
-    let fix = format!("name the script in it, such as {}", inside.display());
+    let fix = format!("pass a script in it, such as {}", inside.display());
     refused(shown, "it is a directory", &fix)
 }
 

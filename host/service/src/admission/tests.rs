@@ -140,8 +140,8 @@ fn grants_that_cannot_be_given_are_refused() {
         ("/sys:/data", "kernel"),
         ("/dev:/data", "kernel"),
         ("data:/", "the guest's root"),
-        ("data:/usr/local/lib", "belongs to its runtime"),
-        ("data:/run/codebox", "belongs to its runtime"),
+        ("data:/usr/local/lib", "reserved for the runtime"),
+        ("data:/run/codebox", "reserved for the runtime"),
     ] {
         let denied = host.denied(granting("script.py", &[grant]));
         assert_eq!((denied.kind, denied.exit_status()), (ResultKind::PathRejected, 126));
@@ -169,7 +169,7 @@ fn the_place_of_packages_is_granted_only_where_there_are_none() {
         for isolation in [Isolation::Wasm, Isolation::Container] {
             let denied = host.denied(asks(path, grant, isolation, &["lodash"]));
             assert_eq!((denied.kind, denied.exit_status()), (ResultKind::PathRejected, 126), "{path} {grant}");
-            assert!(denied.to_string().contains("belongs to its packages"), "{grant}: {denied}");
+            assert!(denied.to_string().contains("reserved for packages"), "{grant}: {denied}");
             assert!(host.admit(asks(path, grant, isolation, &[])).is_ok(), "{path} {grant}");
         }
     }
@@ -210,7 +210,7 @@ fn links_are_resolved_before_anything_is_judged() {
     let denied = host.denied(granting("script.py", &["data:/a", &format!("{alias}:/b")]));
     assert!(denied.to_string().contains("granted twice"), "{denied}");
     let out = Request { out: Some(PathBuf::from(dangling)), ..file("script.py") };
-    assert!(host.denied(out).to_string().contains("link to nowhere"));
+    assert!(host.denied(out).to_string().contains("dangling symbolic link"));
 }
 
 #[cfg(unix)]
@@ -291,7 +291,7 @@ fn the_output_directory_is_made() {
     assert_eq!(place, Some(host.root().join("new/deep")));
     assert!(host.root().join("new/deep").is_dir());
     assert!(host.denied(out("script.py")).to_string().contains("not a directory"));
-    assert!(host.denied(out("gone/../x")).to_string().contains("goes up"));
+    assert!(host.denied(out("gone/../x")).to_string().contains("after a directory"));
     assert!(host.denied(out("/proc/self/x")).to_string().contains("kernel"));
 }
 

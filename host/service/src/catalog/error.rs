@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum CatalogError {
     /// No runtime has this name.
-    #[error("no runtime is named {name:?}; there is {}", known.join(", "))]
+    #[error("unknown runtime {name:?}; available: {}", known.join(", "))]
     UnknownRuntime {
         /// Requested name.
         name: String,
@@ -16,7 +16,7 @@ pub enum CatalogError {
         known: Vec<String>,
     },
     /// No image has this name.
-    #[error("no image is named {name:?}; there is {}", known.join(", "))]
+    #[error("unknown image {name:?}; available: {}", known.join(", "))]
     UnknownImage {
         /// Requested name.
         name: String,
@@ -24,7 +24,7 @@ pub enum CatalogError {
         known: Vec<String>,
     },
     /// The name is not allowed for an image.
-    #[error("cannot name an image {name:?}: {rule}")]
+    #[error("invalid image name {name:?}: {rule}")]
     BadName {
         /// Requested name.
         name: String,
@@ -32,7 +32,7 @@ pub enum CatalogError {
         rule: String,
     },
     /// The name belongs to a built-in image, which the user can neither replace nor remove.
-    #[error("image {name} comes with its runtime")]
+    #[error("image {name} is built into its runtime")]
     NameTaken {
         /// The name.
         name: String,
@@ -48,13 +48,13 @@ pub enum CatalogError {
         detail: String,
     },
     /// A language with a built-in runtime cannot be added.
-    #[error("cannot add a runtime for {language}: codebox has one")]
+    #[error("cannot add a runtime for {language}: codebox includes one")]
     NotToAdd {
         /// The language.
         language: Language,
     },
     /// An added runtime cannot use this file extension.
-    #[error("cannot take the ending {ending:?}: {rule}")]
+    #[error("cannot use file extension {ending:?}: {rule}")]
     BadEnding {
         /// File extension, without the dot.
         ending: String,
@@ -70,13 +70,13 @@ pub enum CatalogError {
         reason: String,
     },
     /// The runtime was added from a user's file and cannot be downloaded.
-    #[error("the runtime {name} was added from a file, and cannot be fetched")]
+    #[error("runtime {name} was added from a file and cannot be downloaded")]
     Added {
         /// The runtime.
         name: String,
     },
     /// A package could not be downloaded.
-    #[error("cannot fetch {what}: {source}")]
+    #[error("cannot download {what}: {source}")]
     Fetch {
         /// The package.
         what: String,
@@ -84,7 +84,7 @@ pub enum CatalogError {
         source: BoxedError,
     },
     /// The digest of a package or file is not the pinned one.
-    #[error("{what} is not the pinned one: sha256 is {found}, not {expected}")]
+    #[error("hash mismatch for {what}: expected sha256 {expected}, found {found}")]
     WrongDigest {
         /// The package or file.
         what: String,
@@ -195,27 +195,27 @@ impl CatalogError {
             Self::UnknownRuntime { .. } => "see codebox runtime list".to_owned(),
             Self::UnknownImage { .. } => "see codebox image list".to_owned(),
             Self::BadName { .. } | Self::NameTaken { .. } => "choose another name".to_owned(),
-            Self::NotToAdd { .. } => "give another name with --lang".to_owned(),
-            Self::BadEnding { .. } => "choose another with --ext, or leave it out and name the language".to_owned(),
+            Self::NotToAdd { .. } => "pass another name with --lang".to_owned(),
+            Self::BadEnding { .. } => "choose another with --ext, or leave it out and pass --lang to runs".to_owned(),
             Self::NoRuntime { .. } => {
-                "give a component that exports the world codebox:guest/runtime; docs/runtimes.md shows how".to_owned()
+                "pass a component that exports the world codebox:guest/runtime; docs/runtimes.md shows how".to_owned()
             }
             Self::Added { name } => format!("add it again: codebox runtime add FILE --lang {name}"),
             Self::ImportFailed { .. } => {
-                "check the module's name; only what the runtime holds can be imported".to_owned()
+                "check the module's name; only modules of the runtime can be imported".to_owned()
             }
-            Self::Fetch { .. } => "check the network and the package index settings, or bring the \
-                package as a file: codebox runtime install --from FILE"
+            Self::Fetch { .. } => "check the network and the package index settings, or install the \
+                package from a file: codebox runtime install --from FILE"
                 .to_owned(),
             Self::WrongDigest { .. } | Self::BadPackage { .. } => {
-                "get the package again from a source you trust, and give its file's path".to_owned()
+                "download the package again from a trusted source, and pass its path".to_owned()
             }
             Self::Patch { runtime, .. } => {
                 format!("install it again: codebox runtime install {runtime}; if that does not help, update codebox")
             }
             Self::Damaged { what, .. } => format!("install it again: codebox runtime install {what}"),
-            Self::Full { .. } => "free some space, or set CODEBOX_HOME to a folder on another disk".to_owned(),
-            Self::Io { .. } => "check the folder's permissions, or set CODEBOX_HOME to another".to_owned(),
+            Self::Full { .. } => "free some space, or set CODEBOX_HOME to a directory on another disk".to_owned(),
+            Self::Io { .. } => "check the directory's permissions, or set CODEBOX_HOME to another directory".to_owned(),
             Self::Engine { .. } => "see codebox doctor".to_owned(),
             Self::Interrupted { .. } => "run it again".to_owned(),
         }

@@ -45,23 +45,23 @@ pub fn after(report: &RunReport, job: &Job, escalation: Escalation) -> After {
         return After::Stay;
     }
     if !job.isolations.contains(Isolation::Container) {
-        return needs("only wasm is accepted");
+        return needs("only isolation wasm is allowed");
     }
     // As before the run, a comment in the program narrows the accepted isolations.
     if let Ok(Some(Ask { isolation: Isolation::Wasm, line })) = Ask::of_job(job) {
-        return needs(&format!("line {line} asks for isolation wasm"));
+        return needs(&format!("line {line} requests isolation wasm"));
     }
     if escalation == Escalation::Forbidden {
-        return needs("the policy forbids to leave wasm");
+        return needs("the policy does not allow escalation");
     }
     if report.network.reached_anybody() {
-        return needs("it has reached hosts on the network");
+        return needs("it has connected to hosts on the network");
     }
     if report.effects == Effects::Possible {
-        return needs("it has changed files outside of its sandbox");
+        return needs("it has changed files outside its sandbox");
     }
     if report.stdout.is_truncated() {
-        return needs("it has printed more than is kept");
+        return needs("its output was truncated");
     }
     After::Escalate(lacked)
 }
@@ -70,12 +70,15 @@ pub fn after(report: &RunReport, job: &Job, escalation: Escalation) -> After {
 /// repeats the run in a container.
 #[must_use]
 pub fn unmet(lacked: &str, why: &str, command: String) -> NeedsEscalation {
-    NeedsEscalation { reason: format!("it needs {lacked}, which wasm does not have; {why}"), command }
+    NeedsEscalation {
+        reason: format!("the program needs {lacked}, which WebAssembly does not support; {why}"),
+        command,
+    }
 }
 
 /// Records in a report that the job ran in `from` before, and which features it lacked there.
 pub fn mark_escalated(provenance: &mut Provenance, from: BackendId, lacked: &str) {
-    provenance.reason = format!("it died in {from} for want of {lacked}");
+    provenance.reason = format!("failed in {from}: missing {lacked}");
     let reason = lacked.to_owned();
     provenance.escalated_from = Some(EscalatedFrom { backend: from, isolation: Isolation::Wasm, reason });
 }
@@ -172,10 +175,10 @@ mod tests {
         assert!(matches!(after(&changed, &job, Escalation::Allowed), After::Needs { .. }));
         let mut reached = lacking.clone();
         reached.network.sent = 1;
-        let (lacked, why) = ("processes".to_owned(), "it has reached hosts on the network".to_owned());
+        let (lacked, why) = ("processes".to_owned(), "it has connected to hosts on the network".to_owned());
         assert_eq!(after(&reached, &job, Escalation::Allowed), After::Needs { lacked, why });
         let asks = Job::python("# codebox: isolation=wasm");
-        let why = "line 1 asks for isolation wasm".to_owned();
+        let why = "line 1 requests isolation wasm".to_owned();
         let lacked = "processes".to_owned();
         assert_eq!(after(&lacking, &asks, Escalation::Allowed), After::Needs { lacked, why });
         job.isolations = IsolationSet::only(Isolation::Wasm);

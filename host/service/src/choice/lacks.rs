@@ -48,7 +48,7 @@ pub fn lacks(able: &Capabilities, isolation: Isolation, demand: &Demand, needs: 
     }
     let network_filter = if offline.contains(&demand.language) { Support::No } else { *network_filter };
     let support = [
-        (network_filter, if demand.has_hosts { "the granted hosts" } else { "network grants" }),
+        (network_filter, if demand.has_hosts { "network access to the granted hosts" } else { "network grants" }),
         (*snapshot, "snapshots"),
         (*fork, "forks"),
     ];

@@ -82,7 +82,7 @@ fn the_rules() {
     let all = [ready("wasm"), ready("podman"), ready("docker")];
     let docker = [ready("wasm"), missing("podman"), ready("docker")];
     let engineless = [ready("wasm"), missing("podman"), missing("docker")];
-    let need = "line 3 needs threads (threading.Thread), which wasm does not have";
+    let need = "line 3 needs threads (threading.Thread), which WebAssembly does not support";
     let none = "podman: no socket; docker: no socket";
     let rules: Vec<(&str, &Needs, Terms, &[Candidate], String)> = vec![
         (
@@ -99,35 +99,35 @@ fn the_rules() {
             &needy,
             AUTO,
             &engineless,
-            format!("wasm: {need}, but no container can be had: {none}"),
+            format!("wasm: {need}, but no container is available: {none}"),
         ),
         (
             "a need and no engine in the build",
             &needy,
             AUTO,
             &engineless[..1],
-            format!("wasm: {need}, but no container can be had: this build has none"),
+            format!("wasm: {need}, but no container is available: this build has none"),
         ),
         (
             "a need and a policy",
             &needy,
             forbidden(AUTO),
             &all,
-            format!("wasm: {need}, but the policy forbids to leave wasm for that"),
+            format!("wasm: {need}, but the policy does not allow escalation"),
         ),
         (
             "a need and wasm named",
             &needy,
             only(Isolation::Wasm),
             &all,
-            "wasm: wasm is the only isolation accepted".into(),
+            "wasm: wasm is the only isolation allowed".into(),
         ),
         (
             "a container named",
             &plain,
             only(Isolation::Container),
             &all,
-            "podman: container is the only isolation accepted".into(),
+            "podman: container is the only isolation allowed".into(),
         ),
         (
             "a container named, no engine",
@@ -141,49 +141,49 @@ fn the_rules() {
             &needy,
             forbidden(only(Isolation::Container)),
             &all,
-            "podman: container is the only isolation accepted".into(),
+            "podman: container is the only isolation allowed".into(),
         ),
         (
             "it asks for less than it needs",
             &needy,
             asking(Isolation::Wasm),
             &all,
-            "wasm: line 1 asks for isolation wasm".into(),
+            "wasm: line 1 requests isolation wasm".into(),
         ),
         (
             "it asks for a container",
             &plain,
             asking(Isolation::Container),
             &all,
-            "podman: line 1 asks for isolation container".into(),
+            "podman: line 1 requests isolation container".into(),
         ),
         (
             "it asks for a container, no engine",
             &plain,
             asking(Isolation::Container),
             &engineless,
-            format!("wasm: line 1 asks for isolation container, and none can be had: {none}"),
+            format!("wasm: line 1 requests isolation container, but none is available: {none}"),
         ),
         (
             "it asks for a container against the policy",
             &plain,
             forbidden(asking(Isolation::Container)),
             &all,
-            "wasm: the policy forbids to leave wasm at the program's word".into(),
+            "wasm: the policy does not allow the program to request a container".into(),
         ),
         (
             "it asks for a container, wasm is named",
             &plain,
             Terms { ask: asking(Isolation::Container).ask, ..only(Isolation::Wasm) },
             &all,
-            "wasm: wasm is the only isolation accepted".into(),
+            "wasm: wasm is the only isolation allowed".into(),
         ),
         (
             "it asks for wasm, a container is named",
             &plain,
             Terms { ask: asking(Isolation::Wasm).ask, ..only(Isolation::Container) },
             &all,
-            "podman: container is the only isolation accepted".into(),
+            "podman: container is the only isolation allowed".into(),
         ),
     ];
     for (rule, needs, terms, candidates, expected) in rules {
@@ -197,8 +197,8 @@ fn what_is_bound_to_containers_never_runs_in_wasm() {
     let all = [ready("wasm"), ready("podman")];
     let engineless = [ready("wasm"), missing("podman")];
     for (bound, reason) in [
-        (Bound::Command, "podman: a command line runs in a container only"),
-        (Bound::Image("node:22".to_owned()), "podman: the container image node:22 runs in a container only"),
+        (Bound::Command, "podman: a command line requires a container"),
+        (Bound::Image("node:22".to_owned()), "podman: the container image node:22 requires a container"),
     ] {
         // A command line has no language of its own.
         let language = if bound == Bound::Command { "ruby".parse().expect("a name") } else { Language::Python };
@@ -224,7 +224,7 @@ fn what_wasm_cannot_run_goes_to_a_container() {
     let candidates = [ready("wasm"), candidate("podman", Some(Ok(container)))];
     let demand = Demand { language: Language::TypeScript, ..demand() };
     let wanted = Wanted::of(demand.clone(), &Needs::default(), &forbidden(AUTO));
-    assert_eq!(outcome(&wanted, &candidates), "podman: wasm: it does not run typescript, and container can run it");
+    assert_eq!(outcome(&wanted, &candidates), "podman: wasm: it does not support typescript, and container can run it");
     let none = outcome(&wanted, &candidates[..1]);
     assert!(none.starts_with("none: see codebox runtime list"), "{none}");
     let named = Wanted::of(demand, &Needs::default(), &only(Isolation::Wasm));
@@ -322,7 +322,7 @@ fn reports_the_reason_against_every_candidate() {
 
     let other = Demand { language: Language::TypeScript, ..demand() };
     let none = refusal(other, &AUTO, &[ready("wasm")]);
-    assert!(none.to_string().contains("does not run typescript"), "{none}");
+    assert!(none.to_string().contains("does not support typescript"), "{none}");
 
     let online = Demand { has_hosts: true, ..demand() };
     assert_eq!(refusal(online.clone(), &AUTO, &[ready("wasm")]).kind(), ResultKind::InvalidRequest);
@@ -341,7 +341,10 @@ fn reports_an_image_that_is_not_allowed() {
     let narrowed = candidate("podman", Some(Ok(Capabilities { languages: Vec::new(), forbidden, ..able() })));
     let none = refusal(demand(), &AUTO, std::slice::from_ref(&narrowed));
     assert_eq!(none.kind(), ResultKind::Denied);
-    assert!(none.to_string().contains("does not allow registry.example/python:3"), "{none}");
+    assert!(
+        none.to_string().contains("image registry.example/python:3, the default for python, is not allowed"),
+        "{none}"
+    );
     // A named image is checked at admission, so the language's own image does not matter.
     let named = Demand { bound: Some(Bound::Image("other".to_owned())), ..demand() };
     assert_ne!(refusal(named, &AUTO, &[narrowed]).kind(), ResultKind::Denied);

@@ -119,21 +119,21 @@ impl Wanted {
         let lightest = || format!("{isolation} is the lightest isolation that can run this {language} program");
         let need = self.needs.first().map(lacking).unwrap_or_default();
         match &self.why {
-            Why::Only => format!("{isolation} is the only isolation accepted"),
+            Why::Only => format!("{isolation} is the only isolation allowed"),
             Why::Lightest if isolation == Isolation::Wasm || against.is_empty() => lightest(),
             Why::Lightest => format!("{}, and {isolation} can run it", listed(against)),
-            Why::AsksForLess(line) => format!("line {line} asks for isolation wasm"),
-            Why::Bound(bound) => format!("{bound} runs in a {isolation} only"),
-            Why::AsksForContainer(line) if has(isolation) => format!("line {line} asks for isolation container"),
+            Why::AsksForLess(line) => format!("line {line} requests isolation wasm"),
+            Why::Bound(bound) => format!("{bound} requires a {isolation}"),
+            Why::AsksForContainer(line) if has(isolation) => format!("line {line} requests isolation container"),
             Why::AsksForContainer(line) => {
-                format!("line {line} asks for isolation container, and none can be had: {}", listed(against))
+                format!("line {line} requests isolation container, but none is available: {}", listed(against))
             }
             Why::Needs if has(isolation) => need,
-            Why::Needs => format!("{need}, but no container can be had: {}", listed(against)),
+            Why::Needs => format!("{need}, but no container is available: {}", listed(against)),
             Why::Forbidden if self.needs.is_empty() => {
-                "the policy forbids to leave wasm at the program's word".to_owned()
+                "the policy does not allow the program to request a container".to_owned()
             }
-            Why::Forbidden => format!("{need}, but the policy forbids to leave wasm for that"),
+            Why::Forbidden => format!("{need}, but the policy does not allow escalation"),
         }
     }
 
@@ -156,13 +156,13 @@ impl Wanted {
                 // If containers are accepted, the reasons against them are reported first; this reason counts only if
                 // they are not.
                 if self.order.is_empty() { ResultKind::InvalidRequest } else { ResultKind::EngineUnavailable },
-                format!("{bound} needs a container"),
+                format!("{bound} requires a container"),
                 "use --isolation container or auto".to_owned(),
             ),
             Why::AsksForLess(line) => rejected(
                 ResultKind::EscalationRefused,
-                format!("line {line} asks for isolation wasm"),
-                "take the comment out".to_owned(),
+                format!("line {line} requests isolation wasm"),
+                "remove the comment".to_owned(),
             ),
             _ => Rejected::not_accepted(&candidate.backend, isolation, self.accepted),
         }
@@ -173,8 +173,8 @@ impl Wanted {
 /// package provides an import.
 fn lacking(need: &Need) -> String {
     let unnamed =
-        need.package().map(|package| format!(", and no package that was asked for has (use --with {package})"));
-    format!("{need}, which wasm does not have{}", unnamed.unwrap_or_default())
+        need.package().map(|package| format!(", and no requested package provides it (use --with {package})"));
+    format!("{need}, which WebAssembly does not support{}", unnamed.unwrap_or_default())
 }
 
 fn order(accepted: IsolationSet, why: &Why) -> Vec<Isolation> {

@@ -49,7 +49,7 @@ impl Table {
 }
 
 fn fault(file: &Path, key: &str, error: &codebox_core::NameError) -> ConfigError {
-    ConfigError::new(file, key, format!("{:?} cannot be used", error.text), error.rule)
+    ConfigError::new(file, key, format!("invalid value {:?}", error.text), error.rule)
 }
 
 impl Images {
@@ -62,7 +62,7 @@ impl Images {
         }
         match (&self.allowed, &project.allowed) {
             (Some(_), Some(_)) => {
-                let detail = "your own configuration has a list already, and a project cannot change it";
+                let detail = "the user configuration already has a list, and a project cannot change it";
                 Err(ConfigError::new(file, "images.allowed", detail, fix))
             }
             (ours, theirs) => Ok(Self { of: self.of.clone(), allowed: ours.clone().or_else(|| theirs.clone()) }),

@@ -68,8 +68,8 @@ impl Place<'_> {
             Some(Value::Integer(number)) => number.to_string(),
             Some(Value::Float(number)) => number.to_string(),
             Some(other) => {
-                let detail = format!("it is a {}", other.type_str());
-                return Err(self.fault(detail, "write a text or a number"));
+                let detail = format!("expected a string or a number, found {}", other.type_str());
+                return Err(self.fault(detail, "write a string or a number"));
             }
         };
         let limit = parse(&text).map_err(|error| self.fault(&error, error.fix))?;

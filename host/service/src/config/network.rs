@@ -22,7 +22,7 @@ impl Table {
         let Self { allow } = self;
         let read = |text: String| {
             let fault = |error: codebox_core::NameError| {
-                ConfigError::new(file, KEY, format!("{:?} cannot be used", error.text), error.rule)
+                ConfigError::new(file, KEY, format!("invalid value {:?}", error.text), error.rule)
             };
             text.parse::<NetGrant>().map_err(fault)
         };
@@ -39,7 +39,7 @@ pub(super) fn narrowed(
     if let (Some(ours), Some(theirs)) = (ours, theirs)
         && let Some(beyond) = theirs.iter().find(|host| !ours.iter().any(|one| host.is_within(one)))
     {
-        let detail = format!("{beyond} is not among the hosts that the user's configuration allows");
+        let detail = format!("{beyond} is not allowed by the user configuration");
         return Err(ConfigError::new(file, KEY, detail, "leave it out, or allow it in your own configuration"));
     }
     Ok(theirs.or(ours).cloned())

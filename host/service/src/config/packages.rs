@@ -47,14 +47,14 @@ impl Table {
         let Self { allow, index, registry, build } = self;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '/');
         if let Some(bad) = allow.iter().flatten().find(|name| name.is_empty() || !name.chars().all(plain)) {
-            let detail = format!("{bad:?} is not the name of a package");
-            return Err(ConfigError::new(file, "packages.allow", detail, "write names alone, without versions"));
+            let detail = format!("{bad:?} is not a package name");
+            return Err(ConfigError::new(file, "packages.allow", detail, "write names without versions"));
         }
         for (key, address) in [("packages.index", &index), ("packages.registry", &registry)] {
             let is_web = |address: &&String| address.starts_with("http://") || address.starts_with("https://");
             if let Some(bad) = address.as_ref().filter(|address| !is_web(address)) {
-                let detail = format!("{bad:?} is not an address");
-                return Err(ConfigError::new(file, key, detail, "write an address that begins with https://"));
+                let detail = format!("{bad:?} is not a URL");
+                return Err(ConfigError::new(file, key, detail, "write a URL that starts with https://"));
             }
         }
         let building = match build {
@@ -87,7 +87,7 @@ impl Packages {
             Building::Forbidden => Building::Forbidden,
             Building::Always => {
                 let fix = "leave it out, or put it into your own configuration";
-                return Err(ConfigError::new(file, "packages.build", "a project cannot have packages built", fix));
+                return Err(ConfigError::new(file, "packages.build", "a project cannot enable package builds", fix));
             }
         };
         let allow = match (&self.allow, &project.allow) {

@@ -57,7 +57,7 @@ impl From<SettingsError> for RunnerError {
         match error {
             SettingsError::Bad(error) => Self::from(error),
             error @ SettingsError::Unreadable { .. } => {
-                let fix = "correct what it names, or move the file away";
+                let fix = "correct the file, or remove it";
                 Self::new(ResultKind::InvalidRequest, error.to_string()).with_fix(fix)
             }
         }

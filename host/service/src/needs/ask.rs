@@ -23,7 +23,7 @@ pub struct Ask {
 
 /// A comment for codebox that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("cannot follow the codebox comment in line {line}: {detail}")]
+#[error("invalid codebox comment in line {line}: {detail}")]
 pub struct BadAsk {
     /// Line of the comment, starting at 1.
     pub line: u32,
@@ -74,7 +74,7 @@ impl Ask {
                 let isolation = setting(word).map_err(bad)?;
                 match asked {
                     Some(before) if before.isolation != isolation => {
-                        let detail = format!("line {} asks for {}", before.line, before.isolation);
+                        let detail = format!("line {} requests {}", before.line, before.isolation);
                         return Err(bad(detail));
                     }
                     Some(_) => {}
@@ -93,8 +93,8 @@ fn setting(word: &[u8]) -> Result<Isolation, String> {
     match (key, value) {
         ("isolation", "wasm") => Ok(Isolation::Wasm),
         ("isolation", "container") => Ok(Isolation::Container),
-        ("isolation", _) => Err(format!("the isolation {:?} cannot be asked for", shown(value))),
-        _ => Err(format!("the key {:?} is unknown", shown(key))),
+        ("isolation", _) => Err(format!("isolation {:?} cannot be requested", shown(value))),
+        _ => Err(format!("unknown key {:?}", shown(key))),
     }
 }
 
@@ -144,11 +144,11 @@ mod tests {
     #[test]
     fn what_cannot_be_understood_names_the_line() {
         for (text, message) in [
-            ("#\n# codebox: tier=wasm", "in line 2: the key \"tier\" is unknown"),
-            ("# codebox: this is ours", "in line 1: the key \"this\" is unknown"),
-            ("# codebox: isolation=vm", "in line 1: the isolation \"vm\" cannot be asked for"),
-            ("# codebox: isolation", "in line 1: the isolation \"\" cannot be asked for"),
-            ("# codebox: isolation=wasm\n# codebox: isolation=container", "in line 2: line 1 asks for wasm"),
+            ("#\n# codebox: tier=wasm", "in line 2: unknown key \"tier\""),
+            ("# codebox: this is ours", "in line 1: unknown key \"this\""),
+            ("# codebox: isolation=vm", "in line 1: isolation \"vm\" cannot be requested"),
+            ("# codebox: isolation", "in line 1: isolation \"\" cannot be requested"),
+            ("# codebox: isolation=wasm\n# codebox: isolation=container", "in line 2: line 1 requests wasm"),
         ] {
             let said = python(text).expect_err("it is not to be understood");
             assert!(said.ends_with(message), "{said}");

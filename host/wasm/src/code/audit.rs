@@ -45,7 +45,7 @@ impl Audit {
         while !ops.eof() {
             let op = ops.read().map_err(|e| e.to_string())?;
             if let Some(name) = changes_hidden_state(&op) {
-                return Err(format!("its code uses {name}, which changes state that a memory image does not hold"));
+                return Err(format!("its code uses {name}, which changes state that a memory image does not capture"));
             }
         }
         Ok(())
@@ -53,7 +53,7 @@ impl Audit {
 
     pub(crate) fn finish(self) -> Result<(), String> {
         if let Some(import) = self.foreign {
-            return Err(format!("it imports {import}, which codebox does not offer"));
+            return Err(format!("it imports {import}, which codebox does not provide"));
         }
         match EXPORTS.iter().find(|name| !self.exports.iter().any(|e| e == *name)) {
             Some(missing) => Err(format!("it does not export {missing}")),

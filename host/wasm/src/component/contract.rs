@@ -37,7 +37,7 @@ const WASI_VERSION: &str = "0.2.";
 pub(crate) fn check_kind(path: &Path, wasm: &[u8]) -> Result<(), WasmError> {
     let refused = |reason: String| WasmError::Module { path: path.to_owned(), reason };
     if !wasmparser::Parser::is_component(wasm) {
-        let kind = if wasmparser::Parser::is_core_wasm(wasm) { "a plain module and no" } else { "no WebAssembly" };
+        let kind = if wasmparser::Parser::is_core_wasm(wasm) { "a core module, not a" } else { "not a WebAssembly" };
         return Err(refused(format!("it is {kind} component: make one with wit-component or wasm-tools")));
     }
     check_parts(wasm).map_err(refused)
@@ -61,7 +61,7 @@ fn check_parts(wasm: &[u8]) -> Result<(), String> {
         }
         if components > MOST_COMPONENTS || instances > MOST_INSTANCES {
             return Err(format!(
-                "it is made of more than {MOST_COMPONENTS} components, or {MOST_INSTANCES} instances of them"
+                "it contains more than {MOST_COMPONENTS} components, or {MOST_INSTANCES} instances of them"
             ));
         }
     }
@@ -79,7 +79,7 @@ pub(crate) fn check(engine: &Engine, path: &Path, component: &Component) -> Resu
         if let ComponentItem::ComponentInstance(_) = item.ty {
             may_import(name).map_err(refused)?;
         } else {
-            return Err(refused(format!("it imports {name}, which the contract does not offer")));
+            return Err(refused(format!("it imports {name}, which the contract does not provide")));
         }
     }
     for interface in EXPORTS {
@@ -88,13 +88,15 @@ pub(crate) fn check(engine: &Engine, path: &Path, component: &Component) -> Resu
             let mut exports = ty.exports(engine.inner()).map(|(name, _)| name.to_owned());
             let other = exports.find(|name| name.starts_with(&format!("{PACKAGE}{interface}@")));
             return Err(refused(match other {
-                Some(other) => format!("it exports {other}, and this codebox speaks version {VERSION} of the contract"),
+                Some(other) => {
+                    format!("it exports {other}, but this codebox supports version {VERSION} of the contract")
+                }
                 None => format!("it does not export {wanted}"),
             }));
         }
     }
     super::ComponentCode::link(engine, component)
-        .map_err(|e| refused(format!("it does not fit the contract: {e:#}")))?;
+        .map_err(|e| refused(format!("it does not match the contract: {e:#}")))?;
     Ok(())
 }
 
@@ -104,15 +106,15 @@ fn may_import(name: &str) -> Result<(), String> {
         return match (IMPORTS.contains(&own), version == VERSION) {
             (true, true) => Ok(()),
             (true, false) => {
-                Err(format!("it imports {name}, and this codebox speaks version {VERSION} of the contract"))
+                Err(format!("it imports {name}, but this codebox supports version {VERSION} of the contract"))
             }
-            (false, _) => Err(format!("it imports {name}, which the contract does not offer")),
+            (false, _) => Err(format!("it imports {name}, which the contract does not provide")),
         };
     }
     match WASI.iter().any(|part| interface.starts_with(part)) {
         true if version.starts_with(WASI_VERSION) => Ok(()),
-        true => Err(format!("it imports {name}, and this codebox offers WASI {WASI_VERSION}x")),
-        false => Err(format!("it imports {name}, which the contract does not offer")),
+        true => Err(format!("it imports {name}, but this codebox supports WASI {WASI_VERSION}x")),
+        false => Err(format!("it imports {name}, which the contract does not provide")),
     }
 }
 
@@ -145,8 +147,8 @@ mod tests {
             let compiled = super::super::ComponentCode::compile(&engine, Path::new("x.wasm"), wasm);
             compiled.expect_err("it is refused").to_string()
         };
-        assert!(refusal(b"hello").contains("no WebAssembly"));
-        assert!(refusal(&wat::parse_str("(module)").expect("text")).contains("plain module"));
+        assert!(refusal(b"hello").contains("not a WebAssembly component"));
+        assert!(refusal(&wat::parse_str("(module)").expect("text")).contains("core module"));
         assert!(refusal(&wat::parse_str("(component)").expect("text")).contains("codebox:guest/start@0.1.0"));
         let socket = r#"(component (import "wasi:sockets/network@0.2.6" (instance)))"#;
         assert!(refusal(&wat::parse_str(socket).expect("text")).contains("wasi:sockets/network@0.2.6"));

@@ -203,7 +203,7 @@ impl OutputStream for Writer {
         }
         let permit = if out.waiting.is_empty() { PIECE } else { 0 };
         if bytes.len() > permit {
-            return Err(StreamError::trap("the guest wrote more than it may at once"));
+            return Err(StreamError::trap("the guest wrote more than the permitted size"));
         }
         match out.kept.write(&bytes) {
             Ok(fits) => out.waiting.extend_from_slice(&bytes[..fits]),

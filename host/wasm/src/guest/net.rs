@@ -115,8 +115,8 @@ impl Net {
             return Ok(());
         }
         let text = format!(
-            "no more than {MAX_OPEN} connections may be open at once, TLS apart from one counted too: \
-             have the client hold fewer"
+            "at most {MAX_OPEN} connections can be open, and separate TLS sessions count as connections: \
+             use fewer connections"
         );
         Err(Reply::failed("other", "EMFILE", &text))
     }

@@ -54,7 +54,7 @@ impl MemoryImage {
         // a whole, by rename, and never in place. The mapped bytes therefore do not change.
         let bytes = unsafe { Mmap::map(&file) }.map_err(WasmError::io("map", path))?;
         if bytes.is_empty() || bytes.len() % WASM_PAGE != 0 {
-            return Err(WasmError::damaged(path, format!("{} bytes are not whole pages", bytes.len())));
+            return Err(WasmError::damaged(path, format!("{} bytes are not a multiple of the page size", bytes.len())));
         }
         Ok(Self { file, bytes, facts })
     }

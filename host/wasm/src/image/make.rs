@@ -93,7 +93,7 @@ impl Maker<'_> {
         let open = live.guest().quota.opened();
         if open > 0 {
             // In a restored guest, these descriptors would refer to other files or would not be open.
-            return Err(WasmError::Prelude(format!("{open} files stay open after the imports")));
+            return Err(WasmError::Prelude(format!("{open} files are still open after the imports")));
         }
         let interpreter = live.end().channel.facts.unwrap_or_default();
         Ok(Made { facts: ImageFacts { globals, entry: Some(entry), seeds, imports: imports.to_vec() }, interpreter })
@@ -117,21 +117,21 @@ fn seed_place(memory: &[u8], hint: &SeedHint) -> Result<(u32, u32), WasmError> {
     let refused = |why: &str| WasmError::Prelude(format!("a generator's state {why}"));
     let words: Vec<u8> = hint.words.iter().flat_map(|word| word.to_le_bytes()).collect();
     if words.len() < MIN_MARK || words.len() > hint.len as usize {
-        return Err(refused("is named by too few words, or by more than it has"));
+        return Err(refused("is described by too few or too many words"));
     }
     let mut places = memchr::memmem::find_iter(memory, &words);
-    let place = places.next().ok_or_else(|| refused("is not where it was said to be"))?;
+    let place = places.next().ok_or_else(|| refused("is not found in memory"))?;
     if places.next().is_some() {
-        return Err(refused("cannot be told from a copy of it"));
+        return Err(refused("is found in memory more than once"));
     }
     if memory.len() - place < hint.len as usize {
-        return Err(refused("is longer than the memory"));
+        return Err(refused("extends beyond the memory"));
     }
-    u32::try_from(place).map(|place| (place, hint.len)).map_err(|_| refused("is out of reach"))
+    u32::try_from(place).map(|place| (place, hint.len)).map_err(|_| refused("has an address out of range"))
 }
 
 /// Returns the last line of a guest's standard error, for an error message.
 fn last_line(guest: crate::guest::Guest) -> String {
     let text = guest.stderr.finish().to_text_lossy();
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned()
 }

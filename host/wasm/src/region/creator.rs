@@ -59,13 +59,13 @@ unsafe impl MemoryCreator for RegionCreator {
         guard: usize,
     ) -> Result<Box<dyn LinearMemory>, String> {
         let wanted = NEXT.with(|next| next.borrow().as_ref().is_some_and(|lease| lease.minimum == minimum));
-        let reserved = reserved.ok_or("the engine wants a memory that may move")?;
+        let reserved = reserved.ok_or("the engine requested a memory that can move")?;
         if !wanted {
             let plain = Plain::new(minimum, reserved, guard, &self.unused);
             return Ok(Box::new(plain.map_err(|e| e.to_string())?));
         }
         if reserved > MEMORY_RESERVATION || guard > MEMORY_GUARD {
-            return Err("the engine wants more address space than a region has".into());
+            return Err("the engine requested more address space than a region has".into());
         }
         Ok(Box::new(Loan(NEXT.with(|next| next.take()))))
     }

@@ -266,7 +266,7 @@ impl Backend for WasmBackend {
             Finding { detail: "memory is reset in place".to_owned(), fix: None }
         } else {
             Finding {
-                detail: "memory is mapped afresh for every job".to_owned(),
+                detail: "memory is remapped for every job".to_owned(),
                 fix: Some("use Linux 6.7 or later for faster warm starts".to_owned()),
             }
         };
@@ -286,7 +286,7 @@ impl Backend for WasmBackend {
             }
             let runtime = self.runtime(&spec.language).ok_or_else(|| BackendError::Input {
                 subject: "language".to_owned(),
-                detail: format!("{} has no runtime here", spec.language),
+                detail: format!("no runtime for {}", spec.language),
                 source: None,
             })?;
             let described = runtime.store.spec();

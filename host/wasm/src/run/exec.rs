@@ -203,7 +203,7 @@ impl WasmInstance {
                 return Err(WasmError::Limit(format!("{} is a directory", file.path)));
             }
             let put = put_file(&dir, &rest, &file.content);
-            let put = put.map_err(WasmError::io("put in", file.path.as_str().as_ref()))?;
+            let put = put.map_err(WasmError::io("write", file.path.as_str().as_ref()))?;
             before.insert(file.path.as_str().to_owned(), put);
         }
         Ok(before)
@@ -260,7 +260,7 @@ fn root(store: &Store, scratch: &mut InstanceScratch, points: &[GuestPath]) -> R
             Some((name, place)) => {
                 let rest: PathBuf = point.components().skip(place.components().count()).collect();
                 let made = scratch.make_point(&Path::new(name).join(rest));
-                made.map_err(WasmError::io("make a place in", &scratch.path(name)))?;
+                made.map_err(WasmError::io("create a mount point in", &scratch.path(name)))?;
             }
             None => own_root = true,
         }
@@ -272,7 +272,7 @@ fn root(store: &Store, scratch: &mut InstanceScratch, points: &[GuestPath]) -> R
     let points = points.iter().map(|point| point.components().collect::<PathBuf>());
     for place in places.chain(points) {
         let made = scratch.make_point(&Path::new(ROOT).join(place));
-        made.map_err(WasmError::io("make a place in", &scratch.path(ROOT)))?;
+        made.map_err(WasmError::io("create a mount point in", &scratch.path(ROOT)))?;
     }
     Ok(scratch.path(ROOT))
 }
@@ -300,8 +300,8 @@ fn tell(report: &mut RunReport, guest: Told) {
             what: DenialKind::Fs,
             detail: format!("access: the limit on {kind} was reached"),
             hint: match kind {
-                LimitKind::OpenFiles => "raise the limit, or let the program close files".to_owned(),
-                _ => "raise the limit, or let the program write less".to_owned(),
+                LimitKind::OpenFiles => "raise the limit, or change the program to close files".to_owned(),
+                _ => "raise the limit, or change the program to write less".to_owned(),
             },
         })
         .chain(network.denials())

@@ -11,11 +11,15 @@ struct Lack {
 
 /// The features that preludes report by an identifier of their own.
 const TABLE: [Lack; 8] = [
-    Lack { word: "threads", name: "threads", hint: "WebAssembly has none: use asyncio, or run it where threads exist" },
+    Lack {
+        word: "threads",
+        name: "threads",
+        hint: "WebAssembly does not support them: use asyncio, or run it with --isolation container",
+    },
     Lack {
         word: "processes",
         name: "processes",
-        hint: "WebAssembly has none: call functions instead, or run it where processes exist",
+        hint: "WebAssembly does not support them: call functions instead, or run it with --isolation container",
     },
     Lack {
         word: "sockets",
@@ -25,7 +29,7 @@ const TABLE: [Lack; 8] = [
     Lack {
         word: "signals",
         name: "signals",
-        hint: "WebAssembly has none: bound the run with --timeout, or run it with --isolation container",
+        hint: "WebAssembly does not support them: limit the run with --timeout, or run it with --isolation container",
     },
     Lack {
         word: "hashlib.scrypt",
@@ -45,7 +49,7 @@ const TABLE: [Lack; 8] = [
     Lack {
         word: "native libraries",
         name: "native libraries",
-        hint: "WebAssembly loads none, so ctypes has nothing to call: run it with --isolation container",
+        hint: "WebAssembly cannot load them, so ctypes cannot be used: run it with --isolation container",
     },
 ];
 
@@ -60,21 +64,21 @@ pub(super) fn describe(word: &str) -> Missing {
     let (what, hint) = match word.split_once(':') {
         Some(("api", api)) => (
             format!("Node's {api}"),
-            "the JavaScript runtime does not have it: run it in a container (--isolation container), where Node has",
+            "the JavaScript runtime does not support it: run it in a container (--isolation container), which has Node",
         ),
         Some(("python", attribute)) => (
             format!("Python's {attribute}"),
-            "WebAssembly has no such system call: run it in a container (--isolation container)",
+            "WebAssembly does not support this system call: run it in a container (--isolation container)",
         ),
         Some(("library", module)) => (
             format!("the module {module}"),
-            "the WebAssembly runtime lacks this part of Python's library: run it in a container (--isolation container)",
+            "this part of Python's library is not available in WebAssembly: run it in a container (--isolation container)",
         ),
         Some(("removed", module)) => (
             format!("the module {module}"),
-            "Python no longer has it: use what replaces it, or an older Python (--image python:3.11-slim)",
+            "it was removed from Python: use its replacement, or an older Python (--image python:3.11-slim)",
         ),
-        _ => (word.to_owned(), "this tier does not have it"),
+        _ => (word.to_owned(), "it is not supported in this tier"),
     };
     Missing { what, hint: hint.to_owned() }
 }

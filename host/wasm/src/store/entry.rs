@@ -111,7 +111,7 @@ impl Manifest {
                 let damaged = |e: serde_json::Error| WasmError::damaged(&path, e.to_string());
                 let Stored { sha256, manifest } = serde_json::from_slice(&bytes).map_err(damaged)?;
                 if manifest.digest().map_err(damaged)? != sha256 {
-                    return Err(WasmError::damaged(&path, "its content is not what was written"));
+                    return Err(WasmError::damaged(&path, "content has changed since it was written"));
                 }
                 Ok(Some(manifest))
             }
@@ -148,7 +148,7 @@ impl Manifest {
     /// Opens an artefact and checks its seal.
     pub(crate) fn open(&mut self, dir: &Path, name: &str) -> Result<fs::File, WasmError> {
         let path = dir.join(name);
-        let seal = self.seals.get(name).ok_or_else(|| WasmError::damaged(&path, "it has no seal"))?;
+        let seal = self.seals.get(name).ok_or_else(|| WasmError::damaged(&path, "seal is missing"))?;
         let opened = seal.open(&path)?;
         if let Some(renewed) = opened.renewed {
             self.seals.insert(name.to_owned(), renewed);
@@ -303,7 +303,7 @@ impl Store {
     /// Loads the compiled code and one image.
     pub(crate) fn load(&self, image: &str) -> Result<(CodeImage, MemoryImage, Seal), WasmError> {
         let dir = self.prepared_dir();
-        let missing = || WasmError::damaged(&dir, "it was not prepared");
+        let missing = || WasmError::damaged(&dir, "not prepared");
         let mut manifest = self.prepared()?.ok_or_else(missing)?;
         let code = CodeImage::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)?;
         let (image, seal) = self.load_image(&mut manifest, image)?;
@@ -314,7 +314,7 @@ impl Store {
     pub(crate) fn load_code(&self) -> Result<CodeImage, WasmError> {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
-        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "it was not prepared"))?;
+        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
         CodeImage::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)
     }
 
@@ -322,7 +322,7 @@ impl Store {
     pub(crate) fn load_component(&self) -> Result<ComponentCode, WasmError> {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
-        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "it was not prepared"))?;
+        let mut manifest = manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?;
         ComponentCode::load(&self.engine, &dir.join(CODE), manifest.open(&dir, CODE)?)
     }
 
@@ -330,14 +330,14 @@ impl Store {
     pub(crate) fn load_one_image(&self, image: &str) -> Result<(MemoryImage, Seal), WasmError> {
         let dir = self.prepared_dir();
         let manifest = self.prepared()?;
-        self.load_image(&mut manifest.ok_or_else(|| WasmError::damaged(&dir, "it was not prepared"))?, image)
+        self.load_image(&mut manifest.ok_or_else(|| WasmError::damaged(&dir, "not prepared"))?, image)
     }
 
     fn load_image(&self, manifest: &mut Manifest, image: &str) -> Result<(MemoryImage, Seal), WasmError> {
         let dir = self.prepared_dir();
         let name = image_file(image);
         let facts = manifest.images.get(image).cloned();
-        let facts = facts.ok_or_else(|| WasmError::damaged(&dir.join(&name), "there is no image of this name"))?;
+        let facts = facts.ok_or_else(|| WasmError::damaged(&dir.join(&name), "no such image"))?;
         let file = manifest.open(&dir, &name)?;
         let seal = manifest.seals[&name].clone();
         Ok((MemoryImage::open(&dir.join(&name), file, facts)?, seal))

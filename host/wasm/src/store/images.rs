@@ -60,7 +60,7 @@ impl Store {
         all.extend(imports.iter().filter(|name| !self.spec.image[0].imports.contains(name)).cloned());
         self.add_image(name, &all)?;
         let made = self.images()?.into_iter().find(|image| image.name == name);
-        made.ok_or_else(|| WasmError::damaged(&self.prepared_dir(), format!("it lost the image {name}")))
+        made.ok_or_else(|| WasmError::damaged(&self.prepared_dir(), format!("image {name} is missing")))
     }
 
     /// Removes one of the user's own images. Returns true if it existed.

@@ -191,7 +191,7 @@ impl Store {
     fn patched(&self, module: &Path, mut wasm: Vec<u8>) -> Result<Vec<u8>, WasmError> {
         for name in &self.spec.patches {
             let refuse = |reason: String| WasmError::Patch { patch: name.clone(), path: module.to_owned(), reason };
-            let text = self.patch_text(name).ok_or_else(|| refuse("codebox has no patch of this name".into()))?;
+            let text = self.patch_text(name).ok_or_else(|| refuse("unknown patch".into()))?;
             let patch = Patch::parse(text).map_err(refuse)?;
             wasm = apply(&patch, &wasm).map_err(|error| refuse(error.to_string()))?;
         }
@@ -249,7 +249,7 @@ impl Store {
         self.forget();
         let dir = self.prepared_dir();
         let mut manifest =
-            Manifest::read(&dir)?.ok_or_else(|| WasmError::damaged(&dir, "the runtime was not prepared"))?;
+            Manifest::read(&dir)?.ok_or_else(|| WasmError::damaged(&dir, "the runtime is not prepared"))?;
         let (code, ..) = self.load(&self.spec.image[0].name)?;
         drop(manifest.open(&dir, INITIAL)?);
         let file = image_file(name);
@@ -317,7 +317,7 @@ fn remove_dir(path: &Path) -> Result<(), WasmError> {
 
 fn rename(from: &Path, to: &Path) -> Result<(), WasmError> {
     fs::rename(from, to).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => WasmError::damaged(from, "the package does not have it"),
+        io::ErrorKind::NotFound => WasmError::damaged(from, "not found in the package"),
         _ => WasmError::Io { doing: "move", path: from.to_owned(), source },
     })
 }

@@ -84,7 +84,7 @@ fn read(path: &Path, name: &str) -> Result<RuntimeSpec, WasmError> {
     let fits = spec.name == name && spec.language == name && RuntimeName::new(name).is_ok();
     match fits && spec.is_consistent() && spec.component.is_some() {
         true => Ok(spec),
-        false => Err(WasmError::damaged(path, "it describes no added runtime of this name")),
+        false => Err(WasmError::damaged(path, "it does not describe an added runtime of this name")),
     }
 }
 

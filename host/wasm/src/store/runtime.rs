@@ -112,7 +112,7 @@ impl RuntimeSpec {
         if spec.is_consistent() {
             return Ok(spec);
         }
-        let rule = "it comes from a package or is built in, and has images, or it is a component, without patches";
+        let rule = "expected a package or a built-in module with images, or a component without images and patches";
         Err(WasmError::Prelude(format!("runtime.toml: {rule}")))
     }
 

@@ -62,7 +62,7 @@ impl Seal {
         }
         let sha256 = digest(&mut file).map_err(WasmError::io("read", path))?;
         if sha256 != self.sha256 {
-            return Err(WasmError::damaged(path, "its content is not what was installed"));
+            return Err(WasmError::damaged(path, "content has changed since it was installed"));
         }
         io::Seek::rewind(&mut file).map_err(WasmError::io("read", path))?;
         Ok(Opened { file, renewed: Some(Self { sha256, identity: now }) })
@@ -74,7 +74,7 @@ impl Seal {
         if found == self.sha256 {
             return Ok(());
         }
-        Err(WasmError::damaged(path, format!("its sha256 is {found} and not {}", self.sha256)))
+        Err(WasmError::damaged(path, format!("expected sha256 {}, found {found}", self.sha256)))
     }
 }
 

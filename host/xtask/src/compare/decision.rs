@@ -175,7 +175,7 @@ fn text(part: &str) -> Result<String> {
 
 /// Reads the time that codebox reports with `--verbose`.
 fn told(said: &str) -> Option<Duration> {
-    let line = said.lines().find_map(|line| line.split_once("looked through and chosen in "))?;
+    let line = said.lines().find_map(|line| line.split_once("program analyzed and backend selected in "))?;
     let number = line.1.strip_suffix(" µs")?;
     Some(Duration::from_micros(number.parse().ok()?))
 }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_time_is_read_from_what_is_said() {
-        let said = "codebox: looked through and chosen in 412 µs\ncodebox: ran in wasm";
+        let said = "codebox: program analyzed and backend selected in 412 µs\ncodebox: ran in wasm";
         assert_eq!(told(said), Some(Duration::from_micros(412)));
         assert_eq!(told("codebox: ran in wasm"), None);
     }

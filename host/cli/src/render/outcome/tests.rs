@@ -50,10 +50,10 @@ fn a_command_that_was_not_started_is_named() {
     assert!(notes(&run, None).is_empty());
     run.error = Some(GuestError {
         name: GuestError::NOT_FOUND.to_owned(),
-        value: "nosuch: no such command".to_owned(),
+        value: "nosuch: command not found".to_owned(),
         ..GuestError::default()
     });
-    assert_eq!(notes(&run, None), ["nosuch: no such command"]);
+    assert_eq!(notes(&run, None), ["nosuch: command not found"]);
 }
 
 #[test]

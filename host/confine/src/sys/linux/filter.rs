@@ -26,11 +26,11 @@ pub(super) fn build(rules: &Rules) -> Result<Option<BpfProgram>, ConfineError> {
 pub(super) fn apply(filter: Option<BpfProgram>) -> Result<SandboxLayer, ConfineError> {
     let Some(filter) = filter else {
         let arch = std::env::consts::ARCH;
-        return Ok(seccomp(LayerState::Unavailable, format!("no list of system calls for {arch}")));
+        return Ok(seccomp(LayerState::Unavailable, format!("no system call filter for {arch}")));
     };
     match seccompiler::apply_filter_all_threads(&filter) {
         Ok(()) => {
-            let detail = "listed system calls only: no programs, processes, sockets";
+            let detail = "allowed system calls only: no program execution, processes or sockets";
             Ok(seccomp(LayerState::Held, detail.to_owned()))
         }
         Err(seccompiler::Error::Seccomp(error)) if is_absent(&error) => {

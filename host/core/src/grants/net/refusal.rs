@@ -21,8 +21,8 @@ impl fmt::Display for RefusalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotGranted => f.write_str("it is not granted"),
-            Self::BadHost => f.write_str("it is no host name and no address"),
-            Self::Address(kind) => write!(f, "it is {kind}, which has to be granted by itself"),
+            Self::BadHost => f.write_str("not a host name or an address"),
+            Self::Address(kind) => write!(f, "it is {kind}, which must be granted explicitly"),
             Self::Limit(LimitKind::NetConnections) => f.write_str("the limit on connections is reached"),
             Self::Limit(_) => f.write_str("the limit on network traffic is reached"),
         }
@@ -79,7 +79,7 @@ impl fmt::Display for Refusal {
         write!(f, "cannot connect to {}: ", authority(host, *port))?;
         match (reason, address) {
             (RefusalReason::Address(kind), Some(address)) if address.to_string() != *host => {
-                write!(f, "it leads to {address}, {kind}, which has to be granted by itself")?;
+                write!(f, "it resolves to {address}, {kind}, which must be granted explicitly")?;
             }
             _ => write!(f, "{reason}")?,
         }

@@ -37,11 +37,11 @@ impl fmt::Display for AddressKind {
             Self::Own => "an address of this machine",
             Self::LinkLocal => "a link-local address",
             Self::Private => "a private address",
-            Self::Shared => "a provider's shared address",
+            Self::Shared => "a shared provider address",
             Self::Multicast => "a multicast address",
             Self::Unspecified => "an unspecified address",
-            Self::Wrapped => "an IPv4 address inside an IPv6 one",
-            Self::Metadata => "a cloud's metadata address",
+            Self::Wrapped => "an IPv4 address embedded in an IPv6 address",
+            Self::Metadata => "a cloud metadata address",
             Self::Reserved => "a reserved address",
         })
     }

@@ -249,16 +249,16 @@ fn a_refusal_is_one_line_with_its_fix() {
     let rules = rules(&["db.example.org"]);
     for (judged, want) in [
         (rules.name("other.org", 443), "cannot connect to other.org:443: it is not granted; add --net other.org:443"),
-        (rules.name("a b", 1), "cannot connect to a b:1: it is no host name and no address"),
+        (rules.name("a b", 1), "cannot connect to a b:1: not a host name or an address"),
         (rules.name("other.org", 0), "cannot connect to other.org:0: it is not granted"),
         (
             rules.address("db.example.org", ip("10.0.0.5"), 5432),
-            "cannot connect to db.example.org:5432: it leads to 10.0.0.5, a private address, which has to be granted by \
-             itself; add --net 10.0.0.5:5432",
+            "cannot connect to db.example.org:5432: it resolves to 10.0.0.5, a private address, which must be granted \
+             explicitly; add --net 10.0.0.5:5432",
         ),
         (
             rules.name("[::1]", 80),
-            "cannot connect to [::1]:80: it is a loopback address, which has to be granted by itself; add --net [::1]:80",
+            "cannot connect to [::1]:80: it is a loopback address, which must be granted explicitly; add --net [::1]:80",
         ),
     ] {
         assert_eq!(judged.map_err(|refusal| refusal.to_string()), Err(want.to_owned()));

@@ -56,7 +56,7 @@ fn bad_sizes_are_named_in_one_line() {
     }
     assert_eq!(
         parse_size("12Q").expect_err("an unknown unit").to_string(),
-        "bad size \"12Q\": its unit is unknown; write a number of bytes or one with a unit, such as 512k, 256M \
+        "invalid size \"12Q\": its unit is unknown; write a number of bytes or one with a unit, such as 512k, 256M \
          or 1.5GiB, or unlimited"
     );
 }

@@ -110,6 +110,6 @@ fn protected_directories_reach_as_far_as_they_say() {
     let check = |text| forbidden_grant_among(&unix(text), &protected).map(|f| f.to_string());
     assert_eq!(check("/home/me").as_deref(), Some("cannot grant /home/me: it is your home directory"));
     assert_eq!(check("/home/me/ws"), None);
-    assert!(check("/home/me/.cache").is_some_and(|text| text.ends_with("it holds its own")));
+    assert!(check("/home/me/.cache").is_some_and(|text| text.ends_with("it contains its own")));
     assert!(check("/home/me/.cache/codebox/x").is_some_and(|text| text.ends_with("it is inside its own")));
 }

@@ -33,7 +33,7 @@ fn p2_a_link_in_the_out_directory_is_never_followed() -> Result<()> {
     assert_eq!(entries(&outside)?, ["canary"], "nothing is made behind a link");
     assert_eq!(fs::read(outside.join("canary"))?, b"untouched");
     for name in ["/work/link/new.txt", "/work/link/sub/new.txt"] {
-        assert!(reason(&found, name)?.starts_with("cannot be brought out"));
+        assert!(reason(&found, name)?.starts_with("cannot be copied out"));
     }
     for leaf in ["leaf", "gone"] {
         let leaf = bench.out().join(leaf);
@@ -131,11 +131,11 @@ fn p3_what_an_output_links_to_is_never_read() -> Result<()> {
     let found = bench.collect()?;
     for file in found.created.iter().chain(&found.modified) {
         assert_eq!((file.kind, &file.sha256, &file.host), (codebox_core::FileKind::Symlink, &None, &None));
-        assert_eq!(reason(&found, file.guest.as_str())?, "links stay inside");
+        assert_eq!(reason(&found, file.guest.as_str())?, "links are not copied out");
     }
     assert_eq!(names(&found.modified), ["/work/kept"]);
     assert_eq!(found.created.len(), 6);
-    assert_eq!(reason(&found, "/work/hard")?, "it has another name, which is not in this directory");
+    assert_eq!(reason(&found, "/work/hard")?, "it has another hard link outside this directory");
     assert_eq!(entries(&bench.out())?, Vec::<String>::new());
     Ok(())
 }
@@ -201,9 +201,9 @@ fn p8_special_files_giants_and_closed_ones_are_named_and_nothing_waits() -> Resu
         assert_eq!(reason(&found, "/work/socket")?, "it is a socket, which is never opened");
         assert!(reason(&found, "/work/closed")?.contains("Permission denied"));
         assert!(reason(&found, "/work/unreadable")?.contains("Permission denied"));
-        assert!(reason(&found, "/work/giant")?.starts_with("its sha256: it is longer"));
+        assert!(reason(&found, "/work/giant")?.starts_with("its sha256: the file is larger"));
         let giant = found.skipped.iter().rfind(|skipped| skipped.name == b"/work/giant").context("it is named")?;
-        assert!(giant.reason.contains("bytes long and holds"), "{}", giant.reason);
+        assert!(giant.reason.contains("bytes allocated"), "{}", giant.reason);
         assert_eq!(entries(&bench.out())?, Vec::<String>::new());
         Ok(())
     })
@@ -230,7 +230,7 @@ fn p8_a_file_that_changes_while_it_is_brought_out_is_whole_or_named() -> Result<
             let found = bench.collect()?;
             let Some(file) = found.created.first() else { continue };
             let Some(host) = &file.host else {
-                assert!(reason(&found, "/work/moving")?.starts_with("cannot be brought out"));
+                assert!(reason(&found, "/work/moving")?.starts_with("cannot be copied out"));
                 continue;
             };
             let content = fs::read(host.to_path_buf())?;

@@ -58,11 +58,11 @@ fn hostile_names_times_depths_and_numbers_are_reported() -> Result<()> {
     let found = bench.collect()?;
     assert_eq!(reason(&found, "/work/not\u{fffd}text").err().map(|_| ()), Some(()));
     let hostile = found.skipped.iter().find(|skipped| skipped.name == b"/work/not\xfftext").context("it is named")?;
-    assert_eq!(hostile.reason, "its name is no guest path");
+    assert_eq!(hostile.reason, "its name is not a valid guest path");
     let deepest = found
         .skipped
         .iter()
-        .find(|skipped| skipped.reason.ends_with("nothing in it was looked at"))
+        .find(|skipped| skipped.reason.ends_with("its content is not listed"))
         .context("it is named")?;
     assert_eq!(deepest.name.iter().filter(|byte| **byte == b'/').count(), 66);
     // The list is filled up to its bound, and further files are counted.

@@ -73,7 +73,7 @@ impl Patch {
         let patch: Self = toml::from_str(text).map_err(|e| e.to_string())?;
         let is_empty = patch.edits.is_empty() && patch.overflows.is_empty();
         if is_empty || patch.edits.iter().any(|edit| edit.find.is_empty() || edit.count == 0) {
-            return Err("every patch changes something, and every edit has operators to find at least once".into());
+            return Err("a patch must contain edits, and every edit must find operators at least once".into());
         }
         Ok(patch)
     }

@@ -13,7 +13,7 @@ use crate::guest::{Guest, errno};
 
 /// Error that ends a guest which keeps on writing after its output limit.
 #[derive(Debug, thiserror::Error)]
-#[error("the guest kept on writing after its output limit")]
+#[error("the guest kept writing after reaching its output limit")]
 pub(crate) struct Flood;
 
 /// Returns the open file of a descriptor, cloned so that the call may change the guest's state. Fails with an error

@@ -166,11 +166,7 @@ impl Fetches {
             return Reply::failed("other", "EINVAL", "the request is malformed");
         };
         if self.running.len() >= MAX_FETCHES {
-            return Reply::failed(
-                "other",
-                "EMFILE",
-                &format!("no more than {MAX_FETCHES} requests may be made at once"),
-            );
+            return Reply::failed("other", "EMFILE", &format!("at most {MAX_FETCHES} requests can run concurrently"));
         }
         let body = match self.whole(body).await {
             Ok(body) => body,
@@ -203,7 +199,7 @@ impl Fetches {
         match tokio::time::timeout(PATIENCE, there).await {
             Ok(Ok(room)) => Ok(body::held(body, room)),
             Ok(Err(_)) | Err(_) => {
-                let text = "the bodies of other requests, which their servers do not take, leave no room for this one";
+                let text = "no buffer space for the body: servers do not read the bodies of other requests";
                 Err(Reply::failed("other", "ENOBUFS", text))
             }
         }

@@ -21,10 +21,10 @@ const HAS_ENDED: u8 = 1;
 /// the ciphertext to send.
 pub(super) fn turn(machine: &mut TlsMachine, number: u32, bytes: &[u8]) -> Reply {
     if bytes.len() > MOST {
-        return Reply::failed("other", "EMSGSIZE", "that is too much for one turn of TLS");
+        return Reply::failed("other", "EMSGSIZE", "too much data for one TLS operation");
     }
     let parts = usize::try_from(number & !END).ok().and_then(|said| bytes.split_at_checked(said));
-    let Some((said, came)) = parts else { return Reply::failed("other", "EINVAL", "the turn of TLS is malformed") };
+    let Some((said, came)) = parts else { return Reply::failed("other", "EINVAL", "malformed TLS operation") };
     let turned = machine.turn(said, came).and_then(|mut turned| {
         if number & END != 0 {
             machine.end();

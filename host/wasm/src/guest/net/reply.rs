@@ -43,7 +43,7 @@ impl Reply {
 
     /// Returns the failure of TLS on a host without trusted root certificates.
     pub(super) fn no_roots() -> Self {
-        Self::failed("tls", "EPROTO", "the host has no certificates to trust")
+        Self::failed("tls", "EPROTO", "the host has no trusted root certificates")
     }
 
     /// Converts a failure to connect or to start TLS.

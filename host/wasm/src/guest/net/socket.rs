@@ -88,10 +88,10 @@ impl Socket {
     ) -> Result<(Self, TlsFacts), EgressError> {
         let Self { stream, ahead, end, owed, host, port } = self;
         let Stream::Plain(connection) = stream else {
-            return Err(unfit(name, "there is TLS on this connection already"));
+            return Err(unfit(name, "TLS is already active on this connection"));
         };
         if !ahead.bytes().is_empty() {
-            return Err(unfit(name, "the other side spoke before TLS"));
+            return Err(unfit(name, "the peer sent data before the TLS handshake"));
         }
         let stream = connection.start_tls(name, roots, offer).await?;
         let facts = stream.facts();
@@ -102,7 +102,7 @@ impl Socket {
     /// [`Reply::Nothing`] if all bytes were sent, and otherwise their count. The remaining bytes were not accepted.
     pub(super) async fn send(&mut self, bytes: &[u8], wait: Option<Duration>) -> Reply {
         if self.owed > bytes.len() {
-            return Reply::failed("tls", "EPROTO", "bad write retry: what could not be sent has to be sent first");
+            return Reply::failed("tls", "EPROTO", "bad write retry: unsent data must be sent first");
         }
         let mut sent = 0;
         let sending = async {

@@ -49,7 +49,7 @@ pub(super) struct GotTls {
 
 impl<'a> WantedTls<'a> {
     pub(super) fn read(wanted: &'a [u8]) -> Result<Self, Reply> {
-        let malformed = |_| Reply::failed("tls", "EINVAL", "the request for TLS is malformed");
+        let malformed = |_| Reply::failed("tls", "EINVAL", "malformed TLS request");
         serde_json::from_slice(wanted).map_err(malformed)
     }
 }
